@@ -1,0 +1,493 @@
+"""What a user writes: a pipeline as one frozen, typed value.
+
+Importing a pipeline file runs nothing and needs no Spark. A value that cannot be right is refused
+where it is built (``PipelineError`` with file and line, the field, what is wrong, the nearest right
+word); what concerns several tables is checked by ``orchestration.check`` once the whole is there.
+
+What differs between places (addresses, paths, sizes, triggers) is not here but in ``common.settings``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from types import MappingProxyType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    dataclass_transform,
+)
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, PlainValidator, ValidationError
+from pydantic.dataclasses import dataclass
+
+from common.errors import PipelineError, Problem, nearest
+from common.expectations import EXPECTATIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    Hook = Callable[[DataFrame], DataFrame]
+    """What declarations cannot say: a plain function from a frame to a frame, row for row."""
+else:
+    Hook = Callable
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
+_INTERVAL = re.compile(r"^\s*\d+(\.\d+)?\s+(second|minute|hour|day|week)s?\s*$")
+
+
+class Message(NamedTuple):
+    """One Kafka message, as a sample generator yields it; ``value=None`` is a null value."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+def _table_name(text: str) -> str:
+    if not _NAME.match(text):
+        raise ValueError(f"{text!r} is no table name; use lower-case words joined by single underscores")
+    return text
+
+
+def _interval(text: str) -> str:
+    if not _INTERVAL.match(text):
+        raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'")
+    return text.strip()
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(f'must be a list, even of one: ["{value}"]')  # noqa: TRY004  # pydantic wants it
+    return value
+
+
+def _some(items: Sequence[T]) -> tuple[T, ...]:
+    if not items:
+        raise ValueError("is empty; name at least one")
+    return tuple(items)
+
+
+def _columns(value: object) -> object:
+    if callable(value):
+        return value
+    return _expressions(value)
+
+
+def _expressions(value: object) -> object:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = {name: name for name in value if isinstance(name, str)} if value else value
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError('must be a dict {"column": "SQL expression", …} with at least one column')
+    for name, sql in value.items():
+        if not isinstance(name, str) or not isinstance(sql, str):
+            raise ValueError(f"{name!r} must map a column name to SQL text, not to {type(sql).__name__}")
+    return MappingProxyType(dict(value))
+
+
+def _schema(value: object) -> object:
+    if isinstance(value, str) or hasattr(value, "jsonValue"):
+        return value
+    raise ValueError("must be DDL text, the name of a .json file, or a StructType")
+
+
+TableName = Annotated[str, AfterValidator(_table_name)]
+Interval = Annotated[str, AfterValidator(_interval)]
+Names = Annotated[Sequence[str], BeforeValidator(_listed), AfterValidator(_some)]
+Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
+Columns = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
+Options = Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
+Offsets = Mapping[str, Mapping[int, int]]
+
+
+@dataclass_transform(frozen_default=True)
+def declared(kind: type[T]) -> type[T]:
+    """Make a frozen dataclass whose mistakes are ``PipelineError`` with place, file and line."""
+    config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    cls = dataclass(frozen=True, config=config)(kind)
+    build = cls.__init__
+    fields = tuple(cls.__dataclass_fields__)
+
+    @functools.wraps(build)
+    def __init__(self: object, *args: object, **kwargs: object) -> None:
+        frame = sys._getframe(1)  # noqa: SLF001  # the line that declares, for messages
+        source = (frame.f_code.co_filename, frame.f_lineno)
+        given = dict(zip(fields, args, strict=False)) | kwargs
+        place = _place(cls, given)
+        try:
+            build(self, *args, **kwargs)
+        except ValidationError as error:
+            raise PipelineError(_problems(error, cls, place, _shown(source))) from error
+        object.__setattr__(self, "_source", source)
+        mistakes = list(self.mistakes()) if hasattr(self, "mistakes") else []
+        if mistakes:
+            raise PipelineError([Problem(place, text, _shown(source)) for text in mistakes])
+
+    cls.__init__ = __init__  # type: ignore[assignment]
+    return cls
+
+
+def source_of(declaration: object) -> str:
+    """``file:line`` where a declaration was written."""
+    return _shown(getattr(declaration, "_source", ("", 0)))
+
+
+def folder_of(declaration: object) -> Path:
+    """The folder of the file that holds a declaration; relative paths in it start there."""
+    return Path(getattr(declaration, "_source", ("", 0))[0]).parent
+
+
+def _shown(source: tuple[str, int]) -> str:
+    path = Path(source[0])
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return f"{path}:{source[1]}"
+
+
+def _place(cls: type, given: Mapping[str, object]) -> str:
+    name = given.get("name", given.get("table"))
+    layer = getattr(cls, "LAYER", "")
+    if not isinstance(name, str):
+        return cls.__name__
+    return f"{layer}.{name}" if layer else f"{cls.__name__} {name!r}"
+
+
+def _problems(error: ValidationError, cls: type, place: str, source: str) -> Iterator[Problem]:
+    fields = tuple(getattr(cls, "__dataclass_fields__"))  # noqa: B009  # set by the decorator
+    told: set[str] = set()
+    for fault in error.errors():
+        first = fault["loc"][0] if fault["loc"] else ""
+        name = fields[first] if isinstance(first, int) and first < len(fields) else str(first)
+        if name in told:
+            continue
+        told.add(name)
+        if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
+            text = f"{name!r} is not a field of {cls.__name__}; {nearest(name, fields)}"
+        elif fault["type"] in {"missing", "missing_argument"}:
+            example = getattr(cls, "EXAMPLES", {}).get(name)
+            text = f"needs {name}" + (f", such as {name}={example}" if example else "")
+        elif fault["type"] == "unexpected_positional_argument":
+            text = f"takes at most {len(fields)} values, in this order: {', '.join(fields)}"
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            text = f"{name}: {message[0].lower()}{message[1:]} (got {fault['input']!r})"
+        yield Problem(place, text, source)
+
+
+@declared
+class Topic:
+    """One bronze table, and the Kafka topics it is read from.
+
+    Without ``topics``, ``pattern`` or ``assign`` it reads the topic of its own name.
+
+    Attributes:
+        name: The table: ``bronze.<name>``.
+        topics: Topics to subscribe to, exactly as the broker spells them.
+        pattern: Java regular expression; topics made later are picked up (``subscribePattern``).
+        assign: Partitions per topic, for reading only some of them.
+        starting_offsets: Where the first start begins: ``earliest``, ``latest``, or per topic and
+            partition the first offset to read (-2 earliest, -1 latest). Later starts go on from the
+            checkpoint.
+        starting_timestamp: The same by Kafka timestamp, milliseconds since the epoch; for all
+            partitions, or per topic and partition.
+        max_offsets_per_trigger: Records per micro-batch; unset: the setting of that name.
+        min_partitions: Spark's ``minPartitions``; unset: the setting of that name.
+        fail_on_data_loss: Stop when offsets that were not read yet are gone.
+        kafka: Kafka client options such as ``{"security.protocol": "SSL"}``; settings win.
+        sample: ``seed -> iterator of Message``: offline sample data for ``medallion produce``.
+    """
+
+    LAYER = "bronze"
+    EXAMPLES = {"name": '"orders"'}
+
+    name: TableName
+    topics: Names | None = None
+    pattern: str | None = None
+    assign: Mapping[str, Sequence[int]] | None = None
+    starting_offsets: Literal["earliest", "latest"] | Offsets = "earliest"
+    starting_timestamp: int | Offsets | None = None
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    fail_on_data_loss: bool = True
+    kafka: Options = field(default_factory=lambda: MappingProxyType({}))
+    sample: Callable[[int], Iterator[Message]] | None = None
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        given = [name for name in ("topics", "pattern", "assign") if getattr(self, name) is not None]
+        if len(given) > 1:
+            yield f"{' and '.join(given)} are given; a topic is chosen one way: keep one of them"
+        for option in self.kafka:
+            yield from _reserved(option)
+
+    @property
+    def table(self) -> str:
+        """``bronze.<name>``."""
+        return f"bronze.{self.name}"
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The topics that are known by name; empty for a pattern."""
+        if self.pattern is not None:
+            return ()
+        if self.assign is not None:
+            return tuple(self.assign)
+        return tuple(self.topics) if self.topics else (self.name,)
+
+
+_RESERVED = {
+    "auto.offset.reset": "say starting_offsets instead",
+    "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
+    "key.deserializer": "bronze keeps raw bytes",
+    "value.deserializer": "bronze keeps raw bytes",
+    "key.serializer": "bronze keeps raw bytes",
+    "value.serializer": "bronze keeps raw bytes",
+    "interceptor.classes": "Spark's Kafka source refuses it",
+}
+
+
+def _reserved(option: str) -> Iterator[str]:
+    bare = option.removeprefix("kafka.")
+    if bare != option:
+        yield f"kafka option {option!r}: write it without 'kafka.': {bare!r}"
+    if bare in _RESERVED:
+        yield f"kafka option {bare!r} cannot be set: {_RESERVED[bare]}"
+
+
+@declared
+class Json:
+    """JSON values, read with a schema.
+
+    Attributes:
+        schema: DDL text (``"id string, time bigint"``), the name of a ``.json`` file beside the
+            pipeline (what ``frame.schema.json()`` of Spark writes), or a ``StructType``.
+    """
+
+    EXAMPLES = {"schema": '"id string, amount decimal(12,2)"'}
+
+    schema: Annotated[Any, PlainValidator(_schema)]
+
+
+@declared
+class Rule:
+    """What an accepted row meets; a rule that is false or null sends the row to quarantine.
+
+    Attributes:
+        name: The reason written beside a quarantined row.
+        condition: SQL text over the silver columns; null counts as broken.
+    """
+
+    EXAMPLES = {"name": '"amount_positive"', "condition": '"amount > 0"'}
+
+    name: TableName
+    condition: str
+
+
+@declared
+class Silver:
+    """One silver table: one row per event, typed, judged, deduplicated.
+
+    Grain: one row per ``key`` within the watermark; the first to arrive wins. Rows that cannot be
+    parsed, lack a key or an event time, or break a rule are in ``silver.<name>__quarantine`` with
+    their raw bytes, coordinates and every reason.
+
+    Attributes:
+        name: The table: ``silver.<name>``.
+        reads: The bronze table it reads: ``bronze.<name>``.
+        value: How a message's value is read.
+        columns: SQL text per column, over the value's fields, or a row-for-row function
+            ``DataFrame -> DataFrame``. Both also see ``_kafka``: a struct of topic, partition,
+            offset, timestamp, key and headers; a function must keep that column.
+        key: Columns that tell two events apart; never null.
+        event_time: The column that says when it happened; a timestamp, never null.
+        watermark: How late a row may be, and how long a duplicate is recognised.
+        rules: What a row must meet.
+        max_future: How far an event time may lie after Kafka's timestamp; beyond, the row is
+            quarantined before the watermark sees it.
+    """
+
+    LAYER = "silver"
+    EXAMPLES = {
+        "reads": '"bronze.orders"',
+        "value": 'Json("id string, at timestamp")',
+        "columns": '{"order_id": "id", "ordered_at": "at"}',
+        "key": '["order_id"]',
+        "event_time": '"ordered_at"',
+        "watermark": '"1 day"',
+    }
+
+    name: TableName
+    reads: str
+    value: Json
+    columns: Columns
+    key: Names
+    event_time: str
+    watermark: Interval
+    rules: Annotated[Sequence[Rule], AfterValidator(tuple)] = ()
+    max_future: Interval = "1 hour"
+
+    @property
+    def table(self) -> str:
+        """``silver.<name>``."""
+        return f"silver.{self.name}"
+
+    @property
+    def quarantine(self) -> str:
+        """``silver.<name>__quarantine``."""
+        return f"silver.{self.name}__quarantine"
+
+
+@declared
+class Aggregate:
+    """A gold table of one row per group over all of a silver table (Spark's complete mode).
+
+    The whole result is written anew by every micro-batch and its groups stay in memory and state
+    for ever: meant for results of up to some ten thousand groups.
+
+    Attributes:
+        name: The table: ``gold.<name>``.
+        reads: The silver table it reads.
+        by: Grouping columns, or ``{"name": "SQL expression"}``.
+        measures: ``{"name": "SQL aggregate"}``, such as ``{"orders": "count(*)"}``.
+        where: SQL text; rows that do not meet it are left out. Null leaves out.
+    """
+
+    LAYER = "gold"
+    EXAMPLES = {"reads": '"silver.orders"', "by": '["country"]', "measures": '{"orders": "count(*)"}'}
+
+    name: TableName
+    reads: str
+    by: Expressions
+    measures: Expressions
+    where: str | None = None
+
+    @property
+    def table(self) -> str:
+        """``gold.<name>``."""
+        return f"gold.{self.name}"
+
+
+@declared
+class Upsert:
+    """A gold table of the newest row per key (SCD1), merged micro-batch by micro-batch.
+
+    Order: ``newest_by``, highest last, nulls lowest; ties by Kafka timestamp, topic, partition and
+    offset, so the order is total. An older row never overwrites a newer one.
+
+    Attributes:
+        name: The table: ``gold.<name>``.
+        reads: The silver table it reads.
+        key: Columns that name one row.
+        newest_by: Columns that order versions of one key.
+        columns: Columns kept, or ``{"name": "SQL expression"}``; unset: all of silver's.
+    """
+
+    LAYER = "gold"
+    EXAMPLES = {"reads": '"silver.orders"', "key": '["order_id"]', "newest_by": '["updated_at"]'}
+
+    name: TableName
+    reads: str
+    key: Names
+    newest_by: Names
+    columns: Expressions | None = None
+
+    @property
+    def table(self) -> str:
+        """``gold.<name>``."""
+        return f"gold.{self.name}"
+
+
+@declared
+class Expect:
+    """One Great Expectations expectation, by its name, with its arguments.
+
+    Attributes:
+        name: Such as ``expect_column_values_to_be_between``.
+        arguments: Its keyword arguments, such as ``{"column": "magnitude", "max_value": 10}``.
+    """
+
+    EXAMPLES = {"name": '"expect_column_values_to_not_be_null"', "arguments": '{"column": "order_id"}'}
+
+    name: str
+    arguments: Mapping[str, Any]
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        if self.name not in EXPECTATIONS:
+            yield f"{self.name!r} is no expectation; {nearest(self.name, EXPECTATIONS)}"
+
+
+@declared
+class Quality:
+    """A data-quality suite on one silver or gold table, run by ``medallion quality run``.
+
+    Attributes:
+        table: The table it validates.
+        expectations: What must hold.
+    """
+
+    EXAMPLES = {"table": '"gold.orders_latest"', "expectations": "[Expect(…)]"}
+
+    table: str
+    expectations: Annotated[Sequence[Expect], AfterValidator(tuple)]
+
+
+Gold = Aggregate | Upsert
+Table = Topic | Silver | Aggregate | Upsert
+
+
+@declared
+class Pipeline:
+    """Everything from topics to gold, as one value.
+
+    Attributes:
+        name: The pipeline; its tables, checkpoints and queries carry it.
+        bronze: Topics to keep.
+        silver: Tables of typed rows.
+        gold: Tables that people read.
+        quality: Suites on silver and gold tables.
+        kafka: Kafka client options for all topics. With ``bootstrap.servers`` in it (or in a
+            topic's, or in the settings) the embedded broker is never started.
+    """
+
+    EXAMPLES = {"name": '"orders"', "bronze": '[Topic("orders")]'}
+
+    name: TableName
+    bronze: Annotated[Sequence[Topic], AfterValidator(_some)]
+    silver: Annotated[Sequence[Silver], AfterValidator(tuple)] = ()
+    gold: Annotated[Sequence[Gold], AfterValidator(tuple)] = ()
+    quality: Annotated[Sequence[Quality], AfterValidator(tuple)] = ()
+    kafka: Options = field(default_factory=lambda: MappingProxyType({}))
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        for option in self.kafka:
+            yield from _reserved(option)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All declared tables, bronze first."""
+        return (*self.bronze, *self.silver, *self.gold)
+
+    def table(self, name: str) -> Table:
+        """The declaration of a table by its full name.
+
+        Raises:
+            PipelineError: The pipeline declares no such table.
+        """
+        for table in self.tables:
+            if table.table == name:
+                return table
+        known = [table.table for table in self.tables]
+        raise PipelineError([Problem(name, f"no such table; {nearest(name, known)}", source_of(self))])
+
+

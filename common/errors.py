@@ -1,0 +1,162 @@
+"""Everything the engine raises on purpose, in one tree.
+
+MedallionError                  exit 1, the base; never raised itself
+├── UsageError                  exit 2: what the user wrote must change
+│   ├── SettingsError           a setting is unknown, of the wrong type or out of range
+│   └── PipelineError           the pipeline file is wrong; carries every problem found
+├── SetupError                  the machine lacks something the engine needs
+│   ├── JavaError               no usable Java 17 or 21
+│   ├── JarError                a jar is missing, altered, or cannot be fetched
+│   └── BrokerError             the embedded broker cannot start, or a broker cannot be reached
+├── TableError                  a table or checkpoint is not what the job expects
+│   ├── TableMissingError       a table that must exist does not
+│   ├── TableShapeError         a table exists with other columns than the pipeline declares
+│   ├── HistoryGoneError        the commits a first load must read are no longer all there
+│   └── CheckpointMismatchError a checkpoint and a table do not belong together
+├── QueryFailedError            a streaming query died; names the query and the cause
+├── QualityFailedError          exit 3: a quality suite failed
+└── LeaseHeldError              exit 4: another process is writing the table
+
+A message says what happened, where, and what to do next. It never holds a payload, a key or a row:
+coordinates only. Data faults are not exceptions; they are quarantined rows with reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Iterable
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``did you mean 'x'?`` for the nearest known word, or the list of what is known."""
+    names = sorted(set(known))
+    near = get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    if not names:
+        return "there are none"
+    shown = ", ".join(names[:12])
+    return f"known: {shown}{', …' if len(names) > 12 else ''}"
+
+
+class MedallionError(Exception):
+    """Base of every deliberate error; never raised itself."""
+
+    exit_code = 1
+    retryable = False
+
+
+class UsageError(MedallionError):
+    """A command was called with something it cannot use."""
+
+    exit_code = 2
+
+
+class SettingsError(UsageError):
+    """A setting is unknown, of the wrong type, or out of range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a pipeline file.
+
+    Attributes:
+        place: What is wrong, as its user would point at it: ``silver.quakes, rule 'known'``.
+        message: What is wrong there, and what to write instead.
+        source: ``file:line`` of the declaration, or empty where it is not known.
+    """
+
+    place: str
+    message: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        head = f"{self.source}: " if self.source else ""
+        return f"{head}{self.place}: {self.message}"
+
+
+class PipelineError(UsageError):
+    """The pipeline file is wrong; ``problems`` holds every mistake that was found."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class SetupError(MedallionError):
+    """The machine lacks something the engine needs."""
+
+
+class JavaError(SetupError):
+    """No usable Java 17 or 21 was found."""
+
+
+class JarError(SetupError):
+    """A jar is missing, altered, or cannot be fetched."""
+
+
+class BrokerError(SetupError):
+    """The embedded broker cannot start or stop, or a broker cannot be reached."""
+
+
+class TableError(MedallionError):
+    """A table or checkpoint is not what the job expects."""
+
+
+class TableMissingError(TableError):
+    """A table that must exist does not."""
+
+    def __init__(self, table: str, path: str, advice: str) -> None:
+        self.table, self.path = table, path
+        super().__init__(f"{table} does not exist yet (looked in {path}). {advice}")
+
+
+class TableShapeError(TableError):
+    """A table exists with other columns than the pipeline declares."""
+
+
+class HistoryGoneError(TableError):
+    """The commits that a first load in commit order must read are no longer all there."""
+
+
+class CheckpointMismatchError(TableError):
+    """A checkpoint and the table it feeds do not belong together."""
+
+
+class QueryFailedError(MedallionError):
+    """A streaming query died.
+
+    Attributes:
+        query: The query's name, such as ``silver.quakes``.
+        cause: The cause in one line.
+    """
+
+    def __init__(self, query: str, cause: str) -> None:
+        self.query, self.cause = query, cause
+        super().__init__(f"{query} failed: {cause}")
+
+
+class QualityFailedError(MedallionError):
+    """At least one quality suite failed."""
+
+    exit_code = 3
+
+
+class LeaseHeldError(MedallionError):
+    """Another process is writing the table.
+
+    Attributes:
+        table: The table whose lease is held.
+        holder: Who holds it: job, pid, host and start, as far as is known.
+    """
+
+    exit_code = 4
+
+    def __init__(self, table: str, holder: str) -> None:
+        self.table, self.holder = table, holder
+        super().__init__(
+            f"{table} is being written by {holder}. One table has one writer: "
+            "stop that job first (Ctrl-C or SIGTERM ends it at a micro-batch boundary), then try again."
+        )

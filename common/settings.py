@@ -1,0 +1,269 @@
+"""Settings: what differs between places (addresses, paths, sizes, triggers). Never logic or table names.
+
+Order of precedence: defaults < settings file (``medallion.yaml``) < environment (``MEDALLION_…``) <
+flags (``--set bronze.trigger="5 seconds"``). Unknown keys are errors that name the nearest known one.
+This is the only module that reads the environment for settings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from common.errors import SettingsError, nearest
+
+SETTINGS_FILE = "medallion.yaml"
+PREFIX = "MEDALLION_"
+
+_DURATION = re.compile(
+    r"^\s*\d+(\.\d+)?\s*(ms|milliseconds?|s|seconds?|minutes?|hours?|days?|weeks?)\s*$"
+)
+
+
+def _duration(text: str) -> str:
+    if not _DURATION.match(text):
+        raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
+    return text.strip()
+
+
+def _trigger(text: str) -> str:
+    return "" if text.strip().lower() in {"", "continuous", "asap"} else _duration(text)
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+Trigger = Annotated[
+    str,
+    AfterValidator(_trigger),
+    Field(description="Interval between micro-batches; 'asap' starts the next one as soon as data is there."),
+]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaSettings(_Section):
+    """Which broker, and how to reach it."""
+
+    bootstrap_servers: str | None = Field(
+        None, description="host:port[,host:port…]; unset: the pipeline's own, else the embedded broker."
+    )
+    options: dict[str, str] = Field(
+        default_factory=dict,
+        description="Any Kafka client option, such as security.protocol; goes to every client.",
+    )
+    port: int = Field(0, ge=0, le=65535, description="Embedded broker's port; 0 takes a free one.")
+    controller_port: int = Field(0, ge=0, le=65535, description="Its controller's port; 0: a free one.")
+    heap_mb: int = Field(384, ge=128, description="Embedded broker's heap, MiB.")
+    partitions: int = Field(2, ge=1, description="Partitions of a topic that the engine creates.")
+    start_timeout_seconds: float = Field(60, gt=0)
+    stop_timeout_seconds: float = Field(20, gt=0)
+
+
+class BronzeSettings(_Section):
+    """Kafka to bronze."""
+
+    trigger: Trigger = "1 second"
+    max_offsets_per_trigger: int = Field(200_000, ge=1, description="Records per micro-batch, all partitions.")
+    min_partitions: int | None = Field(None, ge=1, description="Spark's minPartitions: splits large ranges.")
+
+
+class SilverSettings(_Section):
+    """Bronze to silver."""
+
+    trigger: Trigger = "1 second"
+    max_files_per_trigger: int = Field(200, ge=1)
+    max_bytes_per_trigger: str | None = Field(None, description="Soft limit such as 512m; unset: files only.")
+
+
+class GoldSettings(_Section):
+    """Silver to gold."""
+
+    trigger: Trigger = "1 second"
+    max_files_per_trigger: int = Field(200, ge=1)
+    max_bytes_per_trigger: str | None = None
+
+
+class SparkSettings(_Section):
+    """The Spark session of the jobs."""
+
+    master: str = "local[*]"
+    driver_memory: str = "2g"
+    shuffle_partitions: int = Field(
+        2, ge=1, description="State partitions of a stateful query; fixed for ever at its first start."
+    )
+    state_store: str = Field("rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory.")
+    ui: bool = Field(False, description="Spark's web UI, on loopback.")
+    conf: dict[str, str] = Field(default_factory=dict, description="Any further Spark setting; wins over ours.")
+
+
+class JarSettings(_Section):
+    """The locked jars."""
+
+    cache_dir: Path | None = Field(None, description="Unset: medallion/jars in the user's cache folder.")
+    ivy_settings: Path | None = Field(None, description="An ivysettings.xml of your own, for a mirror.")
+
+
+class Settings(BaseSettings):
+    """All settings of a run."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, nested_model_default_partial_update=True
+    )
+
+    pipeline: Path | None = Field(None, description="The pipeline file; -p on the command line.")
+    data_dir: Path = Field(Path("data"), description="Local folder for the broker, logs, leases, and all that follows.")
+    warehouse: str | None = Field(
+        None, description="Where tables live: a folder or an object store's URI; unset: in data_dir."
+    )
+    checkpoints: str | None = Field(None, description="Where checkpoints live; unset: in data_dir.")
+    java_home: Path | None = Field(None, description="A Java 17 or 21; unset: found by itself.")
+    stop_timeout_seconds: float = Field(60, gt=0, description="How long a stop waits for a micro-batch boundary.")
+    kafka: KafkaSettings = KafkaSettings()
+    bronze: BronzeSettings = BronzeSettings()
+    silver: SilverSettings = SilverSettings()
+    gold: GoldSettings = GoldSettings()
+    spark: SparkSettings = SparkSettings()
+    jars: JarSettings = JarSettings()
+
+    @classmethod
+    def settings_customise_sources(  # noqa: D102  # pydantic's hook: first source wins
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _FileSource(settings_cls)
+
+
+class _FileSource(PydanticBaseSettingsSource):
+    """The settings file, below environment and flags."""
+
+    path: Path | None = None
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ANN401
+        raise AssertionError("unreachable: __call__ reads the whole file")
+
+    def __call__(self) -> dict[str, Any]:
+        return _read_file(type(self).path)
+
+
+def _read_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}). Name a file that exists with --settings.") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise SettingsError(f"{where}: not valid YAML ({getattr(error, 'problem', error)}).") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
+    return content
+
+
+def load_settings(
+    *, file: Path | None = None, overrides: Sequence[str] = (), flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings from all sources.
+
+    Args:
+        file: The settings file; unset: ``medallion.yaml`` of the current folder where there is one.
+        overrides: ``key.sub=value`` texts, as ``--set`` takes them; values are read as YAML.
+        flags: Top-level settings given by a flag of their own; ``None`` values are left out.
+
+    Raises:
+        SettingsError: A key is unknown (the nearest one is named), or a value does not fit.
+    """
+    path = file if file is not None else Path(SETTINGS_FILE)
+    if file is None and not path.exists():
+        path = None  # type: ignore[assignment]
+    _refuse_unknown_variables()
+    init: dict[str, Any] = {}
+    for text in overrides:
+        _put(init, text)
+    init.update({key: value for key, value in (flags or {}).items() if value is not None})
+    _FileSource.path = path
+    try:
+        return Settings(**init)
+    except ValidationError as error:
+        raise SettingsError("\n".join(_explain(error, path, init))) from error
+    finally:
+        _FileSource.path = None
+
+
+def _put(tree: dict[str, Any], text: str) -> None:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise SettingsError(f"--set {text}: write it as key=value, such as --set bronze.trigger='5 seconds'.")
+    *parents, leaf = key.strip().split(".")
+    if parents and parents[-1] in {"options", "conf"} or (len(parents) > 1 and parents[1] in {"options", "conf"}):
+        cut = next(i for i, name in enumerate(parents) if name in {"options", "conf"})
+        parents, leaf = parents[: cut + 1], ".".join([*parents[cut + 1 :], leaf])
+        tree_value: Any = value
+    else:
+        tree_value = yaml.safe_load(value) if value else value
+    for name in parents:
+        tree = tree.setdefault(name, {})
+    tree[leaf] = tree_value
+
+
+def setting_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
+    """Every setting as a dotted name, sections included."""
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from setting_names(kind, f"{prefix}{name}.")
+
+
+def _refuse_unknown_variables() -> None:
+    known = {PREFIX + name.upper().replace(".", "__") for name in setting_names()}
+    for variable in sorted(os.environ):
+        if variable.startswith(PREFIX) and variable not in known:
+            if any(variable.startswith(f"{PREFIX}{free}__") for free in ("KAFKA__OPTIONS", "SPARK__CONF")):
+                continue
+            raise SettingsError(f"environment: {variable} is not a setting; {nearest(variable, known)}")
+
+
+def _explain(error: ValidationError, path: Path | None, init: Mapping[str, Any]) -> Iterator[str]:
+    known = set(setting_names())
+    for fault in error.errors():
+        names = [str(part) for part in fault["loc"]]
+        dotted = ".".join(names)
+        where = _origin(names, path, init)
+        if fault["type"] == "extra_forbidden":
+            siblings = {n for n in known if n.count(".") == len(names) - 1 and n.startswith(dotted.rpartition(".")[0])}
+            yield f"{where}: {dotted} is not a setting; {nearest(dotted, siblings or known)}"
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            yield f"{where}: {dotted} is {fault['input']!r}: {message}."
+
+
+def _origin(names: Sequence[str], path: Path | None, init: Mapping[str, Any]) -> str:
+    def holds(tree: object) -> bool:
+        for name in names:
+            if not isinstance(tree, Mapping) or name not in tree:
+                return False
+            tree = tree[name]
+        return True
+
+    if holds(init):
+        return "flag"
+    variable = PREFIX + "__".join(names).upper()
+    if variable in os.environ:
+        return f"environment {variable}"
+    return str(path) if path else "settings"
