@@ -1,0 +1,60 @@
+"""The ``medallion`` command: arguments in, exit code out.
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 130 interrupted.
+An error raised on purpose is printed as its message; anything else is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+import typer
+
+from common.errors import MedallionError
+from orchestration.console import err
+
+app = typer.Typer(
+    name="medallion",
+    help="Kafka to bronze, silver and gold Delta tables, as chained Spark streams.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+COMMANDS = ("demo", "check", "run", "produce", "status", "query", "quality", "doctor", "jars")
+"""Modules of ``orchestration.commands``; each adds its verbs to the app by its ``register``."""
+
+for _name in COMMANDS:
+    importlib.import_module(f"orchestration.commands.{_name}").register(app)
+
+
+def main() -> None:
+    """Run a command and end the process with its exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except MedallionError as error:
+        _tell(error)
+        code = error.exit_code
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output is gone (`medallion … | head`): nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: MedallionError) -> None:
+    for number, line in enumerate(str(error).splitlines()):
+        head = "[bold red]error:[/] " if number == 0 else "       "
+        err.print(head, end="", highlight=False)
+        err.print(line, markup=False, highlight=False, soft_wrap=True)
