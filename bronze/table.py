@@ -1,0 +1,46 @@
+"""The raw table: everything of a Kafka record, nothing parsed. Grain: one row per Kafka offset.
+
+Coordinates and times come first: only a table's first columns get min/max statistics.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+PROPERTIES = {
+    # A stray UPDATE must fail here rather than break every stream that reads the table.
+    "delta.appendOnly": "true",
+    "delta.dataSkippingStatsColumns": "topic,partition,offset,kafka_timestamp,ingested_at",
+    # A first load of silver replays the log from its beginning: keep both log and files long enough.
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 14 days",
+    "delta.checkpointInterval": "100",
+    "delta.enableDeletionVectors": "false",
+}
+
+
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("kafka_timestamp", TimestampType()),
+        StructField("kafka_timestamp_type", IntegerType()),
+        StructField("ingested_at", TimestampType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("headers", ArrayType(_HEADER)),
+    ]
+)
+"""``key`` and ``value`` are the bytes that were sent; the timestamp's type is Kafka's (0 create, 1 append)."""

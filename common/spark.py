@@ -1,0 +1,107 @@
+"""The only place that builds a Spark session."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.jars import require
+from common.java import find_java
+from common.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATE_STORES = {
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+}
+
+# Held fixed because a result or a guarantee depends on it; `spark.conf` of the settings still wins.
+_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # INT96, the default, has no min/max statistics and is not what other readers expect.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # A fresh table's state is rebuilt at every commit: 50 tasks by default, for a handful of files.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # A write whose transaction id was left behind by another must fail, not be skipped in silence.
+    "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
+    "spark.databricks.delta.v2.enableMode": "NONE",
+    # Nothing closes a window here, and each empty micro-batch would cost a commit.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "50",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # Old executions and plans fill the driver of a job that runs for months.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "2000",
+    "spark.sql.ui.retainedExecutions": "25",
+    "spark.sql.streaming.ui.retainedProgressUpdates": "20",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|key",
+}
+
+
+def build_session(settings: Settings, app: str, log_dir: Path, sets: Sequence[str] = ("spark",)) -> SparkSession:
+    """A classic Spark session with Delta and Kafka, or the one `spark-submit` has already made.
+
+    Args:
+        settings: Master, memory, partitions, state store, and any further Spark setting.
+        app: Name of the application; also names its log file.
+        log_dir: Folder of ``<app>.log``, where Spark's own log goes instead of the console.
+        sets: Sets of locked jars to load.
+
+    Raises:
+        JavaError: No usable Java.
+        JarError: A locked jar cannot be had.
+    """
+    java = find_java(settings)
+    jars = require(settings, *sets)
+    log_dir.mkdir(parents=True, exist_ok=True)
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    local = settings.spark.master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # half a second that `medallion status` saves
+
+    conf = dict(_CONF)
+    conf["spark.sql.shuffle.partitions"] = str(settings.spark.shuffle_partitions)
+    conf["spark.sql.streaming.stateStore.providerClass"] = STATE_STORES[settings.spark.state_store]
+    conf["spark.ui.enabled"] = str(settings.spark.ui).lower()
+    conf["spark.driver.memory"] = settings.spark.driver_memory
+    paths = [str(jar) for jar in jars]
+    if local:
+        # On the driver's own class path the classes load faster than from a child loader.
+        conf["spark.driver.extraClassPath"] = os.pathsep.join(paths)
+    else:
+        conf["spark.jars"] = ",".join(paths)
+    conf["spark.driver.extraJavaOptions"] = " ".join(_java_options(log_dir / f"{app}.log"))
+    conf |= settings.spark.conf
+    builder = SparkSession.builder.appName(f"medallion {app}").master(settings.spark.master)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _java_options(log_file: Path) -> list[str]:
+    config = Path(__file__).with_name("log4j2.properties")
+    return [
+        f"-Dlog4j2.configurationFile={config.as_uri()}",
+        f"-Dmedallion.log={log_file}",
+        "-Djava.net.preferIPv4Stack=true",
+        "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 2 else "-XX:+UseG1GC",  # noqa: PLR2004
+    ]
+
+

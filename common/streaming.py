@@ -1,0 +1,185 @@
+"""One streaming query: how it is started, how it ends at a micro-batch boundary, what it died of.
+
+A layer describes a query as a ``Stream``; nothing is read or written until ``start``. Every query
+writes by ``foreachBatch``, because there alone a write can carry the batch's identity, its counts and
+the source positions it covers.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from common.checkpoint import Checkpoint
+from common.delta import MicroBatch
+from common.errors import MedallionError, QueryFailedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+OutputMode = Literal["append", "update", "complete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A query that is ready to start.
+
+    Attributes:
+        name: The table it feeds, such as ``silver.quakes``; also names its query, checkpoint and pool.
+        frame: What it reads, as a streaming frame.
+        write: Writes one micro-batch; called with the frame and the batch's identity. It must be
+            idempotent by that identity, consume the whole batch, and swallow no exception.
+        checkpoint: Path or URI of its checkpoint.
+        trigger: Interval such as ``2 seconds``; empty: the next batch starts when data is there.
+        output_mode: Spark's output mode.
+    """
+
+    pipeline: str
+    name: str
+    frame: DataFrame
+    write: Callable[[DataFrame, MicroBatch], None]
+    checkpoint: str
+    trigger: str
+    output_mode: OutputMode = "append"
+
+
+class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query where a batch would begin
+    """Raised before a micro-batch has done anything, to end its query there."""
+
+
+@dataclass
+class Gate:
+    """Lets micro-batches begin until it is closed; one for all queries of a process."""
+
+    closed: threading.Event = field(default_factory=threading.Event)
+
+    def close(self) -> None:
+        """From now on no micro-batch begins."""
+        self.closed.set()
+
+
+@dataclass
+class RunningQuery:
+    """A started query."""
+
+    stream: Stream
+    query: StreamingQuery
+    state: _State
+
+    @property
+    def name(self) -> str:
+        """The table it feeds."""
+        return self.stream.name
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
+        return bool(self.query.isActive)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is between two micro-batches right now."""
+        return not self.state.in_batch and not self.query.status["isTriggerActive"]
+
+    def failure(self) -> MedallionError | None:
+        """What it died of; ``None`` while it runs and when it ended as it was asked to."""
+        if self.is_active or self.state.stopped:
+            return None
+        error = self.state.error
+        if isinstance(error, MedallionError):
+            return error
+        died = self.query.exception()
+        if died is None and error is None:
+            return None
+        return QueryFailedError(self.name, one_line(str(error or died)))
+
+    def progress(self) -> Iterator[dict[str, Any]]:
+        """Spark's recent progress reports, oldest first, as plain values."""
+        yield from (dict(report) for report in self.query.recentProgress)
+
+    def stop(self) -> None:
+        """Stop now, wherever it is; the batch that was running is replayed by the next start."""
+        if self.is_active:
+            self.state.stopped = True
+            self.query.stop()
+
+
+@dataclass
+class _State:
+    """What the thread of the micro-batches and the supervising thread tell each other."""
+
+    in_batch: bool = False
+    stopped: bool = False
+    error: BaseException | None = None
+
+
+def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: bool = False) -> RunningQuery:
+    """Start a query in a fair scheduler pool of its own.
+
+    Args:
+        spark: The session.
+        stream: What to run.
+        gate: Once closed, the query ends before its next micro-batch.
+        available_now: Process what is there now and end.
+    """
+    state = _State()
+    checkpoint = Checkpoint(stream.checkpoint)
+
+    def each(frame: DataFrame, batch_id: int) -> None:
+        if gate.closed.is_set():
+            state.stopped = True
+            raise _Stopped
+        state.in_batch = True
+        try:
+            stream.write(frame, _identity(stream, checkpoint, frame, batch_id))
+        except BaseException as error:
+            state.error = state.error or error
+            raise
+        finally:
+            state.in_batch = False
+
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
+    writer = (
+        stream.frame.writeStream.queryName(stream.name)
+        .outputMode(stream.output_mode)
+        .option("checkpointLocation", stream.checkpoint)
+        .foreachBatch(each)
+    )
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    elif stream.trigger:
+        writer = writer.trigger(processingTime=stream.trigger)
+    return RunningQuery(stream, writer.start(), state)
+
+
+def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int) -> MicroBatch:
+    query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    entry = checkpoint.entry(batch_id)
+    return MicroBatch(
+        pipeline=stream.pipeline,
+        query=stream.name,
+        query_id=query_id or "",
+        batch_id=batch_id,
+        positions=tuple(entry.sources) if entry else (),
+    )
+
+
+_NOISE = re.compile(r"^(org|java|scala|py4j|io)\.[\w.$]+(Exception|Error): ")
+
+
+def one_line(text: str) -> str:
+    """The cause in a Java or Python stack trace's text, as one line of at most 400 characters.
+
+    The last ``Caused by`` is where it began; stack frames and class names in front are left out.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "...", "===", "JVM"))]
+    line = causes[-1] if causes else (told[0] if told else "no cause was given")
+    while _NOISE.match(line):
+        line = _NOISE.sub("", line)
+    return line if len(line) <= 400 else line[:399] + "…"  # noqa: PLR2004

@@ -1,0 +1,70 @@
+"""Watermark and duplicates, by Spark's own operator. Pure.
+
+Rejected rows ride through the same operator, so that a value is parsed once and its row comes out
+once: with a null event time they are never late and leave the state at the next watermark, with their
+coordinates as key they are nobody's duplicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, VariantType
+
+from common.errors import PipelineError, Problem
+from silver.parse import META
+from silver.rules import REASONS
+
+KEY = "__key"
+EVENT_TIME = "__event_time"
+
+
+def deduplicated(frame: DataFrame, *, key: Sequence[str], event_time: str, watermark: str) -> DataFrame:
+    """One accepted row per key within the watermark, the first to arrive; every rejected row.
+
+    Rows later than the watermark are dropped by Spark. Adds ``__key`` and ``__event_time``.
+    """
+    accepted = F.size(REASONS) == 0
+    coordinates = F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
+    return (
+        frame.withColumn(KEY, F.when(accepted, key_text(frame, key)).otherwise(coordinates))
+        .withColumn(EVENT_TIME, F.when(accepted, F.col(event_time)))
+        .withWatermark(EVENT_TIME, watermark)
+        .dropDuplicatesWithinWatermark([KEY])
+    )
+
+
+def key_text(frame: DataFrame, key: Sequence[str]) -> Column:
+    """The key as one text that differs whenever a column differs: a JSON array of texts.
+
+    One column, because Spark orders several state-key columns in a way no release promises. Each is
+    cast to text before, since JSON would cut timestamps to milliseconds. A topic's name cannot begin
+    with a bracket, so no key equals a rejected row's coordinates.
+    """
+    parts = [
+        F.hex(name) if isinstance(frame.schema[name].dataType, BinaryType) else F.col(name).cast("string")
+        for name in key
+    ]
+    return F.to_json(F.array(*parts))
+
+
+def check_types(frame: DataFrame, *, key: Sequence[str], event_time: str, place: str, source: str) -> None:
+    """Refuse keys that have no one text, and event times that are no timestamp.
+
+    Raises:
+        PipelineError: Names the column, its type and what to write.
+    """
+    problems = []
+    for name in key:
+        kind = frame.schema[name].dataType
+        if isinstance(kind, (ArrayType, MapType, StructType, VariantType)):
+            text = f"is a {kind.simpleString()}; a key is made of plain values: take fields out of it"
+            problems.append(Problem(f"{place}, key {name!r}", text, source))
+    kind = frame.schema[event_time].dataType
+    if kind.simpleString() != "timestamp":
+        text = f"is a {kind.simpleString()}; make it a timestamp, as in timestamp_millis(…) or try_to_timestamp(…)"
+        problems.append(Problem(f"{place}, event_time {event_time!r}", text, source))
+    if problems:
+        raise PipelineError(problems)

@@ -1,0 +1,131 @@
+"""Message values as typed columns. Pure: any bytes at all come out as exactly one row.
+
+A value is parsed once. What cannot be parsed keeps its row, with null columns and a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from common.declare import Hook
+from common.errors import PipelineError, Problem
+
+META = "_kafka"
+"""The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
+
+_CORRUPT = "__corrupt"
+_PARSED = "__value"
+
+NULL_VALUE = "null_value"
+EMPTY_VALUE = "empty_value"
+NOT_UTF8 = "not_utf8"
+MALFORMED_JSON = "malformed_json"
+
+
+def parsed(bronze: DataFrame, schema: StructType) -> DataFrame:
+    """Bronze rows as the value's fields, plus ``_kafka``.
+
+    ``_kafka`` holds topic, partition, offset, timestamp, timestamp_type, ingested_at, key, value,
+    headers, and ``fault``: why the value could not be read, or null. With a fault all fields are null.
+    """
+    read = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    text = F.col("value").cast("string")
+    whole = bronze.select("*", F.from_json(text, read, options).alias(_PARSED))
+    fault = (
+        F.when(F.col("value").isNull(), NULL_VALUE)
+        .when(F.length("value") == 0, EMPTY_VALUE)
+        .when(~F.is_valid_utf8(text), NOT_UTF8)
+        .when(F.trim(text) == "", EMPTY_VALUE)
+        .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull(), MALFORMED_JSON)
+    )
+    judged = whole.select("*", fault.alias("__fault"))
+    kafka = F.struct(
+        "topic",
+        "partition",
+        "offset",
+        F.col("kafka_timestamp").alias("timestamp"),
+        F.col("kafka_timestamp_type").alias("timestamp_type"),
+        "ingested_at",
+        "key",
+        "value",
+        "headers",
+        F.col("__fault").alias("fault"),
+    )
+    fields = [
+        F.when(F.col("__fault").isNull(), F.col(_PARSED).getField(field.name)).alias(field.name)
+        for field in schema.fields
+    ]
+    return judged.select(kafka.alias(META), *fields)
+
+
+def shaped(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, source: str) -> DataFrame:
+    """The declared columns, plus ``_kafka``.
+
+    Raises:
+        PipelineError: An expression does not fit the fields, a function loses ``_kafka`` or is not
+            row for row, or a column has no type.
+    """
+    if callable(columns):
+        result = _hooked(frame, columns, place, source)
+    else:
+        result = selected(frame, columns, place, source)
+    for field in result.schema.fields:
+        if field.dataType.simpleString() == "void":
+            raise _fault(place, f"column {field.name!r} has no type; cast the null, as in cast(null as string)", source)
+    return result
+
+
+def selected(frame: DataFrame, columns: Mapping[str, str], place: str, source: str) -> DataFrame:
+    """``_kafka`` and one column per SQL text; the column that does not resolve is named."""
+    chosen = [F.expr(f"({sql})").alias(name) for name, sql in columns.items()]
+    try:
+        return frame.select(META, *chosen)
+    except PySparkException as error:
+        for name, sql in columns.items():
+            try:
+                frame.select(F.expr(f"({sql})"))
+            except PySparkException as own:
+                raise _fault(f"{place}, column {name!r}", _first_line(own), source) from own
+        raise _fault(place, _first_line(error), source) from error
+
+
+def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
+    before = _operators(frame)
+    result = hook(frame)
+    if META not in result.columns:
+        raise _fault(place, f"the columns function dropped {META!r}; keep it: frame.select({META!r}, …)", source)
+    added = [name for name in _operators(result)[: len(_operators(result)) - len(before)] if name != "Project"]
+    if added:
+        raise _fault(
+            place,
+            f"the columns function must give one row per row, but it has {', '.join(sorted(set(added)))}; "
+            "only add, change or drop columns in it, and set rows aside with a Rule",
+            source,
+        )
+    return result
+
+
+def _operators(frame: DataFrame) -> list[str]:
+    """Names of the plan's operators, outermost first."""
+    names: list[str] = []
+    nodes = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001  # no public way to see a plan
+    while nodes:
+        node = nodes.pop()
+        names.append(node.nodeName())
+        children = node.children()
+        nodes.extend(children.apply(i) for i in range(children.size()))
+    return names
+
+
+def _first_line(error: PySparkException) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _fault(place: str, message: str, source: str) -> PipelineError:
+    return PipelineError([Problem(place, message, source)])

@@ -1,0 +1,48 @@
+"""Every row judged in one pass: all reasons against it, or none. Pure.
+
+A rule that yields null counts as broken: unknown is not good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from common.declare import Rule
+from silver.parse import META
+
+NULL_KEY = "null_key"
+NULL_EVENT_TIME = "null_event_time"
+FUTURE_EVENT_TIME = "future_event_time"
+
+REASONS = "__reasons"
+
+
+def judged(
+    frame: DataFrame, *, key: Sequence[str], event_time: str, max_future: str, rules: Sequence[Rule]
+) -> DataFrame:
+    """The frame with ``__reasons``: array<string>, empty for an accepted row.
+
+    A value that could not be parsed has its fault as the only reason: nothing is known of the rest.
+    A row dated later than Kafka's timestamp plus ``max_future`` is refused here, before the watermark
+    sees it: one wrong clock would otherwise make every later row late.
+    """
+    fault = F.col(f"{META}.fault")
+    no_key = reduce(or_, (F.col(name).isNull() for name in key))
+    bound = F.col(f"{META}.timestamp") + F.expr(f"interval '{max_future}'")
+    checks = [
+        F.when(no_key, F.lit(NULL_KEY)),
+        F.when(F.col(event_time).isNull(), F.lit(NULL_EVENT_TIME)),
+        F.when(F.col(event_time) > bound, F.lit(FUTURE_EVENT_TIME)),
+        *(F.when(_broken(rule), F.lit(rule.name)) for rule in rules),
+    ]
+    reasons = F.when(fault.isNotNull(), F.array(fault)).otherwise(F.array_compact(F.array(*checks)))
+    return frame.withColumn(REASONS, reasons)
+
+
+def _broken(rule: Rule) -> Column:
+    return ~F.coalesce(F.expr(f"({rule.condition})"), F.lit(False))
