@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,12 @@ from common.settings import Settings
 def broker_dir(settings: Settings) -> Path:
     """The embedded broker's folder."""
     return settings.data_dir.resolve() / "kafka"
+
+
+def user_cache() -> Path:
+    """What is fetched once for this user and shared by all pipelines: jars, and a Java's wrapper."""
+    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))  # its specification: ignore a relative one
+    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "medallion"
 
 
 @dataclass(frozen=True, slots=True)
