@@ -1,0 +1,111 @@
+"""One commit of a Delta table: what its JSON file says.
+
+Rows are those of the files' statistics; they are None where a file has none. Deletion vectors are not
+subtracted: the engine's tables stay at reader version 1 and have none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+
+class Added(NamedTuple):
+    """A file that a commit brought, or that a snapshot holds: bytes, and rows where known."""
+
+    bytes: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit.
+
+    Attributes:
+        version: Its number, from 0.
+        timestamp: When it was made, UTC.
+        operation: Delta's name for it, such as ``WRITE``, ``MERGE``, ``OPTIMIZE``; may be empty.
+        added: Files with new data, in the order a stream counts them.
+        removed_files: Files it took out, compacted ones included.
+        is_change: It took out data, so a stream with ``skipChangeCommits`` skips all of it.
+        user_metadata: What the writer noted with it.
+    """
+
+    version: int
+    timestamp: datetime
+    operation: str
+    added: tuple[Added, ...]
+    removed_files: int
+    is_change: bool
+    user_metadata: str | None
+
+    @property
+    def files(self) -> int:
+        """Files with new data."""
+        return len(self.added)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the files with new data."""
+        return sum(file.bytes for file in self.added)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows in the files with new data."""
+        return rows_of(self.added)
+
+
+def parsed(version: int, content: bytes, written_ms: Callable[[], int | None]) -> Commit:
+    """A commit from its file's content; ``written_ms`` tells its time when it does not say one itself.
+
+    Raises:
+        ValueError: It is no Delta commit.
+    """
+    info: dict[str, Any] = {}
+    added: list[Added] = []
+    removed, is_change = 0, False
+    try:
+        for line in content.splitlines():
+            action = json.loads(line) if line else {}
+            if add := action.get("add"):
+                added += [_added(add)] if add["dataChange"] else []
+            elif remove := action.get("remove"):
+                removed += 1
+                is_change |= bool(remove["dataChange"])
+            elif found := action.get("commitInfo"):
+                info = found
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("an action lacks what every Delta action has") from error
+    made_ms = info.get("inCommitTimestamp") or info.get("timestamp") or written_ms() or 0
+    return Commit(
+        version=version,
+        timestamp=utc(made_ms),
+        operation=str(info.get("operation", "")),
+        added=tuple(added),
+        removed_files=removed,
+        is_change=is_change,
+        user_metadata=info.get("userMetadata"),
+    )
+
+
+def rows_of(files: tuple[Added, ...]) -> int | None:
+    """Rows in some files, or None where one of them does not say."""
+    total = 0
+    for file in files:
+        if file.rows is None:
+            return None
+        total += file.rows
+    return total
+
+
+def utc(milliseconds: int) -> datetime:
+    """A time from milliseconds since the epoch."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _added(add: dict[str, Any]) -> Added:
+    stats = json.loads(add.get("stats") or "{}")
+    return Added(int(add["size"]), stats.get("numRecords"))
