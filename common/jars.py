@@ -27,6 +27,7 @@ from common.settings import Settings
 __all__ = [
     "Jar",
     "State",
+    "bundle_sets",
     "cache_dir",
     "export",
     "fetch",
@@ -87,18 +88,25 @@ def fetch(settings: Settings, *sets: str, source: Path | None = None) -> tuple[J
     cache = cache_dir(settings)
     with _only_fetcher(cache, console):
         faults = _faults(settings, *sets)
+        if not faults:  # whoever held the lock brought them
+            return ()
         _announce(console, settings, faults, source)
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as scratch:
-            size = sum(jar.size_bytes for jar, _ in faults)
-            with arrivals(console, len(faults), size) as arrived:
-                wanted = [jar for jar, _ in faults]
-                if source:
-                    _from_bundle(settings, wanted, source, Path(scratch), arrived)
-                else:
-                    _from_repository(settings, wanted, Path(scratch), arrived)
-        if faults:
-            say(console, f"{_counted(faults)} fetched and verified")
-    return tuple(jar for jar, _ in faults)
+        wanted = [jar for jar, _ in faults]
+        with (
+            tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as scratch,
+            arrivals(console, len(wanted), sum(jar.size_bytes for jar in wanted)) as arrived,
+        ):
+            if source:
+                _from_bundle(settings, wanted, source, Path(scratch), arrived)
+            else:
+                _from_repository(settings, wanted, Path(scratch), arrived)
+        say(console, f"{_counted(wanted)} fetched and verified")
+    return tuple(wanted)
+
+
+def bundle_sets(source: Path) -> tuple[str, ...]:
+    """The sets of jars that a bundle has."""
+    return tuple(name for name in jar_sets() if (source / name).is_dir())
 
 
 def export(settings: Settings, target: Path, *sets: str) -> tuple[Path, ...]:
@@ -153,21 +161,25 @@ def _only_fetcher(cache: Path, console: Console) -> Iterator[None]:
 def _announce(
     console: Console, settings: Settings, faults: Sequence[tuple[Jar, State]], source: Path | None
 ) -> None:
+    known = {jar.set for jar, _ in faults if (cache_dir(settings) / jar.set).is_dir()}
     for jar, state in faults:
-        if state == "altered":
+        if jar.set in known:  # of a set that was never there, no jar is named
             say(
                 console,
-                f"{jar_path(settings, jar)} is not the file that was locked; fetching it again",
+                f"{jar_path(settings, jar)} {_fault(jar, state, jar_path(settings, jar))}; fetching it again",
             )
-    absent = [jar for jar, state in faults if state == "missing"]
-    present = {jar.set for jar in absent if (cache_dir(settings) / jar.set).is_dir()}
-    for jar in absent:  # a set that was never there has nothing to be named one by one
-        if jar.set in present:
-            say(console, f"{jar_path(settings, jar)} is missing; fetching it")
-    if faults:
-        size = megabytes(sum(jar.size_bytes for jar, _ in faults))
-        origin = f" from {source}" if source else ""
-        say(console, f"fetching {_counted(faults)}, {size}, once, into {_short(cache_dir(settings))}{origin}")
+    size = megabytes(sum(jar.size_bytes for jar, _ in faults))
+    origin = f" from {source}" if source else ""
+    say(console, f"fetching {_counted(faults)}, {size}, once, into {_short(cache_dir(settings))}{origin}")
+
+
+def _fault(jar: Jar, state: State, path: Path) -> str:
+    if state == "missing":
+        return "is missing"
+    size_bytes = path.stat().st_size
+    if size_bytes < jar.size_bytes:
+        return f"is cut short ({size_bytes} of {jar.size_bytes} bytes)"
+    return "is altered (its sha256 is not the locked one)"
 
 
 def _from_repository(settings: Settings, wanted: Sequence[Jar], scratch: Path, arrived: Arrival) -> None:
