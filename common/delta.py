@@ -11,7 +11,7 @@ query's own clone (``frame.sparkSession``). They are set, used and unset here, n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,8 @@ class MicroBatch:
         query_id: Spark's id of the query; lives in the checkpoint.
         batch_id: Counts from 0 per checkpoint; a replay has the same one.
         positions: Source positions at the end of the batch, as Spark's offset log writes them.
+        dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
+            once the batch was consumed whole.
     """
 
     pipeline: str
@@ -43,6 +45,7 @@ class MicroBatch:
     query_id: str
     batch_id: int
     positions: tuple[Any, ...]
+    dropped: Callable[[], Mapping[str, int]] = dict
 
     def app_id(self, step: str) -> str:
         """The transaction id of one write of this query; ``step`` tells its writes apart."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common.errors import SetupError
 from common.jars import require
 from common.java import find_java
 from common.settings import Settings
@@ -74,8 +75,6 @@ def build_session(settings: Settings, app: str, log_dir: Path, sets: Sequence[st
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
-    from pyspark.sql import SparkSession  # noqa: PLC0415  # half a second that `medallion status` saves
-
     conf = dict(_CONF)
     conf["spark.sql.shuffle.partitions"] = str(settings.spark.shuffle_partitions)
     conf["spark.sql.streaming.stateStore.providerClass"] = STATE_STORES[settings.spark.state_store]
@@ -89,10 +88,33 @@ def build_session(settings: Settings, app: str, log_dir: Path, sets: Sequence[st
         conf["spark.jars"] = ",".join(paths)
     conf["spark.driver.extraJavaOptions"] = " ".join(_java_options(log_dir / f"{app}.log"))
     conf |= settings.spark.conf
-    builder = SparkSession.builder.appName(f"medallion {app}").master(settings.spark.master)
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    conf |= {"spark.app.name": f"medallion {app}", "spark.master": settings.spark.master}
+    return _launch(conf, log_dir / f"{app}.jvm.log")
+
+
+def _launch(conf: dict[str, str], output: Path) -> SparkSession:
+    """Start the JVM with what it prints in a file, then the session in it.
+
+    Under `spark-submit` the JVM is there already, and what was submitted with `--conf` wins.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # half a second that `medallion status` saves
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        submitted = SparkConf()
+        wanted = SparkConf(loadDefaults=False).setAll([*conf.items(), *submitted.getAll()])
+    elif SparkContext._gateway is None:  # noqa: SLF001  # asked before a second one is started
+        try:
+            with output.open("ab") as log:
+                gateway = launch_gateway(wanted, {"stdout": log, "stderr": log})
+        except PySparkRuntimeError as error:
+            tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+            raise SetupError(f"Spark's JVM did not start: {' | '.join(tail)}. Its output is in {output}.") from error
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # PySpark's own way to take one
+    return SparkSession.builder.config(conf=wanted).getOrCreate()
 
 
 def _java_options(log_file: Path) -> list[str]:

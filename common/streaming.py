@@ -10,16 +10,20 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.checkpoint import Checkpoint
 from common.delta import MicroBatch
 from common.errors import MedallionError, QueryFailedError
+from common.metrics import dropped_by_dedupe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_HANDLE_SECONDS = 60.0
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -128,6 +132,7 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
     """
     state = _State()
     checkpoint = Checkpoint(stream.checkpoint)
+    handle: Future[StreamingQuery] = Future()
 
     def each(frame: DataFrame, batch_id: int) -> None:
         if gate.closed.is_set():
@@ -135,7 +140,7 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
             raise _Stopped
         state.in_batch = True
         try:
-            stream.write(frame, _identity(stream, checkpoint, frame, batch_id))
+            stream.write(frame, _identity(stream, checkpoint, frame, batch_id, handle))
         except BaseException as error:
             state.error = state.error or error
             raise
@@ -153,10 +158,14 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
         writer = writer.trigger(availableNow=True)
     elif stream.trigger:
         writer = writer.trigger(processingTime=stream.trigger)
-    return RunningQuery(stream, writer.start(), state)
+    query = writer.start()
+    handle.set_result(query)
+    return RunningQuery(stream, query, state)
 
 
-def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int) -> MicroBatch:
+def _identity(
+    stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int, handle: Future[StreamingQuery]
+) -> MicroBatch:
     query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     entry = checkpoint.entry(batch_id)
     return MicroBatch(
@@ -165,6 +174,8 @@ def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id
         query_id=query_id or "",
         batch_id=batch_id,
         positions=tuple(entry.sources) if entry else (),
+        # The first batch may begin before `start` has handed the query out.
+        dropped=lambda: dropped_by_dedupe(handle.result(timeout=_HANDLE_SECONDS)),
     )
 
 

@@ -5,6 +5,7 @@ A value is parsed once. What cannot be parsed keeps its row, with null columns a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from pyspark.errors import PySparkException
@@ -25,6 +26,13 @@ NULL_VALUE = "null_value"
 EMPTY_VALUE = "empty_value"
 NOT_UTF8 = "not_utf8"
 MALFORMED_JSON = "malformed_json"
+
+
+def struct_type(text: str) -> StructType:
+    """The type that DDL text, or a StructType written as JSON, describes; DDL needs a Spark session."""
+    if text.lstrip().startswith("{"):
+        return StructType.fromJson(json.loads(text))
+    return StructType.fromDDL(text)
 
 
 def parsed(bronze: DataFrame, schema: StructType) -> DataFrame:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from common.checkpoint import Checkpoint
-from common.delta_log import first_version
+from common.delta_log import LogReader
 from common.errors import HistoryGoneError
 from common.settings import SilverSettings
 
@@ -27,10 +27,10 @@ def bronze_stream(
     Raises:
         HistoryGoneError: There is no checkpoint yet and bronze's log no longer begins at commit 0.
     """
-    if Checkpoint(checkpoint).last_planned() is None and (first := first_version(path)) != 0:
+    if Checkpoint(checkpoint).last_planned() is None and LogReader(path).commit(0) is None:
         raise HistoryGoneError(
-            f"{table}: its log begins at version {first}, not 0, so a first load in the order of arrival is not "
-            f"possible any more. Restore the log under {path}/_delta_log, or fill a new bronze table from Kafka."
+            f"{table}: its log no longer begins at commit 0, so a first load in the order of arrival is not possible. "
+            f"Restore the log under {path}/_delta_log, or fill a new bronze table from Kafka."
         )
     reader = (
         spark.readStream.format("delta")

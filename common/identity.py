@@ -1,0 +1,74 @@
+"""Does this checkpoint belong to this table? Asked at every start, before anything is written.
+
+Spark and Delta accept a checkpoint that is new, old or another table's, and then lose rows or write
+them twice without a word. Each of our commits names the query and the batch that wrote it, so the
+answer is in the table.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from common.checkpoint import Checkpoint
+from common.delta_log import LogReader
+from common.errors import CheckpointMismatchError
+
+_LOOK_BACK = 1000
+"""How many commits are searched for our own: maintenance may stand between."""
+
+
+def check_identity(table: str, table_path: str, checkpoint_path: str) -> None:
+    """Refuse to go on where the table was written by another checkpoint, or by a later state of this one.
+
+    Raises:
+        CheckpointMismatchError: Says which of the two is amiss and what to do.
+    """
+    checkpoint = Checkpoint(checkpoint_path)
+    query_id, planned, committed = checkpoint.query_id(), checkpoint.last_planned(), checkpoint.last_committed()
+    last = last_own_commit(table_path, table)
+    if last is None:
+        if committed is not None:
+            raise CheckpointMismatchError(
+                f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but the table at "
+                f"{table_path} holds none of them: it was deleted or made anew. Going on would leave its rows out. "
+                "Restore the table, or move the checkpoint away too and fill both from the start."
+            )
+        return
+    if query_id is None:
+        raise CheckpointMismatchError(
+            f"{table}: the table at {table_path} holds rows, but its checkpoint {checkpoint_path} is gone. Starting "
+            "anew would write them again. Restore the checkpoint, or move the table away too and fill both from the start."
+        )
+    if query_id != last["query_id"]:
+        raise CheckpointMismatchError(
+            f"{table}: the table at {table_path} was written by query {last['query_id']}, but the checkpoint "
+            f"{checkpoint_path} is that of query {query_id}. Restore the checkpoint that belongs to the table."
+        )
+    if planned is None or last["batch_id"] > planned:
+        raise CheckpointMismatchError(
+            f"{table}: the table holds micro-batch {last['batch_id']}, but the checkpoint {checkpoint_path} knows only "
+            f"{planned}: an older copy of it was restored. Going on would skip new rows. Restore the newest copy."
+        )
+
+
+def last_own_commit(table_path: str, query: str) -> dict[str, Any] | None:
+    """What the newest commit of a query says of itself: query_id, batch_id, positions, counts.
+
+    ``None`` where the table does not exist, or none of its newest thousand commits is the query's.
+    """
+    log = LogReader(table_path)
+    latest = log.latest_version()
+    if latest is None:
+        return None
+    for version in range(latest, max(-1, latest - _LOOK_BACK), -1):
+        commit = log.commit(version)
+        if commit is None:
+            return None
+        try:
+            told = json.loads(commit.user_metadata or "null")
+        except ValueError:
+            continue
+        if isinstance(told, dict) and told.get("query") == query and "query_id" in told:
+            return told
+    return None

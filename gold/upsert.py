@@ -1,0 +1,71 @@
+"""The newest row per key (SCD1): each micro-batch reduced to one row per key, then merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from common import delta
+from common.declare import Upsert, source_of
+from common.delta import MicroBatch
+from common.errors import PipelineError, Problem
+from common.layout import Layout
+from common.settings import Settings
+from common.streaming import Stream
+from gold.reduce import COORDINATES, newest_per_key, total_order
+from gold.source import silver_stream
+from gold.tables import PROPERTIES
+
+
+def stream(spark: SparkSession, pipeline: str, gold: Upsert, *, settings: Settings, layout: Layout) -> Stream:
+    """The query of one upserted table; makes the table where there is none.
+
+    Raises:
+        PipelineError: An expression does not fit silver's columns.
+        TableShapeError: The table exists with other columns.
+    """
+    frame = versions(silver_stream(spark, layout.table_path(gold.reads), settings.gold), gold)
+    path = layout.table_path(gold.table)
+    delta.ensure(spark, gold.table, path, frame.schema, PROPERTIES)
+    order = total_order(gold.newest_by)
+
+    def write(batch_rows: DataFrame, batch: MicroBatch) -> None:
+        newest = newest_per_key(batch_rows, key=gold.key, order=order).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            keys = newest.count()
+            counts = {"keys": keys}
+            if keys:
+                delta.merge_newest(newest.coalesce(1), path, batch, counts, key=gold.key, order=order)
+            else:
+                # Every batch leaves its mark: a table without one was not written by this checkpoint.
+                delta.append(newest, path, batch, "empty", counts)
+        finally:
+            newest.unpersist()
+
+    return Stream(
+        pipeline=pipeline,
+        name=gold.table,
+        frame=frame,
+        write=write,
+        checkpoint=layout.checkpoint_path(gold.table),
+        trigger=settings.gold.trigger,
+    )
+
+
+def versions(silver: DataFrame, gold: Upsert) -> DataFrame:
+    """Silver rows with the table's columns and the coordinates that break ties.
+
+    Raises:
+        PipelineError: An expression does not fit silver's columns.
+    """
+    if gold.columns is None:
+        return silver
+    named = gold.columns if isinstance(gold.columns, Mapping) else {name: name for name in gold.columns}
+    try:
+        return silver.select(*(F.expr(f"({sql})").alias(name) for name, sql in named.items()), *COORDINATES)
+    except PySparkException as error:
+        raise PipelineError([Problem(gold.table, str(error).strip().splitlines()[0], source_of(gold))]) from error

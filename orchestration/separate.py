@@ -1,0 +1,64 @@
+"""``medallion up --separate``: the three layers as processes of their own, watched by this one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.errors import QueryFailedError
+from orchestration.console import say
+from orchestration.job import broker_for
+from orchestration.options import Context
+from orchestration.supervisor import StopSignal
+from orchestration.wiring import LAYERS
+
+_POLL_SECONDS = 0.2
+
+
+def run(ready: Context, *, pipeline_file: Path | None, settings_file: Path | None, overrides: Sequence[str]) -> None:
+    """Run all layers until stopped; when one ends badly the others are ended too.
+
+    Raises:
+        QueryFailedError: Names the job that ended, with its exit code.
+    """
+    arguments = ["-p", str(pipeline_file)] if pipeline_file else []
+    arguments += ["--settings", str(settings_file)] if settings_file else []
+    arguments += [part for text in overrides for part in ("--set", text)]
+    with broker_for(ready.pipeline, ready.settings), StopSignal().installed() as stop:
+        jobs = {layer: _start(layer, arguments) for layer in LAYERS}
+        try:
+            while not stop.is_said() and all(job.poll() is None for job in jobs.values()):
+                stop.wait(_POLL_SECONDS)
+            died = next((layer for layer, job in jobs.items() if job.poll()), None)
+        finally:
+            _end(list(jobs.values()), ready.settings.stop_timeout_seconds)
+        if died is not None and not stop.is_said():
+            raise QueryFailedError(
+                f"the {died} job", f"it ended with exit code {jobs[died].returncode}; its own lines above say why"
+            )
+    say("stopped at a micro-batch boundary")
+
+
+def _start(layer: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    # A session of its own: Ctrl-C reaches this process alone, which passes it on once.
+    return subprocess.Popen(
+        [sys.executable, "-m", "orchestration", "run", layer, *arguments], start_new_session=True
+    )
+
+
+def _end(jobs: Sequence[subprocess.Popen[bytes]], timeout_seconds: float) -> None:
+    for job in jobs:
+        if job.poll() is None:
+            job.terminate()
+    # A stop takes as long as a micro-batch, then Spark's own end; only then is a job killed.
+    deadline = time.monotonic() + timeout_seconds + 30
+    for job in jobs:
+        try:
+            job.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            say(f"process {job.pid} did not stop in time and is killed; its last micro-batch is replayed")
+            job.kill()
+            job.wait()

@@ -1,0 +1,55 @@
+"""The columns silver writes: accepted rows with their coordinates, rejected rows with their raw bytes. Pure.
+
+``silver.<name>``: one row per event; the declared columns and where the row came from.
+``silver.<name>__quarantine``: one row per rejected Kafka record; everything bronze has of it, and why.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from silver.dedupe import EVENT_TIME, KEY
+from silver.parse import META
+from silver.rules import REASONS
+
+PROPERTIES = {
+    # What any reader of Delta can read; a table leaves this only by name.
+    "delta.minReaderVersion": "1",
+    "delta.minWriterVersion": "2",
+    "delta.enableDeletionVectors": "false",
+    "delta.checkpointInterval": "100",
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 14 days",
+}
+
+_SCRATCH = {META, REASONS, KEY, EVENT_TIME}
+
+
+def accepted(frame: DataFrame) -> DataFrame:
+    """Rows without a reason, as the silver table has them."""
+    declared = [name for name in frame.columns if name not in _SCRATCH]
+    return frame.where(F.size(REASONS) == 0).select(
+        *declared,
+        F.col(f"{META}.topic").alias("_kafka_topic"),
+        F.col(f"{META}.partition").alias("_kafka_partition"),
+        F.col(f"{META}.offset").alias("_kafka_offset"),
+        F.col(f"{META}.timestamp").alias("_kafka_timestamp"),
+        F.col(f"{META}.ingested_at").alias("_ingested_at"),
+    )
+
+
+def rejected(frame: DataFrame) -> DataFrame:
+    """Rows with a reason, as the quarantine table has them."""
+    return frame.where(F.size(REASONS) > 0).select(
+        F.col(f"{META}.topic").alias("topic"),
+        F.col(f"{META}.partition").alias("partition"),
+        F.col(f"{META}.offset").alias("offset"),
+        F.col(f"{META}.timestamp").alias("kafka_timestamp"),
+        F.col(f"{META}.timestamp_type").alias("kafka_timestamp_type"),
+        F.col(f"{META}.ingested_at").alias("ingested_at"),
+        F.col(REASONS).alias("reasons"),
+        F.col(f"{META}.key").alias("key"),
+        F.col(f"{META}.value").alias("value"),
+        F.col(f"{META}.headers").alias("headers"),
+    )

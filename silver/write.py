@@ -1,0 +1,48 @@
+"""One micro-batch into silver and quarantine, each once.
+
+Order of effects: the batch is consumed whole and kept, then silver is written, then quarantine. A crash
+anywhere in between replays the batch; each table skips what it already has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from common import delta
+from common.delta import MicroBatch
+from silver.rules import REASONS
+from silver.tables import accepted, rejected
+
+_ROWS_PER_FILE = 250_000
+
+
+def writer(silver_path: str, quarantine_path: str) -> Callable[[DataFrame, MicroBatch], None]:
+    """The ``foreachBatch`` body of a silver table.
+
+    Silver commits for every batch, even without a row, because its commit carries the batch's counts.
+    """
+
+    def write(frame: DataFrame, batch: MicroBatch) -> None:
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            # Must come before anything may return: Spark marks the batch as done even when its state was not.
+            total, bad = kept.agg(
+                F.count("*"), F.coalesce(F.sum((F.size(REASONS) > 0).cast("long")), F.lit(0))
+            ).first() or (0, 0)
+            counts = {"accepted": total - bad, "quarantined": bad, **batch.dropped()}
+            delta.append(_packed(accepted(kept), total - bad), silver_path, batch, "accepted", counts)
+            if bad:
+                delta.append(_packed(rejected(kept), bad), quarantine_path, batch, "quarantine", counts)
+        finally:
+            kept.unpersist()
+
+    return write
+
+
+def _packed(frame: DataFrame, rows: int) -> DataFrame:
+    """The frame in as few files as its rows fill: small batches would else make a file per state partition."""
+    return frame.coalesce(max(1, -(-rows // _ROWS_PER_FILE)))
