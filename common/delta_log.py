@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -119,7 +119,8 @@ class LogReader:
         if latest is None:
             return Backlog()
         if position is None and (latest >= _FEW_COMMITS or self.commit(0) is None):
-            return replace(Backlog() + self._snapshot_files(None), versions=latest + 1)
+            now = self.snapshot()
+            return Backlog(now.version + 1, now.files, now.bytes, now.rows) if now else Backlog()
         return self.between(position, None)
 
     def between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Backlog:
@@ -176,7 +177,7 @@ class LogReader:
             columns=tuple(field.name for field in self._table.schema().fields),
         )
 
-    def _snapshot_files(self, version: int | None) -> tuple[Added, ...]:
+    def _snapshot_files(self, version: int) -> tuple[Added, ...]:
         return _live(_opened(self.path, version))
 
     def _forget(self, born: int | None) -> None:
