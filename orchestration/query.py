@@ -153,7 +153,7 @@ def _create_views(database: Database, layout: Layout, tables: Sequence[str], ver
         layer, _, name = table.partition(".")
         source = database.source(layout.table_path(table), version)
         database.connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{layer}"')
-        database.connection.execute(f'CREATE VIEW "{layer}"."{name}" AS SELECT * FROM {source}')  # noqa: S608  # declared names only
+        database.connection.execute(f'CREATE OR REPLACE VIEW "{layer}"."{name}" AS SELECT * FROM {source}')  # noqa: S608  # declared names only
 
 
 def _batches(result: DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:

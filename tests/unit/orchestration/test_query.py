@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from datetime import UTC, datetime
@@ -61,8 +62,13 @@ def command(tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> 
     return app
 
 
+@functools.cache
+def shared() -> Database:
+    return Database()
+
+
 def rows(layout: Layout, sql: str, version: int | None = None) -> list[tuple[object, ...]]:
-    return [row for batch in ask(Database(), layout, TABLES, sql, version).batches for row in batch]
+    return [row for batch in ask(shared(), layout, TABLES, sql, version).batches for row in batch]
 
 
 def test_a_table_is_read_by_its_layer_and_name(layout: Layout) -> None:
@@ -128,14 +134,15 @@ def test_a_declared_table_that_is_not_written_is_told_apart(layout: Layout) -> N
 
 
 def test_quarantined_rows_are_counted_by_reason(layout: Layout) -> None:
-    found = quarantined(Database(), layout.table_path("silver.quakes__quarantine"))
+    found = quarantined(shared(), layout.table_path("silver.quakes__quarantine"))
     assert found == (("unreadable", 2), ("magnitude_in_range", 1), ("no_key", 1))
 
 
 def test_json_is_one_array(command: typer.Typer) -> None:
     columns = "quake_id, magnitude, event_at, 1.50::decimal(5,2) as amount, encode('é') as raw"
-    sql = f"select {columns} from silver.quakes order by 1"
-    result = CliRunner().invoke(command, [sql, "--json", "--limit", "3"])
+    result = CliRunner().invoke(
+        command, [f"from silver.quakes select {columns} order by 1", "--json", "--limit", "3"]
+    )
     assert result.exit_code == 0
     record = {
         "quake_id": "a",
@@ -188,7 +195,7 @@ def test_without_sql_the_tables_are_listed(command: typer.Typer) -> None:
 
 
 def test_a_payload_cannot_drive_the_terminal(layout: Layout) -> None:
-    answer = ask(Database(), layout, TABLES, r"select 'red: ' || chr(27) || '[31m' as payload")
+    answer = ask(shared(), layout, TABLES, r"select 'red: ' || chr(27) || '[31m' as payload")
     screen = StringIO()
     print_table(answer, 5, Console(file=screen, force_terminal=True, color_system=None, width=80))
     assert r"red: \x1b[31m" in screen.getvalue()
