@@ -36,6 +36,9 @@ _SETTINGS = """\
 # No poms: what is locked has no dependencies to look up. No checksums: the lock has better ones.
 
 _ARRIVED = re.compile(r"\[SUCCESSFUL ]\s+(?P<group>[^#]+)#(?P<artifact>[^;]+);(?P<version>[^!]+)!")
+_CAUSE = re.compile(
+    r"Server access error|Host \S+ not found|exception:|Impossible|cannot|timed out", re.IGNORECASE
+)
 _TRUST_PASSWORD = "changeit"  # noqa: S105  # the custom of Java's trust stores, which hold no secret
 
 
@@ -84,12 +87,12 @@ class Ivy:
         return [*command, "-confs", "default", "-retrieve", str(folder / "jars/[artifact]-[revision].[ext]")]
 
 
-def last_words(log: Path, count: int = 8) -> list[str]:
-    """The lines of a log that say why Ivy failed: its errors and what it could not find, the newest last."""
-    telling = re.compile(r"error|exception|not found|::.*: |proxy|refused|timed? ?out", re.IGNORECASE)
-    lines = (line.strip() for line in log.read_text(errors="replace").splitlines())
-    found = dict.fromkeys(line for line in lines if telling.search(line) and "problems summary" not in line)
-    return list(found)[-count:]
+def last_words(log: Path, count: int = 4) -> list[str]:
+    """The lines of a log that say why Ivy failed; else those that say what was not found; else its last."""
+    words = (line.strip() for line in log.read_text(errors="replace").splitlines())
+    lines = [line for line in dict.fromkeys(words) if line]
+    causes = [line for line in lines if _CAUSE.search(line)]
+    return (causes or [line for line in lines if line.endswith("not found")] or lines)[-count:]
 
 
 def _lines(command: Sequence[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Literal
 
-from common.errors import UsageError, nearest
+from common.errors import JarError, UsageError, nearest
 
 LOCK = Path(__file__).with_name("jars.lock")
 _HEADER = "set\tgroup\tartifact\tversion\tsha256\tbytes"
@@ -48,12 +48,19 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
     def state_of(self, path: Path) -> State:
-        """Whether a file is this jar; every byte of it is read."""
+        """Whether a file is this jar; every byte of it is read.
+
+        Raises:
+            JarError: It is there and cannot be read.
+        """
         try:
             with path.open("rb") as file:
                 return "ok" if hashlib.file_digest(file, "sha256").hexdigest() == self.sha256 else "altered"
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return "missing"
+        except OSError as error:
+            advice = "Make it readable, or remove it to have it fetched."
+            raise JarError(f"{path} cannot be read ({error.strerror}). {advice}") from error
 
 
 def jar_sets() -> tuple[str, ...]:
