@@ -1,0 +1,77 @@
+"""Earthquakes: every version of every quake that the feed publishes, and what is known of each now."""
+
+from generator import quakes
+
+from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
+
+# The feed at times changes a version without a new `updated`: id and `updated` alone do not tell two apart.
+VERSION = ("quake_id", "updated_at", "event_at", "magnitude")
+
+MAGNITUDE_CLASS = """
+    case when magnitude < 2 then 'micro' when magnitude < 4 then 'minor' when magnitude < 5 then 'light'
+         when magnitude < 6 then 'moderate' else 'strong' end"""
+
+pipeline = Pipeline(
+    name="earthquakes",
+    bronze=[Topic("quakes", sample=quakes)],
+    silver=[
+        Silver(
+            "quakes",  # grain: one row per version of a quake
+            reads="bronze.quakes",
+            value=Json("quake.schema.json"),
+            columns={
+                "quake_id": "substring_index(properties.url, '/', -1)",
+                "network": "left(substring_index(properties.url, '/', -1), 2)",
+                "event_at": "timestamp_millis(properties.time)",
+                "updated_at": "timestamp_millis(properties.updated)",
+                "magnitude": "properties.mag",
+                "depth_km": "get(geometry.coordinates, 2)",
+                "longitude": "get(geometry.coordinates, 0)",
+                "latitude": "get(geometry.coordinates, 1)",
+                "place": "properties.place",
+                "status": "properties.status",
+                "is_retracted": "properties.status <=> 'deleted'",
+            },
+            key=VERSION,
+            event_time="event_at",
+            watermark="30 days",  # as far back as the feed reaches
+            rules=[
+                Rule("magnitude_in_range", "magnitude between -3 and 10"),
+                Rule("coordinates_on_earth", "abs(longitude) <= 180 and abs(latitude) <= 90"),
+                Rule("depth_plausible", "depth_km between -10 and 800"),
+            ],
+        )
+    ],
+    gold=[
+        Aggregate(
+            "quakes_by_network",
+            reads="silver.quakes",
+            by={"network": "network", "magnitude_class": MAGNITUDE_CLASS},
+            measures={
+                "versions": "count(*)",
+                "strongest": "max(magnitude)",
+                "latest_event_at": "max(event_at)",
+                "retractions": "count_if(is_retracted)",
+            },
+        ),
+        Upsert("quakes_latest", reads="silver.quakes", key=["quake_id"], newest_by=["updated_at"]),
+    ],
+    quality=[
+        Quality(
+            "silver.quakes",
+            [
+                Expect("expect_column_values_to_not_be_null", {"column": "place"}),
+                Expect("expect_column_values_to_match_regex", {"column": "network", "regex": "^[a-z]{2}$"}),
+                Expect("expect_compound_columns_to_be_unique", {"column_list": list(VERSION)}),
+            ],
+        ),
+        Quality(
+            "gold.quakes_latest",
+            [
+                Expect("expect_table_row_count_to_be_between", {"min_value": 1}),
+                Expect("expect_column_values_to_be_unique", {"column": "quake_id"}),
+                Expect("expect_column_max_to_be_between", {"column": "magnitude", "max_value": 10}),
+            ],
+        ),
+    ],
+)
