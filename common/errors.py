@@ -3,6 +3,7 @@
 MedallionError                  exit 1, the base; never raised itself
 ├── UsageError                  exit 2: what the user wrote must change
 │   ├── SettingsError           a setting is unknown, of the wrong type or out of range
+│   ├── SqlError                a SQL expression cannot be read
 │   └── PipelineError           the pipeline file is wrong; carries every problem found
 ├── SetupError                  the machine lacks something the engine needs
 │   ├── JavaError               no usable Java 17 or 21
@@ -56,6 +57,18 @@ class UsageError(MedallionError):
 
 class SettingsError(UsageError):
     """A setting is unknown, of the wrong type, or out of range."""
+
+
+class SqlError(UsageError):
+    """A SQL expression cannot be read; the message begins with its verb.
+
+    Attributes:
+        word: The word at which it stops making sense; empty where that is its end.
+    """
+
+    def __init__(self, message: str, word: str = "") -> None:
+        self.word = word
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,258 @@
+"""Spark's DDL text for schemas (``id string, tags array<string>``), read without Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+DDL_TYPES: Mapping[str, str] = {
+    "boolean": "boolean",
+    "tinyint": "tinyint",
+    "byte": "tinyint",
+    "smallint": "smallint",
+    "short": "smallint",
+    "int": "int",
+    "integer": "int",
+    "bigint": "bigint",
+    "long": "bigint",
+    "float": "float",
+    "real": "float",
+    "double": "double",
+    "decimal": "decimal",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "date": "date",
+    "time": "time",
+    "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp_ntz",
+    "timestamp_ltz": "timestamp",
+    "string": "string",
+    "char": "char",
+    "character": "char",
+    "varchar": "varchar",
+    "binary": "binary",
+    "variant": "variant",
+    "void": "void",
+    "null": "void",
+}
+"""Type names of DDL text, and the one we show for each."""
+
+JSON_TYPES: Mapping[str, str] = {
+    "boolean": "boolean",
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "decimal": "decimal",
+    "date": "date",
+    "time": "time",
+    "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp_ntz",
+    "timestamp_ltz": "timestamp",
+    "string": "string",
+    "char": "char",
+    "varchar": "varchar",
+    "binary": "binary",
+    "variant": "variant",
+    "void": "void",
+    "null": "void",
+}
+"""Type names of a StructType written as JSON, and the one we show for each."""
+
+_WRONG = {
+    "text": "string",
+    "str": "string",
+    "number": "double",
+    "datetime": "timestamp",
+    "bool": "boolean",
+    "object": "struct<…>",
+    "list": "array<…>",
+    "dict": "map<string,…>",
+    "json": "string",
+    "uuid": "string",
+    "bytes": "binary",
+}
+_JSON_OF_DDL = {"bigint": "long", "int": "integer", "smallint": "short", "tinyint": "byte"}
+
+_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|(\w+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\S))", re.DOTALL)
+
+
+class DdlError(ValueError):
+    """The text is no schema; the message says at which word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct.
+
+    Attributes:
+        name: As it is written in the schema.
+        type: Spark's short text of the type: ``bigint``, ``array<struct<a:int>>``.
+        nested: A struct's fields; an array's ``element``; a map's ``key`` and ``value``; else empty.
+    """
+
+    name: str
+    type: str
+    nested: tuple[Field, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """``struct``, ``array``, ``map``, or the name of a plain type."""
+        return re.split(r"[<( ]", self.type, maxsplit=1)[0]
+
+
+def unknown_type(text: str, known: Mapping[str, str]) -> str | None:
+    """What is wrong with the name of a plain type; ``None`` where nothing is."""
+    name = re.split(r"[( ]", text.strip(), maxsplit=1)[0]
+    if name.lower() in known or name.lower() == "interval":
+        return None
+    if known is JSON_TYPES and name.lower() in _JSON_OF_DDL:
+        return f"{text!r} is no type in Spark's JSON; write {_JSON_OF_DDL[name.lower()]!r}"
+    near = _WRONG.get(name.lower())
+    if near is None:
+        choices = [*known, "struct", "array", "map"]
+        near = next(iter(get_close_matches(name.lower(), choices, n=1, cutoff=0.6)), None)
+    return f"{text!r} is no type of Spark's; " + (
+        f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+    )
+
+
+def parse(text: str) -> tuple[Field, ...]:
+    """The fields of DDL text, in its order; ``struct<…>`` around them all may be there or not.
+
+    Raises:
+        DdlError: The text is no schema.
+    """
+    reader = _Reader(text)
+    if reader.peek().lower() == "struct" and reader.peek(1) == "<":
+        found = reader.type("value")
+        reader.expect_end()
+        return found.nested
+    members = reader.members("", closing="")
+    if not members:
+        raise DdlError("the schema is empty; write it like 'id string, amount decimal(12,2)'")
+    return members
+
+
+class _Reader:
+    """Reads tokens from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [next(part for part in match.groups() if part) for match in _TOKEN.finditer(text)]
+        self._next = 0
+
+    def peek(self, ahead: int = 0) -> str:
+        """The next token, or nothing at the end."""
+        index = self._next + ahead
+        return self._tokens[index] if index < len(self._tokens) else ""
+
+    def take(self) -> str:
+        """The next token, which is then done."""
+        token = self.peek()
+        self._next += 1
+        return token
+
+    def expect(self, token: str, place: str) -> None:
+        """Take this very token."""
+        found = self.take()
+        if found != token:
+            after = f" in field {place!r}" if place else ""
+            shown = f"{found!r} is there" if found else "the text ends"
+            raise DdlError(f"the schema cannot be read{after}: {token!r} is expected where {shown}")
+
+    def expect_end(self) -> None:
+        """Nothing may follow."""
+        if self.peek():
+            raise DdlError(f"the schema cannot be read: {self.peek()!r} follows its end; leave it out")
+
+    def members(self, place: str, closing: str) -> tuple[Field, ...]:
+        """Fields with commas between them, up to the closing token."""
+        found: list[Field] = []
+        while self.peek() != closing:
+            found.append(self.member(place))
+            if self.peek() == closing:
+                break
+            if self.peek() != ",":
+                self._stuck(f"{place}.{found[-1].name}" if place else found[-1].name)
+            self.take()
+            if self.peek() == closing:
+                raise DdlError(f"the schema has a ',' too many after field {found[-1].name!r}")
+        return tuple(found)
+
+    def _stuck(self, place: str) -> None:
+        token = self.peek()
+        if not token:
+            raise DdlError(f"the schema ends inside field {place!r}: a '>' is missing")
+        raise DdlError(f"the schema cannot be read at {token!r} after field {place!r}: a ',' is missing")
+
+    def member(self, place: str) -> Field:
+        """``name type`` or ``name: type``, with ``not null`` and a comment if they are there."""
+        token = self.take()
+        if not re.match(r"`|\w", token):
+            raise DdlError(f"the schema cannot be read at {token!r}: a field's name is expected there")
+        name = token[1:-1].replace("``", "`") if token.startswith("`") else token
+        inner = f"{place}.{name}" if place else name
+        if self.peek() == ":":
+            self.take()
+        found = self.type(inner)
+        if self.peek().lower() == "not" and self.peek(1).lower() == "null":
+            self._next += 2
+        if self.peek().lower() == "comment" and self.peek(1)[:1] in {"'", '"'}:
+            self._next += 2
+        return Field(name, found.type, found.nested)
+
+    def type(self, place: str) -> Field:
+        """A type; the name of the field that is given back means nothing."""
+        word = self.take()
+        if not word or word in {",", ">"}:
+            raise DdlError(f"field {place!r} has no type; write it like '{place.rpartition('.')[2]} string'")
+        if not word[0].isidentifier():
+            raise DdlError(
+                f"the schema cannot be read at {word!r} after {place!r}; a name with it needs backquotes"
+            )
+        kind = word.lower()
+        if kind in {"struct", "array", "map"}:
+            return self._nested(kind, place)
+        if (problem := unknown_type(word, DDL_TYPES)) is not None:
+            raise DdlError(f"field {place!r}: {problem}")
+        return Field("", DDL_TYPES.get(kind, kind) + self._arguments(kind, place))
+
+    def _nested(self, kind: str, place: str) -> Field:
+        self.expect("<", place)
+        if kind == "struct":
+            nested = self.members(place, closing=">")
+            shown = ",".join(f"{field.name}:{field.type}" for field in nested)
+        elif kind == "array":
+            nested = (self._named("element", place),)
+            shown = nested[0].type
+        else:
+            key = self._named("key", place)
+            self.expect(",", place)
+            nested = (key, self._named("value", place))
+            shown = f"{key.type},{nested[1].type}"
+        self.expect(">", place)
+        return Field("", f"{kind}<{shown}>", nested)
+
+    def _named(self, name: str, place: str) -> Field:
+        found = self.type(place)
+        return Field(name, found.type, found.nested)
+
+    def _arguments(self, kind: str, place: str) -> str:
+        """What belongs to a plain type: ``(10,2)``, ``collate X``, ``day to second``."""
+        text = ""
+        if self.peek() == "(":
+            while self.peek() not in {")", ""}:
+                text += self.take()
+            self.expect(")", place)
+            return text + ")"
+        if kind == "string" and self.peek().lower() == "collate":
+            self._next += 2
+        if kind == "interval":
+            text = f" {self.take()}".lower()
+            if self.peek().lower() == "to":
+                text += f" {self.take()} {self.take()}".lower()
+        return text
