@@ -5,17 +5,16 @@ A probe that fails is a finding too; one broken thing never hides the others.
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import importlib.util
 import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from common import jars
 from common.errors import MedallionError
@@ -139,29 +138,29 @@ def _pipeline(settings: Settings) -> Iterator[Finding]:
 
 
 def _embedded(settings: Settings) -> Iterator[Finding]:
-    found = embedded_broker(settings)
-    if found is None:
-        yield Finding("kafka", "embedded broker", "ok", f"not running (its folder: {broker_dir(settings)})")
-    else:
-        facts = ", ".join(f"{key} {value}" for key, value in found.items() if isinstance(value, str | int))
-        yield Finding("kafka", "embedded broker", "ok", f"running: {facts}")
-    own = set((found or {}).values())
+    # Not at the top: the doctor must also work where Kafka's client cannot be imported.
+    from orchestration.broker import describe  # noqa: PLC0415
+
+    facts = describe(settings) or {"alive": False}
+    yield _broker(facts, broker_dir(settings))
+    own = {facts["port"], facts["controller_port"]} if facts["alive"] else set()
     for name in ("port", "controller_port"):
         port = getattr(settings.kafka, name)
         if port:
             yield _port(f"kafka.{name}", port, own)
 
 
-def embedded_broker(settings: Settings) -> dict[str, object] | None:
-    """What the embedded broker of this data folder says of itself; None where none runs."""
-    if importlib.util.find_spec("orchestration.broker") is None:
-        return None
-    # Not at the top: the doctor must also work where Kafka's client cannot be imported.
-    found: dict[str, object] | None = importlib.import_module("orchestration.broker").describe(settings)
-    return found
+def _broker(facts: Mapping[str, Any], folder: Path) -> Finding:
+    if not facts["alive"]:
+        return Finding("kafka", "embedded broker", "ok", f"not running (its folder: {folder})")
+    where = f"{facts['bootstrap_servers']} (pid {facts['pid']}, Kafka {facts['kafka_version']})"
+    if facts["answering"]:
+        return Finding("kafka", "embedded broker", "ok", f"{where}, since {facts['started_at']}")
+    advice = f"Its log says why: {facts['log']}. The next run that needs it ends it and starts another."
+    return Finding("kafka", "embedded broker", "fail", f"{where} does not answer", advice)
 
 
-def _port(name: str, port: int, own: set[object]) -> Finding:
+def _port(name: str, port: int, own: Container[object]) -> Finding:
     if is_free(port):
         return Finding("kafka", name, "ok", f"{port} is free")
     if port in own:

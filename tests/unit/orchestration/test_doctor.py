@@ -107,6 +107,26 @@ def test_a_broker_that_does_not_answer_fails_in_time_and_says_nothing_on_its_own
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("alive", "answering", "state", "words"),
+    [
+        (False, False, "ok", "not running"),
+        (True, True, "ok", "127.0.0.1:9 (pid 7, Kafka 4.3.1), since then"),
+        (True, False, "fail", "127.0.0.1:9 (pid 7, Kafka 4.3.1) does not answer"),
+    ],
+)
+def test_only_an_embedded_broker_that_runs_and_does_not_answer_fails(
+    *, alive: bool, answering: bool, state: str, words: str
+) -> None:
+    facts = {"alive": alive, "answering": answering, "pid": 7, "kafka_version": "4.3.1", "started_at": "then"}
+    facts |= {"bootstrap_servers": "127.0.0.1:9", "log": "kafka.log"}
+
+    finding = doctor._broker(facts, Path("kafka"))
+
+    assert finding.state == state
+    assert finding.value.startswith(words)
+
+
 def test_options_that_the_client_refuses_are_told_as_such(tmp_path: Path) -> None:
     kafka = KafkaSettings(bootstrap_servers="127.0.0.1:1", options={"security.protocol": "NOPE"})
 
