@@ -1,0 +1,84 @@
+"""One set of Kafka client options, as Kafka's Java clients name them, made fit for librdkafka.
+
+A pipeline names its options once. Spark's source runs Kafka's Java client, the engine's own questions
+run librdkafka, and the two spell the options of a secured connection differently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from common.errors import BrokerError
+
+_RENAMED = {
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.enabled.protocols": "",
+    "ssl.protocol": "",
+    "sasl.client.callback.handler.class": "",
+}
+"""Java's name to librdkafka's; empty: librdkafka has its own sound default."""
+
+_CREDENTIAL = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+
+
+def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The same options in librdkafka's spelling; options that both spell alike stay as they are.
+
+    Raises:
+        BrokerError: A key store is of a kind that librdkafka cannot read, or a login is of one.
+    """
+    fitted: dict[str, str] = {}
+    for name, value in options.items():
+        if name == "sasl.jaas.config":
+            fitted |= {} if "sasl.username" in options else _login(value)
+        elif name.startswith("ssl.truststore.") and name not in _RENAMED:
+            fitted |= _trust(name, value, options)
+        elif name.startswith("ssl.keystore.") and name.endswith((".type", ".location")):
+            fitted |= _keys(name, value, options)
+        elif name in _RENAMED:
+            fitted |= {_RENAMED[name]: value} if _RENAMED[name] else {}
+        else:
+            fitted[name] = value
+    return fitted
+
+
+def _login(jaas: str) -> dict[str, str]:
+    found = {
+        name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _CREDENTIAL.findall(jaas)
+    }
+    if not {"username", "password"} <= found.keys():
+        # Never with the value: it holds a secret.
+        raise BrokerError(
+            "kafka option sasl.jaas.config: no username and password in it, and the engine's own client "
+            "reads no other login. Use PLAIN or SCRAM with both, or give sasl.username and sasl.password too."
+        )
+    return {f"sasl.{name}": value for name, value in found.items()}
+
+
+def _trust(name: str, value: str, options: Mapping[str, str]) -> dict[str, str]:
+    if name != "ssl.truststore.location":
+        return {}
+    if options.get("ssl.truststore.type", "JKS").upper() != "PEM":
+        raise BrokerError(_advice("ssl.truststore.location", "PEM", "ssl.truststore.type=PEM"))
+    return {"ssl.ca.location": value}
+
+
+def _keys(name: str, value: str, options: Mapping[str, str]) -> dict[str, str]:
+    if name != "ssl.keystore.location":
+        return {}
+    kind = options.get("ssl.keystore.type", "JKS").upper()
+    if kind == "PEM":
+        return {"ssl.certificate.location": value, "ssl.key.location": value}
+    if kind == "PKCS12":
+        return {"ssl.keystore.location": value}
+    raise BrokerError(_advice("ssl.keystore.location", "PEM or PKCS12", "ssl.keystore.type"))
+
+
+def _advice(option: str, kinds: str, setting: str) -> str:
+    return (
+        f"kafka option {option}: the engine's own client reads no JKS store. Give it as {kinds} and say so "
+        f"with {setting}; Spark's client reads that too."
+    )
