@@ -1,0 +1,179 @@
+"""``medallion demo``: sample events from a real broker through the three jobs, watched for a minute."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from common.declare import Aggregate, Pipeline, Topic
+from common.errors import MedallionError, UsageError
+from common.layout import Layout, all_tables
+from common.settings import Settings
+from orchestration import demo_view, kafka, produce
+from orchestration.balance import balance
+from orchestration.broker_offsets import BrokerOffsets
+from orchestration.console import err, out, say
+from orchestration.job import Job, opened
+from orchestration.query import Database, ask
+from orchestration.status import Collector, Status
+from orchestration.status_view import render
+
+_CATCH_UP_SECONDS = 60.0
+_PLAIN_SECONDS = 10.0
+
+
+@dataclass
+class Sample:
+    """The events that are sent while the jobs run, in a thread of their own."""
+
+    topic: Topic
+    rate: float
+    seed: int
+    sent: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
+
+    def run(self, address: str, name: str, skip: int) -> None:
+        """Send until told to stop."""
+        assert self.topic.sample is not None  # noqa: S101  # chosen for having one
+        try:
+            messages = self.topic.sample(self.seed)
+            for _ in range(skip):
+                next(messages)
+            produce.produce(
+                messages,
+                bootstrap_servers=address,
+                topic=name,
+                options={},
+                rate=self.rate,
+                stop=self.stop,
+                on_progress=self._count,
+            )
+        except MedallionError as error:
+            self.error = error
+
+    def _count(self, done: produce.Produced) -> None:
+        self.sent = done.messages
+
+
+def run(pipeline: Pipeline, settings: Settings, *, seconds: float, rate: float, seed: int, began: float) -> None:
+    """Run the demo and print what came of it.
+
+    Args:
+        pipeline: Its first topic with a sample is fed.
+        settings: Where and how.
+        seconds: How long events are sent, from the first gold rows on.
+        rate: Events per second.
+        seed: Of the sample.
+        began: ``time.monotonic`` when the command was typed.
+
+    Raises:
+        UsageError: No topic has a sample.
+        MedallionError: What a query died of.
+    """
+    topic = next((topic for topic in pipeline.bronze if topic.sample is not None), None)
+    if topic is None:
+        raise UsageError(f"pipeline {pipeline.name} has no topic with a sample. Give one: Topic(…, sample=…).")
+    layout = Layout.of(pipeline, settings)
+    with opened(pipeline, settings, name="demo") as job:
+        address, name = job.wiring.bootstrap_servers, topic.topic_names[0]
+        held = sum(kafka.end_offsets(address, [name], {}).get(name, {}).values())
+        if held:
+            say(f"topic {name} holds {held:,} events of earlier runs: going on after them")
+        sample = Sample(topic, rate, seed)
+        sender = threading.Thread(target=sample.run, args=(address, name, held), daemon=True)
+        sender.start()
+        say(f"sending {rate:,.0f} events/s to {name}; starting the queries")
+        job.start()
+        collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
+        try:
+            _watch(job, collector, sample, seconds, began)
+        finally:
+            sample.stop.set()
+            sender.join(timeout=10)
+        if sample.error is not None:
+            raise sample.error
+        job.supervisor.end()
+        say("stopped at a micro-batch boundary")
+        status = collector.collect()
+    _tell(pipeline, layout, status)
+
+
+def _watch(job: Job, collector: Collector, sample: Sample, seconds: float, began: float) -> None:
+    """Show the status until the time is over and all sent events are through, or a stop was asked for."""
+    clock = _Clock(began, seconds)
+    screen = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
+    said = time.monotonic()
+    with screen or nullcontext():
+        while True:
+            status = collector.collect()
+            clock.see(status)
+            if screen is not None:
+                screen.update(Group(render(status), Text(clock.line(sample), style="bold")))
+            elif time.monotonic() - said > _PLAIN_SECONDS:
+                said = time.monotonic()
+                say(clock.line(sample))
+            if clock.is_over() and not sample.stop.is_set():
+                sample.stop.set()
+            through = sample.stop.is_set() and not any(table.lag.count for table in status.tables)
+            if through or clock.is_late() or job.stop.wait(1.0):
+                break
+            for query in job.supervisor.queries:
+                if (failure := query.failure()) is not None:
+                    raise failure
+    if clock.first_gold is not None:
+        say(f"first gold rows {clock.first_gold - began:.1f} s after the command was typed")
+
+
+class _Clock:
+    """What time it is in the demo."""
+
+    def __init__(self, began: float, seconds: float) -> None:
+        self.began, self.seconds = began, seconds
+        self.first_gold: float | None = None
+
+    def see(self, status: Status) -> None:
+        """Note when the first gold rows are there."""
+        gold = any(t.layer == "gold" and t.now and t.now.rows for t in status.tables)
+        if gold and self.first_gold is None:
+            self.first_gold = time.monotonic()
+
+    def is_over(self) -> bool:
+        """Whether enough was sent."""
+        return self.first_gold is not None and time.monotonic() - self.first_gold > self.seconds
+
+    def is_late(self) -> bool:
+        """Whether catching up takes longer than one should wait."""
+        return self.first_gold is not None and (
+            time.monotonic() - self.first_gold > self.seconds + _CATCH_UP_SECONDS
+        )
+
+    def line(self, sample: Sample) -> str:
+        """One line of where it stands."""
+        head = f"{time.monotonic() - self.began:4.0f} s  {sample.sent:,} events sent"
+        if sample.stop.is_set():
+            return f"{head}, no more are sent; waiting until all are through"
+        if self.first_gold is None:
+            return f"{head}, waiting for the first gold rows"
+        left = max(0.0, self.seconds - (time.monotonic() - self.first_gold))
+        return f"{head}, {left:.0f} s to go (Ctrl-C ends sooner)"
+
+
+def _tell(pipeline: Pipeline, layout: Layout, status: Status) -> None:
+    parts: list[RenderableType] = [render(status)]
+    parts += [demo_view.account(balance(table, layout, status)) for table in pipeline.silver]
+    aggregate = next((gold for gold in pipeline.gold if isinstance(gold, Aggregate)), None)
+    if aggregate is not None:
+        answer = ask(Database(), layout, all_tables(pipeline), f"select * from {aggregate.table}")  # noqa: S608  # a declared name
+        rows = [dict(zip(answer.columns, row, strict=True)) for batch in answer.batches for row in batch]
+        parts += [demo_view.table(aggregate, rows), demo_view.chart(aggregate, rows)]
+    parts.append(demo_view.next_commands(pipeline))
+    for part in parts:
+        out.print(part)
+        out.print()

@@ -1,0 +1,157 @@
+"""One Spark session and one broker for the whole run, and a pipeline run over both."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from confluent_kafka import Producer
+
+from common.declare import Message, Pipeline
+from common.layout import Layout
+from common.settings import Settings, load_settings
+
+_counter = itertools.count()
+
+# Settings of the person who runs the tests must not reach them.
+for _name in [name for name in os.environ if name.startswith("MEDALLION_") and "JARS__" not in name]:
+    del os.environ[_name]
+
+
+def pytest_report_header() -> list[str]:
+    """What ran, for whoever reads a failure."""
+    import delta  # noqa: F401, PLC0415
+    import deltalake  # noqa: PLC0415
+    import pyspark  # noqa: PLC0415
+
+    return [
+        f"pyspark {pyspark.__version__}, deltalake {deltalake.__version__}, duckdb {duckdb.__version__}, "
+        f"{platform.machine()} x{os.cpu_count()}"
+    ]
+
+
+@pytest.fixture(scope="session")
+def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the broker and the session keep what they write."""
+    return tmp_path_factory.mktemp("session")
+
+
+@pytest.fixture(scope="session")
+def broker_settings(session_dir: Path) -> Settings:
+    """Settings whose data folder holds the run's one broker."""
+    return load_settings(file=_empty(session_dir), overrides=[f"data_dir={session_dir}", "kafka.heap_mb=256"])
+
+
+@pytest.fixture(scope="session")
+def broker(broker_settings: Settings) -> Iterator[str]:
+    """Address of a real Kafka broker."""
+    from orchestration import broker as embedded  # noqa: PLC0415
+
+    with embedded.start(broker_settings) as running:
+        yield running.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def spark(session_dir: Path) -> Iterator[Any]:
+    """A real Spark session with the engine's own settings, small and quick to compile."""
+    from common.spark import build_session  # noqa: PLC0415
+
+    settings = load_settings(
+        file=_empty(session_dir),
+        overrides=[
+            "spark.master=local[2]",
+            "spark.driver_memory=2g",
+            "spark.state_store=memory",
+            "spark.conf.spark.sql.streaming.pollingDelay=5ms",
+        ],
+    )
+    session = build_session(settings, "tests", session_dir / "log")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def topic(broker: str) -> str:
+    """A new topic with three partitions."""
+    from orchestration import kafka  # noqa: PLC0415
+
+    name = f"topic_{next(_counter)}"
+    kafka.ensure_topics(broker, [name], 3, {})
+    return name
+
+
+@pytest.fixture
+def send(broker: str) -> Callable[[str, Sequence[Message]], None]:
+    """Produce messages, in order, and wait until all are there."""
+
+    def produce(to: str, messages: Sequence[Message]) -> None:
+        producer = Producer({"bootstrap.servers": broker, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000})
+        failures: list[object] = []
+        for message in messages:
+            producer.produce(
+                to, key=message.key, value=message.value, on_delivery=lambda error, _: error and failures.append(error)
+            )
+        assert producer.flush(60) == 0
+        assert failures == []
+
+    return produce
+
+
+@pytest.fixture
+def settings(tmp_path: Path, broker: str) -> Settings:
+    """Settings of a pipeline of its own on the run's broker."""
+    return make_settings(tmp_path, broker)
+
+
+def make_settings(folder: Path, broker: str, *overrides: str) -> Settings:
+    """Settings with a data folder of their own on the run's broker."""
+    given = [f"data_dir={folder / 'data'}", f"kafka.bootstrap_servers={broker}", *overrides]
+    return load_settings(file=_empty(folder), overrides=given)
+
+
+def _empty(folder: Path) -> Path:
+    file = folder / "medallion.yaml"
+    file.touch()
+    return file
+
+
+@pytest.fixture
+def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
+    """Run layers of a pipeline over all that is there, and hand back Spark's progress reports."""
+
+    def run(
+        pipeline: Pipeline, settings: Settings, layers: Sequence[str] = ("bronze", "silver", "gold")
+    ) -> list[dict[str, Any]]:
+        from orchestration.supervisor import StopSignal, Supervisor  # noqa: PLC0415
+        from orchestration.wiring import Wiring  # noqa: PLC0415
+
+        wiring = Wiring(spark, pipeline, settings, Layout.of(pipeline, settings), broker)
+        reports: list[dict[str, Any]] = []
+        for layer in layers:
+            supervisor = Supervisor(spark, StopSignal(), stop_timeout_seconds=60)
+            supervisor.start(wiring.streams(layer), available_now=True)  # type: ignore[arg-type]
+            supervisor.run()
+            reports += [report for query in supervisor.queries for report in query.progress()]
+        return reports
+
+    return run
+
+
+@pytest.fixture
+def read() -> Callable[..., list[dict[str, Any]]]:
+    """Rows of a table as plain values, by delta-rs: no Spark between the table and the assertion."""
+
+    def rows(pipeline: Pipeline, settings: Settings, table: str) -> list[dict[str, Any]]:
+        from deltalake import DeltaTable  # noqa: PLC0415
+
+        path = Layout.of(pipeline, settings).table_path(table)
+        found: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()
+        return found
+
+    return rows
