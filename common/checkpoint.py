@@ -93,6 +93,10 @@ class Checkpoint:
         """The newest micro-batch that is done."""
         return max(_batches(self._commits), default=None)
 
+    def committed_ms(self, batch_id: int) -> int | None:
+        """When a micro-batch was done, milliseconds since the epoch, or None when it is not (any more)."""
+        return self._commits.modified_ms(str(batch_id))
+
     def batches(self) -> tuple[int, ...]:
         """Every planned micro-batch that Spark has kept, oldest first."""
         return tuple(sorted(_batches(self._offsets)))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.delta_log import latest_version
-from common.errors import TableMissingError, UsageError, nearest
+from common.errors import TableError, TableMissingError, UsageError, nearest
 from common.layout import Layout, is_local
 
 if TYPE_CHECKING:
@@ -121,11 +121,20 @@ def ask(
 
 
 def quarantined(database: Database, path: str) -> tuple[tuple[str, int], ...]:
-    """Rows of a quarantine table per reason, most first; a row with two reasons counts for both."""
-    found = database.connection.execute(
-        f"SELECT reason, count(*) FROM (SELECT unnest(reasons) AS reason FROM {database.source(path)}) "  # noqa: S608  # our own path, quoted
-        "GROUP BY reason ORDER BY count(*) DESC, reason"
-    ).fetchall()
+    """Rows of a quarantine table per reason, most first; a row with two reasons counts for both.
+
+    Raises:
+        TableError: The table cannot be read.
+    """
+    import duckdb  # noqa: PLC0415  # see above
+
+    try:
+        found = database.connection.execute(
+            f"SELECT reason, count(*) FROM (SELECT unnest(reasons) AS reason FROM {database.source(path)}) "  # noqa: S608  # our own path, quoted
+            "GROUP BY reason ORDER BY count(*) DESC, reason"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise TableError(f"{path} cannot be read: {_first_line(error)}") from error
     return tuple((str(reason), int(count)) for reason, count in found)
 
 

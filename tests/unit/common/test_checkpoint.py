@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,13 @@ def test_a_planned_batch_is_not_a_committed_one(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     assert (checkpoint.last_committed(), checkpoint.last_planned()) == (9, 10)
     assert checkpoint.batches() == (9, 10)
+
+
+def test_a_commit_has_its_time(tmp_path: Path) -> None:
+    plan(tmp_path, 9, {"quakes": {"0": 90}}, commit=True)
+    os.utime(tmp_path / "commits" / "9", (1_700_000_000.25, 1_700_000_000.25))
+    assert Checkpoint(str(tmp_path)).committed_ms(9) == 1_700_000_000_250
+    assert Checkpoint(str(tmp_path)).committed_ms(10) is None
 
 
 def test_only_whole_numbers_are_batches(tmp_path: Path) -> None:

@@ -1,0 +1,210 @@
+"""A status as people see it, 100 columns wide, and as a JSON document for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from orchestration.status import Quarantine, Status, TableStatus
+
+WIDTH = 100
+
+_COLOURS = {"bronze": "#cd7f32", "silver": "#c0c0c0", "gold": "#ffd700"}
+_COLUMNS = (
+    ("", 25),
+    ("rows", 12),
+    ("files", 6),
+    ("size", 9),
+    ("version", 7),
+    ("commit", 8),
+    ("rows/s", 8),
+    ("lag", 14),
+)
+_REASONS_SHOWN = 4
+_KIB = 1_024
+_SEPARATOR = Text("  ·  ", style="dim")
+
+
+def render(status: Status) -> RenderableType:
+    """The picture: a panel per layer, a block per table."""
+    return Group(_title(status), *_panels(status))
+
+
+def document(status: Status) -> dict[str, Any]:
+    """The same as JSON. Keys are stable; times are ISO 8601 in UTC; null is what is not known.
+
+    ``pipeline``, ``at``, ``broker`` (``address``, ``note``) and ``tables``, each with:
+    ``table``, ``layer``, ``kind`` (topic, silver, aggregate, upsert), ``reads`` (topics or a table),
+    ``path``, ``exists``, ``rows``, ``files``, ``bytes``, ``version``, ``committed_at``,
+    ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``),
+    ``rows_per_second`` (last 60 s), ``last_batch_id``, ``watermark_at``,
+    ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason; null except for silver),
+    ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped).
+    """
+    return {
+        "pipeline": status.pipeline,
+        "at": _iso(status.at),
+        "broker": {"address": status.broker, "note": status.broker_note},
+        "tables": [_table_document(table) for table in status.tables],
+    }
+
+
+def _table_document(table: TableStatus) -> dict[str, Any]:
+    now, lag, rejected, job = table.now, table.lag, table.quarantine, table.holder
+    return {
+        "table": table.table,
+        "layer": table.layer,
+        "kind": table.kind,
+        "reads": list(table.reads),
+        "path": table.path,
+        "exists": now is not None,
+        "rows": now and now.rows,
+        "files": now and now.files,
+        "bytes": now and now.bytes,
+        "version": now and now.version,
+        "committed_at": _iso(now.timestamp) if now else None,
+        "lag": {name: getattr(lag, name) for name in ("unit", "count", "versions", "files", "bytes", "note")},
+        "rows_per_second": None if table.rows_per_second is None else round(table.rows_per_second, 1),
+        "last_batch_id": table.last_batch_id,
+        "watermark_at": _iso(table.watermark),
+        "quarantine": rejected
+        and {"table": rejected.table, "rows": rejected.rows, "reasons": dict(rejected.reasons)},
+        "job": job
+        and {"name": job.job, "pid": job.pid, "host": job.host, "started_at": _iso(job.started_at)},
+    }
+
+
+def _title(status: Status) -> Table:
+    title = Table.grid(expand=False)
+    title.width = WIDTH
+    title.add_column(no_wrap=True)
+    title.add_column(justify="right", no_wrap=True)
+    broker = status.broker_note or f"kafka {status.broker}"
+    right = Text(f"{broker}  ·  {status.at:%Y-%m-%d %H:%M:%S} UTC ", style="dim")
+    title.add_row(Text(f" {status.pipeline}", style="bold"), right)
+    return title
+
+
+def _panels(status: Status) -> Iterator[Panel]:
+    for layer, colour in _COLOURS.items():
+        tables = [table for table in status.tables if table.layer == layer]
+        if tables:
+            blocks = [part for table in tables for part in _block(table, status.at)]
+            yield Panel(Group(_head(layer, colour), *blocks), border_style=colour, width=WIDTH, padding=0)
+
+
+def _line(*cells: Text) -> Table:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    for number, (_, width) in enumerate(_COLUMNS):
+        side: JustifyMethod = "left" if number == 0 else "right"
+        grid.add_column(width=width, justify=side, no_wrap=True, overflow="ellipsis")
+    grid.add_row(*cells)
+    return grid
+
+
+def _head(layer: str, colour: str) -> Table:
+    titles = (Text(name, style="dim") for name, _ in _COLUMNS[1:])
+    return _line(Text(f" {layer.upper()}", style=f"bold {colour}"), *titles)
+
+
+def _block(table: TableStatus, at: datetime) -> Iterator[RenderableType]:
+    running = table.holder is not None
+    dot = Text(" ● " if running else " ○ ", style="green" if running else "dim")
+    name = dot + Text(table.table.partition(".")[2], style="bold")
+    idle = table.rows_per_second is None or table.now is None
+    rate = Text("" if idle else _number(round(table.rows_per_second or 0)))
+    yield _line(name, *_state(table, at), rate, _lag(table))
+    yield _detail(_source(table))
+    if table.watermark is not None:
+        ago = _age(at, table.watermark)
+        yield _detail(Text(f"watermark {table.watermark:%Y-%m-%d %H:%M:%S} ({ago} ago)", style="dim"))
+    if table.quarantine is not None and table.quarantine.rows != 0:
+        yield _detail(_rejected(table.quarantine))
+
+
+def _state(table: TableStatus, at: datetime) -> list[Text]:
+    now = table.now
+    if now is None:
+        return [Text("not yet", style="dim"), *[Text()] * 4]
+    told = (
+        _number(now.rows),
+        _number(now.files),
+        _size(now.bytes),
+        str(now.version),
+        _age(at, now.timestamp),
+    )
+    return [Text(cell) for cell in told]
+
+
+def _lag(table: TableStatus) -> Text:
+    lag = table.lag
+    if table.now is None and not lag.count:
+        return Text()
+    if lag.count is None:
+        return Text("unknown", style="yellow")
+    if lag.count == 0:
+        return Text("up to date", style="green")
+    return Text(f"{_number(lag.count)} {lag.unit}", style="yellow")
+
+
+def _source(table: TableStatus) -> Text:
+    kind = "topic " if table.kind == "topic" else ""
+    parts = [Text(f"← {kind}{', '.join(table.reads)}", style="dim")]
+    holder, lag = table.holder, table.lag
+    parts.append(Text(f"{holder.job}, pid {holder.pid}" if holder else "stopped", style="dim"))
+    if lag.versions and lag.files and lag.bytes is not None:
+        commits = f"{_number(lag.versions)} commit{'' if lag.versions == 1 else 's'}"
+        files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
+        parts.append(Text(f"to read: {commits}, {files}, {_size(lag.bytes)}", style="dim"))
+    if lag.note:
+        parts.append(Text(lag.note, style="yellow"))
+    return _SEPARATOR.join(parts)
+
+
+def _rejected(quarantine: Quarantine) -> Text:
+    shown = ", ".join(f"{reason} {_number(count)}" for reason, count in quarantine.reasons[:_REASONS_SHOWN])
+    more = len(quarantine.reasons) - _REASONS_SHOWN
+    return Text(
+        f"quarantine {_number(quarantine.rows)}: {shown}{f' and {more} more' if more > 0 else ''}",
+        style="red",
+    )
+
+
+def _detail(text: Text) -> Padding:
+    return Padding(text, (0, 1, 0, 3))
+
+
+def _number(count: int | None) -> str:
+    return "?" if count is None else f"{count:,}"
+
+
+def _size(count: int) -> str:
+    size, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < _KIB or unit == "TiB":
+            break
+        size /= _KIB
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"  # noqa: PLR2004  # three digits
+
+
+def _age(at: datetime, then: datetime) -> str:
+    seconds = max(0, int((at - then).total_seconds()))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return (
+        None
+        if moment is None
+        else moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
