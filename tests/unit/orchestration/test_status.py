@@ -1,4 +1,4 @@
-"""``medallion status`` counts exactly what tables, checkpoints and leases say; it never waits for a broker."""
+"""``medallion status`` says exactly what tables, checkpoints and leases do; it never waits for a broker."""
 
 from __future__ import annotations
 
