@@ -1,0 +1,48 @@
+"""A captured stream, one message per line of a file, as messages again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from common.declare import Message
+from common.errors import UsageError
+
+
+def captured(path: Path, key_field: str | None = None) -> Iterator[Message]:
+    """The messages of a file of JSON lines, in order; ``.gz`` is read through gzip.
+
+    A value is the line as it is, without its line feed. The key is the text at ``key_field``, such as
+    ``properties.url``; null where the line has none there or is no JSON.
+
+    Raises:
+        UsageError: The file cannot be read; names the line.
+    """
+    names = key_field.split(".") if key_field else ()
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):  # noqa: B007  # said where it fails
+                value = line.removesuffix(b"\n")
+                yield Message(_key(value, names), value)
+    except (OSError, EOFError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"{path}: cannot be read after line {number} ({why}). Give --from a whole file."
+        ) from error
+
+
+def _key(value: bytes, names: Sequence[str]) -> bytes | None:
+    if not names:
+        return None
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    if found is None:
+        return None
+    return (found if isinstance(found, str) else json.dumps(found)).encode()
