@@ -43,6 +43,8 @@ class BrokerOffsets:
         self._pipeline, self._settings = pipeline, settings
         self._asking: threading.Thread | None = None
         self._answer = Reach()
+        self._first: dict[str, Mapping[int, int]] = {}
+        """Kept once known: it counts only for what was never read, before retention sets in."""
 
     def ask(self, topics: Mapping[str, frozenset[str]]) -> Reach:
         """How far topics reach, within three seconds.
@@ -63,22 +65,34 @@ class BrokerOffsets:
         from orchestration import broker, kafka  # noqa: PLC0415  # Kafka's client is loaded when it is needed
 
         address = None
-        first: dict[str, Mapping[int, int]] = {}
         end: dict[str, Mapping[int, int]] = {}
         try:
             address = kafka.resolve(self._pipeline, self._settings) or broker.running_address(self._settings)
             if address is None:
                 self._answer = Reach(note="broker not running")
                 return
-            for topic in self._pipeline.bronze:
-                names = sorted(topics.get(topic.table, frozenset()))
-                options = kafka.client_options(self._settings, self._pipeline, topic)
-                first |= kafka.first_offsets(address, names, options)
-                end |= kafka.end_offsets(address, names, options)
+            for options, names in self._asked(topics):
+                if not names <= self._first.keys():
+                    found = kafka.first_offsets(address, sorted(names), options)
+                    self._first |= {name: partitions for name, partitions in found.items() if partitions}
+                end |= kafka.end_offsets(address, sorted(names), options)
         except MedallionError as error:
             self._answer = Reach(address, note=str(error).partition(". ")[0])
         else:
-            self._answer = Reach(address, first=first, end=end)
+            self._answer = Reach(address, first=dict(self._first), end=end)
+
+    def _asked(self, topics: Mapping[str, frozenset[str]]) -> list[tuple[dict[str, str], set[str]]]:
+        """Topics by the client options they are reached with: one connection for all that share them."""
+        from orchestration import kafka  # noqa: PLC0415  # see above
+
+        found: list[tuple[dict[str, str], set[str]]] = []
+        for topic in self._pipeline.bronze:
+            options = kafka.client_options(self._settings, self._pipeline, topic)
+            same = next((names for known, names in found if known == options), None)
+            if same is None:
+                found.append((options, same := set()))
+            same |= topics.get(topic.table, frozenset())
+        return found
 
 
 def records_behind(topic: Topic, reach: Reach, position: Offsets | None) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
@@ -18,7 +18,7 @@ WIDTH = 100
 
 _COLOURS = {"bronze": "#cd7f32", "silver": "#c0c0c0", "gold": "#ffd700"}
 _COLUMNS = (
-    ("", 25),
+    ("", 0),
     ("rows", 12),
     ("files", 6),
     ("size", 9),
@@ -27,14 +27,27 @@ _COLUMNS = (
     ("rows/s", 8),
     ("lag", 14),
 )
+_LEFT_OUT = ("files", "version")
 _REASONS_SHOWN = 4
 _KIB = 1_024
 _SEPARATOR = Text("  ·  ", style="dim")
 
 
 def render(status: Status) -> RenderableType:
-    """The picture: a panel per layer, a block per table."""
-    return Group(_title(status), *_panels(status))
+    """The picture: a panel per layer, a block per table; below 100 columns it leaves some numbers out."""
+    return _Picture(status)
+
+
+class _Picture:
+    """A status that is laid out once the console's width is known."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(WIDTH, options.max_width)
+        yield _title(self._status, width)
+        yield from _panels(self._status, width)
 
 
 def document(status: Status) -> dict[str, Any]:
@@ -81,9 +94,9 @@ def _table_document(table: TableStatus) -> dict[str, Any]:
     }
 
 
-def _title(status: Status) -> Table:
+def _title(status: Status, width: int) -> Table:
     title = Table.grid(expand=False)
-    title.width = WIDTH
+    title.width = width
     title.add_column(no_wrap=True)
     title.add_column(justify="right", no_wrap=True)
     broker = status.broker_note or f"kafka {status.broker}"
@@ -92,35 +105,43 @@ def _title(status: Status) -> Table:
     return title
 
 
-def _panels(status: Status) -> Iterator[Panel]:
+def _panels(status: Status, width: int) -> Iterator[Panel]:
     for layer, colour in _COLOURS.items():
         tables = [table for table in status.tables if table.layer == layer]
         if tables:
-            blocks = [part for table in tables for part in _block(table, status.at)]
-            yield Panel(Group(_head(layer, colour), *blocks), border_style=colour, width=WIDTH, padding=0)
+            blocks = [part for table in tables for part in _block(table, status.at, width)]
+            yield Panel(
+                Group(_head(layer, colour, width), *blocks), border_style=colour, width=width, padding=0
+            )
 
 
-def _line(*cells: Text) -> Table:
+def _line(width: int, *cells: Text) -> Table:
+    """Cells under their columns; the first column takes what the others leave."""
     grid = Table.grid(padding=(0, 1, 0, 0))
-    for number, (_, width) in enumerate(_COLUMNS):
+    left_out = _LEFT_OUT if width < WIDTH else ()
+    kept = [(cell, size) for cell, (name, size) in zip(cells, _COLUMNS, strict=True) if name not in left_out]
+    rest = sum(size + 1 for _, size in kept[1:])
+    for number, (_, size) in enumerate(kept):
         side: JustifyMethod = "left" if number == 0 else "right"
-        grid.add_column(width=width, justify=side, no_wrap=True, overflow="ellipsis")
-    grid.add_row(*cells)
+        grid.add_column(
+            width=size or max(8, width - 3 - rest), justify=side, no_wrap=True, overflow="ellipsis"
+        )
+    grid.add_row(*(cell for cell, _ in kept))
     return grid
 
 
-def _head(layer: str, colour: str) -> Table:
+def _head(layer: str, colour: str, width: int) -> Table:
     titles = (Text(name, style="dim") for name, _ in _COLUMNS[1:])
-    return _line(Text(f" {layer.upper()}", style=f"bold {colour}"), *titles)
+    return _line(width, Text(f" {layer.upper()}", style=f"bold {colour}"), *titles)
 
 
-def _block(table: TableStatus, at: datetime) -> Iterator[RenderableType]:
+def _block(table: TableStatus, at: datetime, width: int) -> Iterator[RenderableType]:
     running = table.holder is not None
-    dot = Text(" ● " if running else " ○ ", style="green" if running else "dim")
-    name = dot + Text(table.table.partition(".")[2], style="bold")
+    dot = (" ● ", "green") if running else (" ○ ", "dim")
+    name = Text.assemble(dot, (table.table.partition(".")[2], "bold"))
     idle = table.rows_per_second is None or table.now is None
     rate = Text("" if idle else _number(round(table.rows_per_second or 0)))
-    yield _line(name, *_state(table, at), rate, _lag(table))
+    yield _line(width, name, *_state(table, at), rate, _lag(table))
     yield _detail(_source(table))
     if table.watermark is not None:
         ago = _age(at, table.watermark)
@@ -164,7 +185,7 @@ def _source(table: TableStatus) -> Text:
         files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
         parts.append(Text(f"to read: {commits}, {files}, {_size(lag.bytes)}", style="dim"))
     if lag.note:
-        parts.append(Text(lag.note, style="yellow"))
+        parts.append(Text(lag.note, style="yellow" if lag.count is None else "dim"))
     return _SEPARATOR.join(parts)
 
 

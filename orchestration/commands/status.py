@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console, RenderableType
 
 from common.errors import UsageError
 from orchestration.console import out
@@ -49,7 +50,15 @@ def status(  # noqa: PLR0913  # one argument per option
     elif watch:
         _watch(collector, every)
     else:
-        out.print(render(collector.collect()))
+        _show(render(collector.collect()))
+
+
+def _show(picture: RenderableType) -> None:
+    """Print it; into a file or a pipe, which have no width, as wide as it wants to be."""
+    from orchestration.status_view import WIDTH  # noqa: PLC0415  # loaded when it is used
+
+    console = out if out.is_terminal else Console(file=out.file, width=WIDTH)
+    console.print(picture)
 
 
 def _watch(collector: Collector, every: float) -> None:
@@ -62,7 +71,7 @@ def _watch(collector: Collector, every: float) -> None:
     try:
         if not out.is_terminal:
             while True:
-                out.print(picture)
+                _show(picture)
                 time.sleep(every)
                 picture = render(collector.collect())
         with Live(picture, console=out, screen=True, auto_refresh=False) as live:
@@ -72,4 +81,4 @@ def _watch(collector: Collector, every: float) -> None:
                 picture = render(collector.collect())
     except KeyboardInterrupt:
         if out.is_terminal:
-            out.print(picture)
+            _show(picture)

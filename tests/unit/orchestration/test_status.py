@@ -326,10 +326,10 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
     json.dumps(written)
 
 
-def pictured(layout: Layout) -> list[str]:
+def pictured(layout: Layout, width: int = 120) -> list[str]:
     screen = StringIO()
     status = Collector(PIPELINE, layout, Answering(REACH)).collect()
-    Console(file=screen, width=120, color_system=None).print(render(status))
+    Console(file=screen, width=width, color_system=None).print(render(status))
     return screen.getvalue().splitlines()
 
 
@@ -345,6 +345,15 @@ def test_the_picture_is_a_hundred_columns_wide(layout: Layout) -> None:
     assert bronze[-4:-1] == ["0", "20", "records"]
     (later,) = [line.split() for line in lines if "by_network" in line]
     assert later == ["│", "○", "by_network", "not", "yet", "│"]
+
+
+def test_a_narrow_terminal_keeps_every_number_it_shows_whole(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 1_234)
+    lines = pictured(layout, width=80)
+    assert {len(line.rstrip()) for line in lines if line.startswith(("│", "╭"))} == {80}
+    (head,) = [line.split() for line in lines if "BRONZE" in line]
+    assert head == ["│", "BRONZE", "rows", "size", "commit", "rows/s", "lag", "│"]
+    assert not [line for line in lines if "…" in line]
 
 
 @pytest.fixture
