@@ -6,6 +6,7 @@ import itertools
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +77,26 @@ def spark(session_dir: Path) -> Iterator[Any]:
     session.stop()
 
 
-@pytest.fixture
-def topic(broker: str) -> str:
-    """A new topic with three partitions."""
+@pytest.fixture(scope="session")
+def new_topic(broker: str) -> Callable[[], str]:
+    """Makes a topic with three partitions and a name of its own."""
     from orchestration import kafka  # noqa: PLC0415
 
-    name = f"topic_{next(_counter)}"
-    kafka.ensure_topics(broker, [name], 3, {})
-    return name
+    def make() -> str:
+        name = f"topic_{next(_counter)}"
+        kafka.ensure_topics(broker, [name], 3, {})
+        return name
+
+    return make
 
 
 @pytest.fixture
+def topic(new_topic: Callable[[], str]) -> str:
+    """A new topic with three partitions."""
+    return new_topic()
+
+
+@pytest.fixture(scope="session")
 def send(broker: str) -> Callable[[str, Sequence[Message]], None]:
     """Produce messages, in order, and wait until all are there."""
 
@@ -121,7 +131,12 @@ def _empty(folder: Path) -> Path:
     return file
 
 
-@pytest.fixture
+def with_topic(pipeline: Pipeline, topic: str) -> Pipeline:
+    """The pipeline, its one bronze table reading this topic."""
+    return replace(pipeline, bronze=[replace(pipeline.bronze[0], topics=[topic])])
+
+
+@pytest.fixture(scope="session")
 def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
     """Run layers of a pipeline over all that is there, and hand back Spark's progress reports."""
 
