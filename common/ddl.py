@@ -35,7 +35,6 @@ DDL_TYPES: Mapping[str, str] = {
     "binary": "binary",
     "variant": "variant",
     "void": "void",
-    "null": "void",
 }
 """Type names of DDL text, and the one we show for each."""
 
@@ -52,14 +51,12 @@ JSON_TYPES: Mapping[str, str] = {
     "time": "time",
     "timestamp": "timestamp",
     "timestamp_ntz": "timestamp_ntz",
-    "timestamp_ltz": "timestamp",
     "string": "string",
     "char": "char",
     "varchar": "varchar",
     "binary": "binary",
     "variant": "variant",
     "void": "void",
-    "null": "void",
 }
 """Type names of a StructType written as JSON, and the one we show for each."""
 
@@ -108,7 +105,8 @@ class Field:
 def unknown_type(text: str, known: Mapping[str, str]) -> str | None:
     """What is wrong with the name of a plain type; ``None`` where nothing is."""
     name = re.split(r"[( ]", text.strip(), maxsplit=1)[0]
-    if name.lower() in known or name.lower() == "interval":
+    exact = name if known is JSON_TYPES else name.lower()
+    if exact in known or exact == "interval":
         return None
     if known is JSON_TYPES and name.lower() in _JSON_OF_DDL:
         return f"{text!r} is no type in Spark's JSON; write {_JSON_OF_DDL[name.lower()]!r}"

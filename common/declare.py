@@ -9,6 +9,7 @@ What differs between places (addresses, paths, sizes, triggers) is not here but 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 import sys
@@ -20,9 +21,11 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Literal,
     NamedTuple,
     TypeVar,
+    cast,
     dataclass_transform,
 )
 
@@ -42,6 +45,9 @@ else:
 
 T = TypeVar("T")
 
+_SHOWN = 60
+"""Characters of a wrong value in a message."""
+
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 _INTERVAL = re.compile(r"^\s*\d+(\.\d+)?\s+(second|minute|hour|day|week)s?\s*$")
 
@@ -55,7 +61,7 @@ class Message(NamedTuple):
 
 def _table_name(text: str) -> str:
     if not _NAME.match(text):
-        raise ValueError(f"{text!r} is no table name; use lower-case words joined by single underscores")
+        raise ValueError(f"{text!r} is no valid name; use lower-case words joined by single underscores")
     return text
 
 
@@ -85,13 +91,20 @@ def _columns(value: object) -> object:
 
 def _expressions(value: object) -> object:
     if isinstance(value, Sequence) and not isinstance(value, str):
-        value = {name: name for name in value if isinstance(name, str)} if value else value
+        value = _selves(value)
     if not isinstance(value, Mapping) or not value:
         raise ValueError('must be a dict {"column": "SQL expression", …} with at least one column')
     for name, sql in value.items():
         if not isinstance(name, str) or not isinstance(sql, str):
-            raise ValueError(f"{name!r} must map a column name to SQL text, not to {type(sql).__name__}")
+            raise ValueError(f"{name!r} must map a column name to SQL text, not to {type(sql).__name__}")  # noqa: TRY004
     return MappingProxyType(dict(value))
+
+
+def _selves(names: Sequence[object]) -> dict[object, object]:
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is there twice; keep one")
+    return {name: name for name in names}
 
 
 def _schema(value: object) -> object:
@@ -115,10 +128,10 @@ def declared(kind: type[T]) -> type[T]:
     config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
     cls = dataclass(frozen=True, config=config)(kind)
     build = cls.__init__
-    fields = tuple(cls.__dataclass_fields__)
+    fields = _field_names(cls)
 
     @functools.wraps(build)
-    def __init__(self: object, *args: object, **kwargs: object) -> None:
+    def __init__(self: object, *args: object, **kwargs: object) -> None:  # noqa: N807  # it replaces one
         frame = sys._getframe(1)  # noqa: SLF001  # the line that declares, for messages
         source = (frame.f_code.co_filename, frame.f_lineno)
         given = dict(zip(fields, args, strict=False)) | kwargs
@@ -132,8 +145,8 @@ def declared(kind: type[T]) -> type[T]:
         if mistakes:
             raise PipelineError([Problem(place, text, _shown(source)) for text in mistakes])
 
-    cls.__init__ = __init__  # type: ignore[assignment]
-    return cls
+    cls.__init__ = __init__  # type: ignore[method-assign]
+    return cast("type[T]", cls)
 
 
 def source_of(declaration: object) -> str:
@@ -147,6 +160,8 @@ def folder_of(declaration: object) -> Path:
 
 
 def _shown(source: tuple[str, int]) -> str:
+    if not source[0]:
+        return ""
     path = Path(source[0])
     if path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
@@ -161,8 +176,12 @@ def _place(cls: type, given: Mapping[str, object]) -> str:
     return f"{layer}.{name}" if layer else f"{cls.__name__} {name!r}"
 
 
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(each.name for each in dataclasses.fields(cls))
+
+
 def _problems(error: ValidationError, cls: type, place: str, source: str) -> Iterator[Problem]:
-    fields = tuple(getattr(cls, "__dataclass_fields__"))  # noqa: B009  # set by the decorator
+    fields = _field_names(cls)
     told: set[str] = set()
     for fault in error.errors():
         first = fault["loc"][0] if fault["loc"] else ""
@@ -177,10 +196,24 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
             text = f"needs {name}" + (f", such as {name}={example}" if example else "")
         elif fault["type"] == "unexpected_positional_argument":
             text = f"takes at most {len(fields)} values, in this order: {', '.join(fields)}"
+        elif fault["type"] == "dataclass_type":
+            same = [each for each in error.errors() if each["loc"][:1] == (first,)]
+            kinds = sorted({each["ctx"]["class_name"] for each in same if each["type"] == "dataclass_type"})
+            text = f"{name}: expected {' or '.join(kinds)}, not {_brief(fault['input'])}"
+        elif fault["type"] == "is_instance_of" and fault["ctx"]["class"] == "Sequence":
+            text = f"{name}: must be a list, even of one: [{type(fault['input']).__name__}(…)]"
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            text = f"{name}: {message[0].lower()}{message[1:]} (got {fault['input']!r})"
+            text = f"{name}: {message[0].lower()}{message[1:]} (got {_brief(fault['input'])})"
         yield Problem(place, text, source)
+
+
+def _brief(value: object) -> str:
+    """A value in a message; what was declared is named only."""
+    if dataclasses.is_dataclass(value):
+        return f"{type(value).__name__}(…)"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 @declared
@@ -206,8 +239,8 @@ class Topic:
         sample: ``seed -> iterator of Message``: offline sample data for ``medallion produce``.
     """
 
-    LAYER = "bronze"
-    EXAMPLES = {"name": '"orders"'}
+    LAYER: ClassVar[str] = "bronze"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"'}
 
     name: TableName
     topics: Names | None = None
@@ -226,6 +259,9 @@ class Topic:
         given = [name for name in ("topics", "pattern", "assign") if getattr(self, name) is not None]
         if len(given) > 1:
             yield f"{' and '.join(given)} are given; a topic is chosen one way: keep one of them"
+        for name in ("max_offsets_per_trigger", "min_partitions"):
+            if (given_number := getattr(self, name)) is not None and given_number < 1:
+                yield f"{name} is {given_number}; it is at least 1"
         for option in self.kafka:
             yield from _reserved(option)
 
@@ -272,7 +308,7 @@ class Json:
             pipeline (what ``frame.schema.json()`` of Spark writes), or a ``StructType``.
     """
 
-    EXAMPLES = {"schema": '"id string, amount decimal(12,2)"'}
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"id string, amount decimal(12,2)"'}
 
     schema: Annotated[Any, PlainValidator(_schema)]
 
@@ -286,7 +322,7 @@ class Rule:
         condition: SQL text over the silver columns; null counts as broken.
     """
 
-    EXAMPLES = {"name": '"amount_positive"', "condition": '"amount > 0"'}
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"amount_positive"', "condition": '"amount > 0"'}
 
     name: TableName
     condition: str
@@ -315,8 +351,8 @@ class Silver:
             quarantined before the watermark sees it.
     """
 
-    LAYER = "silver"
-    EXAMPLES = {
+    LAYER: ClassVar[str] = "silver"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
         "reads": '"bronze.orders"',
         "value": 'Json("id string, at timestamp")',
         "columns": '{"order_id": "id", "ordered_at": "at"}',
@@ -361,8 +397,12 @@ class Aggregate:
         where: SQL text; rows that do not meet it are left out. Null leaves out.
     """
 
-    LAYER = "gold"
-    EXAMPLES = {"reads": '"silver.orders"', "by": '["country"]', "measures": '{"orders": "count(*)"}'}
+    LAYER: ClassVar[str] = "gold"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "reads": '"silver.orders"',
+        "by": '["country"]',
+        "measures": '{"orders": "count(*)"}',
+    }
 
     name: TableName
     reads: str
@@ -391,8 +431,12 @@ class Upsert:
         columns: Columns kept, or ``{"name": "SQL expression"}``; unset: all of silver's.
     """
 
-    LAYER = "gold"
-    EXAMPLES = {"reads": '"silver.orders"', "key": '["order_id"]', "newest_by": '["updated_at"]'}
+    LAYER: ClassVar[str] = "gold"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "reads": '"silver.orders"',
+        "key": '["order_id"]',
+        "newest_by": '["updated_at"]',
+    }
 
     name: TableName
     reads: str
@@ -415,7 +459,10 @@ class Expect:
         arguments: Its keyword arguments, such as ``{"column": "magnitude", "max_value": 10}``.
     """
 
-    EXAMPLES = {"name": '"expect_column_values_to_not_be_null"', "arguments": '{"column": "order_id"}'}
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "name": '"expect_column_values_to_not_be_null"',
+        "arguments": '{"column": "order_id"}',
+    }
 
     name: str
     arguments: Mapping[str, Any]
@@ -435,7 +482,7 @@ class Quality:
         expectations: What must hold.
     """
 
-    EXAMPLES = {"table": '"gold.orders_latest"', "expectations": "[Expect(…)]"}
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"table": '"gold.orders_latest"', "expectations": "[Expect(…)]"}
 
     table: str
     expectations: Annotated[Sequence[Expect], AfterValidator(tuple)]
@@ -459,7 +506,7 @@ class Pipeline:
             topic's, or in the settings) the embedded broker is never started.
     """
 
-    EXAMPLES = {"name": '"orders"', "bronze": '[Topic("orders")]'}
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
 
     name: TableName
     bronze: Annotated[Sequence[Topic], AfterValidator(_some)]
@@ -489,5 +536,3 @@ class Pipeline:
                 return table
         known = [table.table for table in self.tables]
         raise PipelineError([Problem(name, f"no such table; {nearest(name, known)}", source_of(self))])
-
-

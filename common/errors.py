@@ -24,10 +24,12 @@ coordinates only. Data faults are not exceptions; they are quarantined rows with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Iterable
+
+_SHOWN = 12
+"""Names in a message, before it says that there are more."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -38,8 +40,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
         return f"did you mean {near[0]!r}?"
     if not names:
         return "there are none"
-    shown = ", ".join(names[:12])
-    return f"known: {shown}{', …' if len(names) > 12 else ''}"
+    shown = ", ".join(names[:_SHOWN])
+    return f"known: {shown}{', …' if len(names) > _SHOWN else ''}"
 
 
 class MedallionError(Exception):
@@ -93,7 +95,7 @@ class Problem:
 class PipelineError(UsageError):
     """The pipeline file is wrong; ``problems`` holds every mistake that was found."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 

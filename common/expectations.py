@@ -5,7 +5,6 @@ A test asserts that this is exactly what the installed version offers.
 
 EXPECTATIONS: frozenset[str] = frozenset(
     {
-        "",
         "expect_column_distinct_values_to_be_in_set",
         "expect_column_distinct_values_to_contain_set",
         "expect_column_distinct_values_to_equal_set",

@@ -113,9 +113,10 @@ def _member(member: object, name: str, place: str, faults: list[str]) -> Iterato
         faults.append(f"{name}: a field{f' of {place!r}' if place else ''} lacks its name or type; {_HOW}")
         return
     inner = f"{place}.{member['name']}" if place else member["name"]
-    if "nullable" not in member:
-        faults.append(f"{name}, field {inner!r} lacks 'nullable'; Spark reads no field without it")
     yield _typed(member["name"], member["type"], name, inner, faults)
+
+
+_FLAGS = {"array": "containsNull", "map": "valueContainsNull"}
 
 
 def _typed(label: str, kind: object, name: str, place: str, faults: list[str]) -> Field:
@@ -128,6 +129,8 @@ def _typed(label: str, kind: object, name: str, place: str, faults: list[str]) -
             f"{name}, field {place!r}: its type is a {type(kind).__name__}, not a name or an object"
         )
         return Field(label, "void")
+    if (needs := _FLAGS.get(str(kind.get("type")))) is not None and needs not in kind:
+        faults.append(f"{name}, field {place!r} lacks {needs!r}: true or false; Spark asks for it")
     if kind.get("type") == "array":
         element = _typed("element", kind.get("elementType"), name, place, faults)
         return Field(label, f"array<{element.type}>", (element,))

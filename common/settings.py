@@ -22,9 +22,7 @@ from common.errors import SettingsError, nearest
 SETTINGS_FILE = "medallion.yaml"
 PREFIX = "MEDALLION_"
 
-_DURATION = re.compile(
-    r"^\s*\d+(\.\d+)?\s*(ms|milliseconds?|s|seconds?|minutes?|hours?|days?|weeks?)\s*$"
-)
+_DURATION = re.compile(r"^\s*\d+(\.\d+)?\s*(ms|milliseconds?|s|seconds?|minutes?|hours?|days?|weeks?)\s*$")
 
 
 def _duration(text: str) -> str:
@@ -53,41 +51,50 @@ class KafkaSettings(_Section):
     """Which broker, and how to reach it."""
 
     bootstrap_servers: str | None = Field(
-        None, description="host:port[,host:port…]; unset: the pipeline's own, else the embedded broker."
+        default=None,
+        description="host:port[,host:port…]; unset: the pipeline's own, else the embedded broker.",
     )
     options: dict[str, str] = Field(
         default_factory=dict,
         description="Any Kafka client option, such as security.protocol; goes to every client.",
     )
-    port: int = Field(0, ge=0, le=65535, description="Embedded broker's port; 0 takes a free one.")
-    controller_port: int = Field(0, ge=0, le=65535, description="Its controller's port; 0: a free one.")
-    heap_mb: int = Field(384, ge=128, description="Embedded broker's heap, MiB.")
-    partitions: int = Field(2, ge=1, description="Partitions of a topic that the engine creates.")
-    start_timeout_seconds: float = Field(60, gt=0)
-    stop_timeout_seconds: float = Field(20, gt=0)
+    port: int = Field(default=0, ge=0, le=65535, description="Embedded broker's port; 0 takes a free one.")
+    controller_port: int = Field(
+        default=0, ge=0, le=65535, description="Its controller's port; 0: a free one."
+    )
+    heap_mb: int = Field(default=384, ge=128, description="Embedded broker's heap, MiB.")
+    partitions: int = Field(default=2, ge=1, description="Partitions of a topic that the engine creates.")
+    start_timeout_seconds: float = Field(default=60, gt=0)
+    stop_timeout_seconds: float = Field(default=20, gt=0)
 
 
 class BronzeSettings(_Section):
     """Kafka to bronze."""
 
     trigger: Trigger = "1 second"
-    max_offsets_per_trigger: int = Field(200_000, ge=1, description="Records per micro-batch, all partitions.")
-    min_partitions: int | None = Field(None, ge=1, description="Spark's minPartitions: splits large ranges.")
+    max_offsets_per_trigger: int = Field(
+        default=200_000, ge=1, description="Records per micro-batch, all partitions."
+    )
+    min_partitions: int | None = Field(
+        default=None, ge=1, description="Spark's minPartitions: splits large ranges."
+    )
 
 
 class SilverSettings(_Section):
     """Bronze to silver."""
 
     trigger: Trigger = "1 second"
-    max_files_per_trigger: int = Field(200, ge=1)
-    max_bytes_per_trigger: str | None = Field(None, description="Soft limit such as 512m; unset: files only.")
+    max_files_per_trigger: int = Field(default=200, ge=1)
+    max_bytes_per_trigger: str | None = Field(
+        default=None, description="Soft limit such as 512m; unset: files only."
+    )
 
 
 class GoldSettings(_Section):
     """Silver to gold."""
 
     trigger: Trigger = "1 second"
-    max_files_per_trigger: int = Field(200, ge=1)
+    max_files_per_trigger: int = Field(default=200, ge=1)
     max_bytes_per_trigger: str | None = None
 
 
@@ -97,35 +104,53 @@ class SparkSettings(_Section):
     master: str = "local[*]"
     driver_memory: str = "2g"
     shuffle_partitions: int = Field(
-        2, ge=1, description="State partitions of a stateful query; fixed for ever at its first start."
+        default=2,
+        ge=1,
+        description="State partitions of a stateful query; fixed for ever at its first start.",
     )
-    state_store: str = Field("rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory.")
-    ui: bool = Field(False, description="Spark's web UI, on loopback.")
-    conf: dict[str, str] = Field(default_factory=dict, description="Any further Spark setting; wins over ours.")
+    state_store: str = Field(
+        default="rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory."
+    )
+    ui: bool = Field(default=False, description="Spark's web UI, on loopback.")
+    conf: dict[str, str] = Field(
+        default_factory=dict, description="Any further Spark setting; wins over ours."
+    )
 
 
 class JarSettings(_Section):
     """The locked jars."""
 
-    cache_dir: Path | None = Field(None, description="Unset: medallion/jars in the user's cache folder.")
-    ivy_settings: Path | None = Field(None, description="An ivysettings.xml of your own, for a mirror.")
+    cache_dir: Path | None = Field(
+        default=None, description="Unset: medallion/jars in the user's cache folder."
+    )
+    ivy_settings: Path | None = Field(
+        default=None, description="An ivysettings.xml of your own, for a mirror."
+    )
 
 
 class Settings(BaseSettings):
     """All settings of a run."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, nested_model_default_partial_update=True
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
     )
 
-    pipeline: Path | None = Field(None, description="The pipeline file; -p on the command line.")
-    data_dir: Path = Field(Path("data"), description="Local folder for the broker, logs, leases, and all that follows.")
-    warehouse: str | None = Field(
-        None, description="Where tables live: a folder or an object store's URI; unset: in data_dir."
+    pipeline: Path | None = Field(default=None, description="The pipeline file; -p on the command line.")
+    data_dir: Path = Field(
+        default=Path("data"), description="Local folder for the broker, logs, leases, and all that follows."
     )
-    checkpoints: str | None = Field(None, description="Where checkpoints live; unset: in data_dir.")
-    java_home: Path | None = Field(None, description="A Java 17 or 21; unset: found by itself.")
-    stop_timeout_seconds: float = Field(60, gt=0, description="How long a stop waits for a micro-batch boundary.")
+    warehouse: str | None = Field(
+        default=None, description="Where tables live: a folder or an object store's URI; unset: in data_dir."
+    )
+    checkpoints: str | None = Field(default=None, description="Where checkpoints live; unset: in data_dir.")
+    java_home: Path | None = Field(default=None, description="A Java 17 or 21; unset: found by itself.")
+    stop_timeout_seconds: float = Field(
+        default=60, gt=0, description="How long a stop waits for a micro-batch boundary."
+    )
     kafka: KafkaSettings = KafkaSettings()
     bronze: BronzeSettings = BronzeSettings()
     silver: SilverSettings = SilverSettings()
@@ -134,7 +159,7 @@ class Settings(BaseSettings):
     jars: JarSettings = JarSettings()
 
     @classmethod
-    def settings_customise_sources(  # noqa: D102  # pydantic's hook: first source wins
+    def settings_customise_sources(  # pydantic's hook: first source wins
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
@@ -150,7 +175,7 @@ class _FileSource(PydanticBaseSettingsSource):
 
     path: Path | None = None
 
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ANN401
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
         raise AssertionError("unreachable: __call__ reads the whole file")
 
     def __call__(self) -> dict[str, Any]:
@@ -163,7 +188,9 @@ def _read_file(path: Path | None) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}). Name a file that exists with --settings.") from error
+        raise SettingsError(
+            f"{path}: cannot be read ({error.strerror}). Name a file that exists with --settings."
+        ) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -210,7 +237,7 @@ def _put(tree: dict[str, Any], text: str) -> None:
     if not equals:
         raise SettingsError(f"--set {text}: write it as key=value, such as --set bronze.trigger='5 seconds'.")
     *parents, leaf = key.strip().split(".")
-    if parents and parents[-1] in {"options", "conf"} or (len(parents) > 1 and parents[1] in {"options", "conf"}):
+    if {"options", "conf"} & set(parents):
         cut = next(i for i, name in enumerate(parents) if name in {"options", "conf"})
         parents, leaf = parents[: cut + 1], ".".join([*parents[cut + 1 :], leaf])
         tree_value: Any = value
@@ -246,7 +273,9 @@ def _explain(error: ValidationError, path: Path | None, init: Mapping[str, Any])
         dotted = ".".join(names)
         where = _origin(names, path, init)
         if fault["type"] == "extra_forbidden":
-            siblings = {n for n in known if n.count(".") == len(names) - 1 and n.startswith(dotted.rpartition(".")[0])}
+            siblings = {
+                n for n in known if n.count(".") == len(names) - 1 and n.startswith(dotted.rpartition(".")[0])
+            }
             yield f"{where}: {dotted} is not a setting; {nearest(dotted, siblings or known)}"
         else:
             message = fault["msg"].removeprefix("Value error, ")

@@ -49,12 +49,18 @@ def load_pipeline(path: Path | None) -> Pipeline:
     pipeline = getattr(module, "pipeline", None)
     if not isinstance(pipeline, Pipeline):
         found = [name for name, value in vars(module).items() if isinstance(value, Pipeline)]
-        hint = f"; {found[0]!r} is one: name it 'pipeline'" if found else "; end the file with pipeline = Pipeline(…)"
+        hint = (
+            f"; {found[0]!r} is one: name it 'pipeline'"
+            if found
+            else "; end the file with pipeline = Pipeline(…)"
+        )
         raise PipelineError([Problem("pipeline file", f"holds no value named 'pipeline'{hint}", str(path))])
     return pipeline
 
 
 def _failure(path: Path, error: Exception) -> Problem:
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path.resolve())]
+    own = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path.resolve())
+    ]
     place = f"{path}:{own[-1].lineno}" if own else str(path)
     return Problem("pipeline file", f"raised {type(error).__name__}: {error}", place)
