@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariableError
 
 from common.errors import SettingsError, nearest
 
@@ -25,20 +26,33 @@ PREFIX = "MEDALLION_"
 _DURATION = re.compile(r"^\s*\d+(\.\d+)?\s*(ms|milliseconds?|s|seconds?|minutes?|hours?|days?|weeks?)\s*$")
 
 
-def _duration(text: str) -> str:
-    if not _DURATION.match(text):
+def _duration(text: object) -> str:
+    if not isinstance(text, str) or not _DURATION.match(text):
         raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
     return text.strip()
 
 
-def _trigger(text: str) -> str:
-    return "" if text.strip().lower() in {"", "continuous", "asap"} else _duration(text)
+def _trigger(text: object) -> str:
+    if isinstance(text, str) and text.strip().lower() in {"", "continuous", "asap"}:
+        return ""
+    return _duration(text)
 
 
-Duration = Annotated[str, AfterValidator(_duration)]
+def _texts(given: object) -> object:
+    """Numbers and switches as the texts that Kafka and Spark take; YAML makes them what they look like."""
+    if not isinstance(given, Mapping):
+        return given
+    return {
+        key: str(value).lower() if isinstance(value, (bool, int, float)) else value
+        for key, value in given.items()
+    }
+
+
+Options = Annotated[dict[str, str], BeforeValidator(_texts)]
+Duration = Annotated[str, BeforeValidator(_duration)]
 Trigger = Annotated[
     str,
-    AfterValidator(_trigger),
+    BeforeValidator(_trigger),
     Field(description="Interval between micro-batches; 'asap' starts the next one as soon as data is there."),
 ]
 
@@ -54,7 +68,7 @@ class KafkaSettings(_Section):
         default=None,
         description="host:port[,host:port…]; unset: the pipeline's own, else the embedded broker.",
     )
-    options: dict[str, str] = Field(
+    options: Options = Field(
         default_factory=dict,
         description="Any Kafka client option, such as security.protocol; goes to every client.",
     )
@@ -112,9 +126,7 @@ class SparkSettings(_Section):
         default="rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory."
     )
     ui: bool = Field(default=False, description="Spark's web UI, on loopback.")
-    conf: dict[str, str] = Field(
-        default_factory=dict, description="Any further Spark setting; wins over ours."
-    )
+    conf: Options = Field(default_factory=dict, description="Any further Spark setting; wins over ours.")
 
 
 class JarSettings(_Section):
@@ -199,7 +211,7 @@ def _read_file(path: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
-    return content
+    return {key: value for key, value in content.items() if value is not None}
 
 
 def load_settings(
@@ -226,6 +238,10 @@ def load_settings(
     _FileSource.path = path
     try:
         return Settings(**init)
+    except UnreadableVariableError as error:
+        raise SettingsError(
+            f"environment: {error}; write JSON there, or one variable per setting."
+        ) from error
     except ValidationError as error:
         raise SettingsError("\n".join(_explain(error, path, init))) from error
     finally:
@@ -242,9 +258,14 @@ def _put(tree: dict[str, Any], text: str) -> None:
         parents, leaf = parents[: cut + 1], ".".join([*parents[cut + 1 :], leaf])
         tree_value: Any = value
     else:
-        tree_value = yaml.safe_load(value) if value else value
+        try:
+            tree_value = yaml.safe_load(value) if value else value
+        except yaml.YAMLError as error:
+            raise SettingsError(f"--set {key}: its value is not valid YAML; put it in quotes.") from error
     for name in parents:
         tree = tree.setdefault(name, {})
+        if not isinstance(tree, dict):
+            raise SettingsError(f"--set {key}: {name} has been given a value before; set it one way.")
     tree[leaf] = tree_value
 
 
@@ -279,7 +300,9 @@ def _explain(error: ValidationError, path: Path | None, init: Mapping[str, Any])
             yield f"{where}: {dotted} is not a setting; {nearest(dotted, siblings or known)}"
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            yield f"{where}: {dotted} is {fault['input']!r}: {message}."
+            # What goes to Kafka's clients and to Spark may be a password
+            shown = "not usable" if {"options", "conf"} & set(names) else repr(fault["input"])
+            yield f"{where}: {dotted} is {shown}: {message}."
 
 
 def _origin(names: Sequence[str], path: Path | None, init: Mapping[str, Any]) -> str:

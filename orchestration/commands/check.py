@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 from rich.markup import escape
 from rich.tree import Tree
 
@@ -65,17 +66,17 @@ def _tell(problems: Sequence[Problem], file: Path | None) -> None:
     out.print(
         f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {escape(str(file))}", highlight=False
     )
-    place = ""
+    groups: dict[str, list[Problem]] = {}
     for problem in problems:
-        table = problem.place.partition(",")[0]
-        if table != place:
-            place = table
-            out.print(f"\n[bold]{escape(table)}[/]", highlight=False)
-        rest = problem.place.partition(", ")[2]
-        text = f"{rest}: {problem.message}" if rest else problem.message
-        out.print(f"  {escape(text)}", highlight=False, soft_wrap=True)
-        if problem.source:
-            out.print(f"    [dim]{escape(problem.source)}[/]", highlight=False, soft_wrap=True)
+        groups.setdefault(problem.place.partition(",")[0], []).append(problem)
+    for table, group in groups.items():
+        first = group[0].source
+        out.print(f"\n[bold]{escape(table)}[/]  [dim]{escape(first)}[/]", highlight=False, soft_wrap=True)
+        for problem in group:
+            _, _, rest = problem.place.partition(", ")
+            text = f"{rest}: {problem.message}" if rest else problem.message
+            elsewhere = f"  [dim]{escape(problem.source)}[/]" if problem.source != first else ""
+            out.print(f"  {escape(text)}{elsewhere}", highlight=False, soft_wrap=True)
 
 
 def _summary(pipeline: Pipeline, settings: Settings) -> None:
@@ -127,15 +128,12 @@ def _source(topic: Topic) -> str:
 
 
 def changed_settings(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Settings that are not the defaults, as dotted name and value; values that may be secret are left out."""
+    """Settings that are not the defaults, by dotted name; a value that may be secret is not shown."""
     standard: dict[str, Any] = {
-        name: field.get_default(call_default_factory=True) for name, field in Settings.model_fields.items()
+        name: each.model_dump() if isinstance(each := field.default, BaseModel) else each
+        for name, field in Settings.model_fields.items()
     }
-    plain = {
-        name: value.model_dump() if hasattr(value, "model_dump") else value
-        for name, value in standard.items()
-    }
-    yield from _differences(settings.model_dump(), plain, "")
+    yield from _differences(settings.model_dump(), standard, "")
 
 
 def _differences(
@@ -151,11 +149,8 @@ def _differences(
 
 
 def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[Problem]) -> dict[str, Any]:
-    sources = (
-        {table.table: list(table.topic_names) or [table.pattern] for table in pipeline.bronze}
-        if pipeline
-        else {}
-    )
+    bronze = pipeline.bronze if pipeline else ()
+    topics = {topic.table: list(topic.topic_names) or [topic.pattern or ""] for topic in bronze}
     reads = {reader.table: [reader.reads] for reader in readers(pipeline)} if pipeline else {}
     return {
         "pipeline": pipeline.name if pipeline else None,
@@ -164,7 +159,7 @@ def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[
         "problems": [
             {"place": each.place, "message": each.message, "source": each.source} for each in problems
         ],
-        "topics": sources,
+        "topics": topics,
         "reads": reads,
         "checked_at_start": list(unchecked(pipeline)) if pipeline else [],
         "settings": dict(changed_settings(settings)),
