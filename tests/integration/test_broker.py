@@ -40,10 +40,14 @@ mine.stop()
 """
 
 
+def _settings(folder: Path, *overrides: str) -> Settings:
+    return load_settings(file=Path(os.devnull), overrides=[f"data_dir={folder}", *overrides])
+
+
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     folder = tmp_path_factory.mktemp("shared data é")
-    chosen = load_settings(overrides=[f"data_dir={folder}", "kafka.stop_timeout_seconds=2"])
+    chosen = _settings(folder, "kafka.stop_timeout_seconds=2")
     yield chosen
     assert process.find(f" kafka.Kafka {properties_file(broker_dir(chosen))}") == []
 
@@ -153,24 +157,6 @@ def test_a_shared_broker_ends_with_its_last_user_only(
     assert process.started(pid) is None
 
 
-def test_a_broker_that_hangs_is_replaced_and_one_that_ignores_sigterm_is_killed(
-    settings: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hung = broker.start(settings)
-    os.kill(hung.pid, signal.SIGSTOP)
-    fresh = broker.start(settings)
-    said = capsys.readouterr().err
-    assert f"the broker of pid {hung.pid} does not answer at {hung.bootstrap_servers}" in said
-    assert f"pid {hung.pid} did not end within 2 s of SIGTERM and was killed" in said
-    assert not hung.is_running()
-    hung.stop()
-    assert fresh.is_running()
-    os.kill(fresh.pid, signal.SIGSTOP)
-    fresh.stop()
-    assert f"pid {fresh.pid} did not end within 2 s of SIGTERM and was killed" in capsys.readouterr().err
-    assert not fresh.is_running()
-
-
 def test_a_pid_that_was_given_to_another_program_is_left_alone(settings: Settings) -> None:
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     state = {
@@ -208,7 +194,7 @@ def test_a_broker_whose_start_was_killed_before_it_was_noted_is_ended_first(
 
 def test_formatting_twice_keeps_the_data_of_the_first(tmp_path: Path) -> None:
     folder = tmp_path / "kafka"
-    server = Server.of(folder, load_settings(overrides=["kafka.port=0"]))
+    server = Server.of(folder, _settings(tmp_path))
     folder.mkdir()
     identity = identity_of(folder, server.version)
     server.prepare(identity)
@@ -233,7 +219,7 @@ def test_a_newer_kafkas_data_is_refused(settings: Settings) -> None:
 def test_a_taken_port_is_told_with_who_holds_it(settings: Settings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        chosen = load_settings(overrides=[f"data_dir={settings.data_dir}", f"kafka.port={port}"])
+        chosen = _settings(settings.data_dir, f"kafka.port={port}")
         with pytest.raises(BrokerError, match=rf"Port {port} \(setting kafka.port\) is taken") as refused:
             broker.start(chosen)
     if sys.platform == "linux":
@@ -250,5 +236,24 @@ def test_a_broker_that_cannot_start_is_told_with_the_end_of_its_log(settings: Se
     finally:
         meta.write_text(sound)
     assert str(broker_dir(settings) / "log" / "kafka.log") in str(failed.value)
-    assert "node.id" in str(failed.value)
+    assert "Stored node id 7 doesn't match previous node id 1" in str(failed.value)
     assert broker.describe(settings) is None
+
+
+# Last: the broker after a killed one waits until the killed one's session has ended.
+def test_a_broker_that_hangs_is_replaced_and_one_that_ignores_sigterm_is_killed(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hung = broker.start(settings)
+    os.kill(hung.pid, signal.SIGSTOP)
+    fresh = broker.start(settings)
+    said = capsys.readouterr().err
+    assert f"the broker of pid {hung.pid} does not answer at {hung.bootstrap_servers}" in said
+    assert f"pid {hung.pid} did not end within 2 s of SIGTERM and was killed" in said
+    assert not hung.is_running()
+    hung.stop()
+    assert fresh.is_running()
+    os.kill(fresh.pid, signal.SIGSTOP)
+    fresh.stop()
+    assert f"pid {fresh.pid} did not end within 2 s of SIGTERM and was killed" in capsys.readouterr().err
+    assert not fresh.is_running()
