@@ -205,11 +205,12 @@ def _await_ready(settings: Settings, state: State, child: subprocess.Popen[bytes
         code = child.poll()
         if code is not None or waited > settings.kafka.start_timeout_seconds:
             ended = f"ended with exit code {code}" if code is not None else "was not ready"
+            advice = (
+                "" if code is not None else "\nA slow machine is given more with kafka.start_timeout_seconds."
+            )
             raise BrokerError(
                 f"The embedded broker {ended} after {waited:.0f} s. "
-                f"Its log, {files.log_file(folder)}, ends:\n"
-                f"{files.last_words(folder, log_start)}\n"
-                "Too slow a machine is given more time with kafka.start_timeout_seconds."
+                f"Its log, {files.log_file(folder)}, ends:\n{files.last_words(folder, log_start)}{advice}"
             )
         if waited > tell_at:
             say(err, f"waiting for the broker, {waited:.0f} s so far")

@@ -121,19 +121,17 @@ def log_size(folder: Path) -> int:
 
 
 def last_words(folder: Path, since_bytes: int) -> str:
-    """What explains a broker that is not well: errors in its log since then, else the ends of both logs."""
-    try:
-        content = log_file(folder).read_bytes()
-    except OSError:
-        content = b""
+    """What explains a broker that is not well: new errors in its log, else its end; what the JVM printed.
+
+    Args:
+        folder: The broker's folder.
+        since_bytes: Size of the log before the start in question.
+    """
+    content = _bytes(log_file(folder))
     fresh = content[since_bytes:] if len(content) >= since_bytes else content
     lines = fresh.decode(errors="replace").splitlines()
-    errors = [line for line in lines if re.match(r"\S+ (ERROR|FATAL) ", line)]
-    try:
-        printed = jvm_log(folder).read_text(errors="replace").splitlines()
-    except OSError:
-        printed = []
-    chosen = [*(errors or lines)[-_TAIL_LINES:], *printed[-_TAIL_LINES:]]
+    printed = _bytes(jvm_log(folder)).decode(errors="replace").splitlines()
+    chosen = [*(_errors(lines) or lines)[-_TAIL_LINES:], *printed[-_TAIL_LINES:]]
     return "\n".join(line[:300] for line in chosen) or "(nothing)"
 
 
@@ -160,6 +158,25 @@ def replace_file(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
+
+
+def _errors(lines: list[str]) -> list[str]:
+    """Errors with the exceptions under them, without their stacks."""
+    chosen, in_error = [], False
+    for line in lines:
+        entry = re.match(r"\d{4}-\S+ (\w+) ", line)
+        if entry:
+            in_error = entry[1] in {"ERROR", "FATAL"}
+        if in_error and not line.startswith("\t"):
+            chosen.append(line)
+    return chosen
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _known(kind: type[Identity | State], path: Path) -> dict[str, Any]:

@@ -65,6 +65,9 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
+# A broker that was killed is taken for alive until its session ends, and its successor waits so long.
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=1000
 
 # A misspelt topic is an error, not a new topic.
 auto.create.topics.enable=false
