@@ -24,6 +24,8 @@ from orchestration.produce import Produced, produce
 _SEED = 7
 _FASTEST = 1_000_000
 _REPORT_SECONDS = 10.0
+_SETTLED_SECONDS = 2.0  # shorter, the last delivery's wait weighs too much to judge the rate
+_HELD = 0.95
 
 
 def register(app: typer.Typer) -> None:
@@ -106,6 +108,10 @@ def command(  # noqa: PLR0913  # one argument per option
                 seconds=seconds,
                 stop=stop,
                 on_progress=on_progress,
+            )
+        if per_second and done.seconds > _SETTLED_SECONDS and done.rate < _HELD * per_second:
+            say(
+                f"note: {name} took {done.rate:,.0f} of {per_second:,.0f} messages/s: more was not possible here"
             )
         if as_json:
             out.print_json(data=_document(name, address, skipped, done))
