@@ -31,6 +31,7 @@ SLICE_MESSAGES = 2_000
 _REPORT_SECONDS = 0.25
 _GRACE_SECONDS = 0.25  # to send what was due in time: rate x seconds messages, unless the broker is too slow
 _TIMEOUT_MS = 30_000
+_LARGEST_BYTES = 12 * 1024 * 1024  # as much as the embedded broker takes; others have a bound of their own
 _UNKNOWN_OPTION = re.compile(r'No such configuration property: "([^"]+)"')
 
 
@@ -158,6 +159,7 @@ class _Outbox:
                 "linger.ms": 20,
                 "compression.type": "lz4",  # zstd packs tighter, for a third of a core at 100,000/s
                 "partitioner": "murmur2_random",  # as Kafka's Java clients do it
+                "message.max.bytes": _LARGEST_BYTES,
                 "message.timeout.ms": _TIMEOUT_MS,
                 "queue.buffering.max.messages": 100_000,
                 **librdkafka_options(options),

@@ -110,9 +110,7 @@ def command(  # noqa: PLR0913  # one argument per option
                 on_progress=on_progress,
             )
         if per_second and done.seconds > _SETTLED_SECONDS and done.rate < _HELD * per_second:
-            say(
-                f"note: {name} took {done.rate:,.0f} of {per_second:,.0f} messages/s: more was not possible here"
-            )
+            say(f"note: {done.rate:,.0f} of {per_second:,.0f} messages/s: more was not possible here")
         if as_json:
             out.print_json(data=_document(name, address, skipped, done))
         else:

@@ -26,8 +26,8 @@ DAY_MS = 86_400_000
 # fmt: off
 PROPERTIES = [
     "mag", "place", "time", "updated", "tz", "url", "detail", "felt", "cdi", "mmi", "alert", "status",
-    "tsunami", "sig", "net", "code", "ids", "sources", "types", "nst", "dmin", "rms", "gap", "magType", "type",
-    "title",
+    "tsunami", "sig", "net", "code", "ids", "sources", "types", "nst", "dmin", "rms", "gap", "magType",
+    "type", "title",
 ]
 NETWORKS = {"ci", "nc", "ak", "av", "us", "uu", "tx", "hv", "pr", "nn", "uw", "mb"}
 # fmt: on
