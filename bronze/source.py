@@ -12,7 +12,9 @@ from common.declare import Topic
 from common.settings import BronzeSettings
 
 
-def options(topic: Topic, settings: BronzeSettings, bootstrap_servers: str, client: Mapping[str, str]) -> dict[str, str]:
+def options(
+    topic: Topic, settings: BronzeSettings, bootstrap_servers: str, client: Mapping[str, str]
+) -> dict[str, str]:
     """Reader options of one topic.
 
     The starting position counts at the first start only; later ones go on from the checkpoint.
@@ -54,11 +56,16 @@ def _start(topic: Topic) -> dict[str, str]:
         # "latest" where a partition has nothing that young: it then begins with what comes next.
         return {"startingTimestamp": str(at), "startingOffsetsByTimestampStrategy": "latest"}
     if at is not None:
-        return {"startingOffsetsByTimestamp": _by_partition(at), "startingOffsetsByTimestampStrategy": "latest"}
+        return {
+            "startingOffsetsByTimestamp": _by_partition(at),
+            "startingOffsetsByTimestampStrategy": "latest",
+        }
     if isinstance(topic.starting_offsets, str):
         return {"startingOffsets": topic.starting_offsets}
     return {"startingOffsets": _by_partition(topic.starting_offsets)}
 
 
 def _by_partition(positions: Mapping[str, Mapping[int, int]]) -> str:
-    return json.dumps({topic: {str(p): value for p, value in found.items()} for topic, found in positions.items()})
+    return json.dumps(
+        {topic: {str(p): value for p, value in found.items()} for topic, found in positions.items()}
+    )

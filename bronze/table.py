@@ -43,4 +43,4 @@ SCHEMA = StructType(
         StructField("headers", ArrayType(_HEADER)),
     ]
 )
-"""``key`` and ``value`` are the bytes that were sent; the timestamp's type is Kafka's (0 create, 1 append)."""
+"""``key`` and ``value`` are the bytes that were sent; a timestamp's type is Kafka's: 0 create, 1 append."""

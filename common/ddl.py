@@ -75,6 +75,7 @@ _WRONG = {
 }
 _JSON_OF_DDL = {"bigint": "long", "int": "integer", "smallint": "short", "tinyint": "byte"}
 
+_QUOTES = ("'", '"')
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|(\w+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\S))", re.DOTALL)
 
 
@@ -192,6 +193,10 @@ class _Reader:
         token = self.take()
         if not re.match(r"`|\w", token):
             raise DdlError(f"the schema cannot be read at {token!r}: a field's name is expected there")
+        if not token.startswith("`") and not token.isascii():
+            raise DdlError(
+                f"field {token!r}: a name with other letters than a to z needs backquotes: `{token}`"
+            )
         name = token[1:-1].replace("``", "`") if token.startswith("`") else token
         inner = f"{place}.{name}" if place else name
         if self.peek() == ":":
@@ -199,8 +204,10 @@ class _Reader:
         found = self.type(inner)
         if self.peek().lower() == "not" and self.peek(1).lower() == "null":
             self._next += 2
-        if self.peek().lower() == "comment" and self.peek(1)[:1] in {"'", '"'}:
-            self._next += 2
+        if self.peek().lower() == "comment" and self.peek(1)[:1] in _QUOTES:
+            self.take()
+            while self.peek()[:1] in _QUOTES:
+                self.take()
         return Field(name, found.type, found.nested)
 
     def type(self, place: str) -> Field:

@@ -49,7 +49,7 @@ _SHOWN = 60
 """Characters of a wrong value in a message."""
 
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
-_INTERVAL = re.compile(r"^\s*\d+(\.\d+)?\s+(second|minute|hour|day|week)s?\s*$")
+_INTERVAL = re.compile(r"^\s*(\d+\.\d+\s+seconds?|\d+\s+(second|minute|hour|day|week)s?)\s*$")
 
 
 class Message(NamedTuple):

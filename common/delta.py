@@ -72,7 +72,9 @@ def exists(spark: SparkSession, path: str) -> bool:
     return DeltaTable.isDeltaTable(spark, path)
 
 
-def ensure(spark: SparkSession, table: str, path: str, schema: StructType, properties: Mapping[str, str]) -> None:
+def ensure(
+    spark: SparkSession, table: str, path: str, schema: StructType, properties: Mapping[str, str]
+) -> None:
     """Make an empty table where there is none; check the columns of one that exists.
 
     Properties are set at creation only: afterwards they belong to whoever operates the table.
@@ -99,7 +101,13 @@ def ensure(spark: SparkSession, table: str, path: str, schema: StructType, prope
 
 
 def append(  # noqa: PLR0913  # a write has this many parts
-    frame: DataFrame, path: str, batch: MicroBatch, step: str, counts: Mapping[str, int], *, mode: str = "append"
+    frame: DataFrame,
+    path: str,
+    batch: MicroBatch,
+    step: str,
+    counts: Mapping[str, int],
+    *,
+    mode: str = "append",
 ) -> None:
     """Append a batch, or put it in place of the whole table with ``mode="overwrite"``; once per identity."""
     (
@@ -149,7 +157,11 @@ def merge_newest(  # noqa: PLR0913
 
 @contextmanager
 def _transaction(spark: SparkSession, batch: MicroBatch, counts: Mapping[str, int]) -> Iterator[None]:
-    values = {_APP_ID: batch.app_id("merge"), _VERSION: str(batch.batch_id), _METADATA: batch.metadata(counts)}
+    values = {
+        _APP_ID: batch.app_id("merge"),
+        _VERSION: str(batch.batch_id),
+        _METADATA: batch.metadata(counts),
+    }
     try:
         for key, value in values.items():
             spark.conf.set(key, value)

@@ -25,30 +25,37 @@ def check_identity(table: str, table_path: str, checkpoint_path: str) -> None:
         CheckpointMismatchError: Says which of the two is amiss and what to do.
     """
     checkpoint = Checkpoint(checkpoint_path)
-    query_id, planned, committed = checkpoint.query_id(), checkpoint.last_planned(), checkpoint.last_committed()
+    query_id, planned, committed = (
+        checkpoint.query_id(),
+        checkpoint.last_planned(),
+        checkpoint.last_committed(),
+    )
     last = last_own_commit(table_path, table)
     if last is None:
         if committed is not None:
             raise CheckpointMismatchError(
-                f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but the table at "
-                f"{table_path} holds none of them: it was deleted or made anew. Going on would leave its rows out. "
-                "Restore the table, or move the checkpoint away too and fill both from the start."
+                f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but "
+                f"the table at {table_path} holds none of them: it was deleted or made anew. Going on would "
+                "leave its rows out. Restore the table, or move the checkpoint away too and fill both anew."
             )
         return
     if query_id is None:
         raise CheckpointMismatchError(
-            f"{table}: the table at {table_path} holds rows, but its checkpoint {checkpoint_path} is gone. Starting "
-            "anew would write them again. Restore the checkpoint, or move the table away too and fill both from the start."
+            f"{table}: the table at {table_path} holds rows, but its checkpoint {checkpoint_path} is gone. "
+            "Starting anew would write them again. Restore the checkpoint, or move the table away too and "
+            "fill both anew."
         )
     if query_id != last["query_id"]:
         raise CheckpointMismatchError(
-            f"{table}: the table at {table_path} was written by query {last['query_id']}, but the checkpoint "
-            f"{checkpoint_path} is that of query {query_id}. Restore the checkpoint that belongs to the table."
+            f"{table}: the table at {table_path} was written by query {last['query_id']}, but the "
+            f"checkpoint {checkpoint_path} is that of query {query_id}. Restore the checkpoint that belongs "
+            "to the table."
         )
     if planned is None or last["batch_id"] > planned:
         raise CheckpointMismatchError(
-            f"{table}: the table holds micro-batch {last['batch_id']}, but the checkpoint {checkpoint_path} knows only "
-            f"{planned}: an older copy of it was restored. Going on would skip new rows. Restore the newest copy."
+            f"{table}: the table holds micro-batch {last['batch_id']}, but the checkpoint {checkpoint_path} "
+            f"knows only {planned}: an older copy of it was restored. Going on would skip new rows. "
+            "Restore the newest copy."
         )
 
 

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from common.errors import LeaseHeldError
+from common.process import started
 
 _ORPHAN_SECONDS = 30.0
 """How long a JVM whose parent is gone may take to end: it stops by itself when its pipe closes."""
@@ -94,27 +95,6 @@ def lease_file(folder: Path, table: str) -> Path:
     return folder / f"{table}.lock"
 
 
-def started(pid: int) -> str | None:
-    """When a live process started, in its kernel's own count; ``None`` if there is no such process.
-
-    A pid alone does not name a process: it is given out again.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return "?" if _alive(pid) and not Path("/proc/self").exists() else None
-    state, *rest = stat.rpartition(")")[2].split()
-    return None if state == "Z" else rest[18]
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
-
-
 def _await_end(table: str, last: dict[str, object]) -> None:
     pid, mark = last.get("jvm_pid"), last.get("jvm_started")
     if not isinstance(pid, int) or last.get("host") != socket.gethostname():
@@ -137,4 +117,5 @@ def _read(descriptor: int) -> dict[str, object]:
 def _described(holder: dict[str, object]) -> str:
     if not holder:
         return "another process"
-    return f"{holder.get('job')} (pid {holder.get('pid')} on {holder.get('host')}, since {holder.get('started_at')})"
+    where = f"pid {holder.get('pid')} on {holder.get('host')}, since {holder.get('started_at')}"
+    return f"{holder.get('job')} ({where})"

@@ -23,13 +23,17 @@ from common.errors import SettingsError, nearest
 SETTINGS_FILE = "medallion.yaml"
 PREFIX = "MEDALLION_"
 
-_DURATION = re.compile(r"^\s*\d+(\.\d+)?\s*(ms|milliseconds?|s|seconds?|minutes?|hours?|days?|weeks?)\s*$")
+_DURATION = re.compile(r"^\s*(\d+|\d+\.\d+(?=\s*s))\s*(ms|millisecond|s|second|minute|hour|day|week)s?\s*$")
+_UNITS = {"ms": "millisecond", "s": "second"}
 
 
 def _duration(text: object) -> str:
-    if not isinstance(text, str) or not _DURATION.match(text):
+    """A duration as Spark reads it: it knows no short units, and fractions of seconds only."""
+    match = _DURATION.match(text) if isinstance(text, str) else None
+    if match is None:
         raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
-    return text.strip()
+    number, unit = match.groups()
+    return f"{number} {_UNITS.get(unit, unit)}{'' if number == '1' else 's'}"
 
 
 def _trigger(text: object) -> str:

@@ -53,7 +53,9 @@ _CONF = {
 }
 
 
-def build_session(settings: Settings, app: str, log_dir: Path, sets: Sequence[str] = ("spark",)) -> SparkSession:
+def build_session(
+    settings: Settings, app: str, log_dir: Path, sets: Sequence[str] = ("spark",)
+) -> SparkSession:
     """A classic Spark session with Delta and Kafka, or the one `spark-submit` has already made.
 
     Args:
@@ -109,10 +111,12 @@ def _launch(conf: dict[str, str], output: Path) -> SparkSession:
     elif SparkContext._gateway is None:  # noqa: SLF001  # asked before a second one is started
         try:
             with output.open("ab") as log:
-                gateway = launch_gateway(wanted, {"stdout": log, "stderr": log})
+                gateway = launch_gateway(wanted, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
-            raise SetupError(f"Spark's JVM did not start: {' | '.join(tail)}. Its output is in {output}.") from error
+            raise SetupError(
+                f"Spark's JVM did not start: {' | '.join(tail)}. Its output is in {output}."
+            ) from error
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # PySpark's own way to take one
     return SparkSession.builder.config(conf=wanted).getOrCreate()
 
@@ -125,5 +129,3 @@ def _java_options(log_file: Path) -> list[str]:
         "-Djava.net.preferIPv4Stack=true",
         "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 2 else "-XX:+UseG1GC",  # noqa: PLR2004
     ]
-
-

@@ -104,14 +104,21 @@ def _parse(sql: str) -> exp.Expr:
         return tree
     if not isinstance(tree, exp.Paren):
         raise SqlError("is a list of expressions; write one, or struct(…) of them")
-    strange = tree.find(exp.Parameter, exp.Placeholder, exp.Command)
-    if strange is not None:
-        shown = strange.sql(dialect="spark")
-        raise SqlError(f"cannot be read at {shown!r}; write a name with odd letters in backquotes")
+    _refuse_odd_names(tree)
     if "--" in sql:
         _refuse_last_comment(dialect, sql)
     inner: exp.Expr = tree.this
     return inner
+
+
+def _refuse_odd_names(tree: exp.Expr) -> None:
+    for name in tree.find_all(exp.Identifier):
+        if not name.quoted and not name.name.isascii():
+            raise SqlError(f"has the name {name.name}; one with other letters than a to z needs backquotes")
+    strange = tree.find(exp.Parameter, exp.Placeholder, exp.Command)
+    if strange is not None:
+        shown = strange.sql(dialect="spark")
+        raise SqlError(f"cannot be read at {shown!r}; write a name with odd letters in backquotes")
 
 
 def _refuse_last_comment(dialect: Dialect, sql: str) -> None:

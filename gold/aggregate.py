@@ -20,7 +20,9 @@ from gold.source import silver_stream
 from gold.tables import PROPERTIES
 
 
-def stream(spark: SparkSession, pipeline: str, gold: Aggregate, *, settings: Settings, layout: Layout) -> Stream:
+def stream(
+    spark: SparkSession, pipeline: str, gold: Aggregate, *, settings: Settings, layout: Layout
+) -> Stream:
     """The query of one aggregate; makes the table where there is none.
 
     Raises:
@@ -62,7 +64,9 @@ def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:
     try:
         return rows.groupBy(*_columns(by)).agg(*_columns(measures))
     except PySparkException as error:
-        raise PipelineError([Problem(gold.table, str(error).strip().splitlines()[0], source_of(gold))]) from error
+        raise PipelineError(
+            [Problem(gold.table, str(error).strip().splitlines()[0], source_of(gold))]
+        ) from error
 
 
 def _named(expressions: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:

@@ -68,4 +68,6 @@ def versions(silver: DataFrame, gold: Upsert) -> DataFrame:
     try:
         return silver.select(*(F.expr(f"({sql})").alias(name) for name, sql in named.items()), *COORDINATES)
     except PySparkException as error:
-        raise PipelineError([Problem(gold.table, str(error).strip().splitlines()[0], source_of(gold))]) from error
+        raise PipelineError(
+            [Problem(gold.table, str(error).strip().splitlines()[0], source_of(gold))]
+        ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
+from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -74,7 +75,9 @@ def _behind(job: Job, table: str) -> int | None:
     entry = checkpoint.entry(last) if last is not None else None
     declared = wiring.pipeline.table(table)
     if isinstance(declared, Topic):
-        return _kafka_behind(wiring.pipeline, wiring.bootstrap_servers, declared, kafka_position(entry) if entry else {}, job)
+        return _kafka_behind(
+            wiring.pipeline, wiring.bootstrap_servers, declared, kafka_position(entry) if entry else {}, job
+        )
     path = Layout.table_path(wiring.layout, declared.reads)
     return LogReader(path).backlog(delta_position(entry) if entry else None).rows
 
@@ -115,7 +118,7 @@ class _Bars:
                 console=err,
             )
 
-    def __enter__(self) -> _Bars:
+    def __enter__(self) -> Self:
         for name, total in self._totals.items():
             if self._bars is not None:
                 of = f"{total:,}" if total is not None else "?"
@@ -158,4 +161,5 @@ class _Bars:
         for name, batches in self._seen.items():
             total, done = self._totals[name], sum(batches.values())
             left = f", {max(0, total - done) / (done / seconds):.0f} s left" if total and done else ""
-            say(f"{name}: {done:,} of {total if total is not None else '?':,} offsets, {done / seconds:,.0f} rows/s{left}")
+            of = f"{total:,}" if total is not None else "?"
+            say(f"{name}: {done:,} of {of} offsets, {done / seconds:,.0f} rows/s{left}")

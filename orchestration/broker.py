@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from common import process
 from common.errors import BrokerError
 from common.layout import broker_dir
 from common.progress import say
 from common.settings import Settings
 from orchestration import broker_folder as files
-from orchestration import process
 from orchestration.broker_folder import Identity, State
 from orchestration.console import err
 from orchestration.kafka import is_ready

@@ -62,7 +62,9 @@ class Sample:
         self.sent = done.messages
 
 
-def run(pipeline: Pipeline, settings: Settings, *, seconds: float, rate: float, seed: int, began: float) -> None:
+def run(  # noqa: PLR0913  # the knobs of a demo
+    pipeline: Pipeline, settings: Settings, *, seconds: float, rate: float, seed: int, began: float
+) -> None:
     """Run the demo and print what came of it.
 
     Args:
@@ -79,7 +81,9 @@ def run(pipeline: Pipeline, settings: Settings, *, seconds: float, rate: float, 
     """
     topic = next((topic for topic in pipeline.bronze if topic.sample is not None), None)
     if topic is None:
-        raise UsageError(f"pipeline {pipeline.name} has no topic with a sample. Give one: Topic(…, sample=…).")
+        raise UsageError(
+            f"pipeline {pipeline.name} has no topic with a sample. Give one: Topic(…, sample=…)."
+        )
     layout = Layout.of(pipeline, settings)
     with opened(pipeline, settings, name="demo") as job:
         address, name = job.wiring.bootstrap_servers, topic.topic_names[0]

@@ -20,7 +20,9 @@ _ROWS = 12
 
 def account(found: Balance) -> RenderableType:
     """Where every row went, and whether that adds up."""
-    grid = Table(title=f"where every event went: {found.table}", title_justify="left", show_header=False, box=None)
+    grid = Table(
+        title=f"where every event went: {found.table}", title_justify="left", show_header=False, box=None
+    )
     grid.add_column(justify="right")
     grid.add_column()
     if found.unread is not None:
@@ -61,7 +63,7 @@ def table(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> Renderable
 
 
 def chart(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """A bar per value of the first grouping column, as long as the first measure, split by the second column."""
+    """A bar per first grouping column, as long as the first measure, split by the second column."""
     by, measure = list(aggregate.by), next(iter(aggregate.measures))
     classes = sorted({str(row[by[1]]) for row in rows}) if len(by) > 1 else [""]
     groups: dict[str, dict[str, float]] = {}
@@ -88,7 +90,7 @@ def next_commands(pipeline: Pipeline) -> RenderableType:
     gold = pipeline.gold[-1].table if pipeline.gold else pipeline.bronze[0].table
     grid = Table(title="try next", title_justify="left", show_header=False, box=None)
     for command, what in (
-        (f'medallion query "select * from {gold} limit 5"', "SQL over the tables"),
+        (f'medallion query "select * from {gold} limit 5"', "SQL over the tables"),  # noqa: S608  # shown, not run
         ("medallion status", "where every table stands; --watch for live"),
         ("medallion up", "run until Ctrl-C; in another terminal: medallion produce --rate 2000"),
         ("medallion backfill", "catch up with what is there, and end"),

@@ -43,7 +43,12 @@ class Job:
 
 @contextmanager
 def opened(
-    pipeline: Pipeline, settings: Settings, layers: Sequence[Layer] = LAYERS, *, name: str, quiet: bool = False
+    pipeline: Pipeline,
+    settings: Settings,
+    layers: Sequence[Layer] = LAYERS,
+    *,
+    name: str,
+    quiet: bool = False,
 ) -> Iterator[Job]:
     """A job, ready to start; everything it opened is closed at the end, in reverse.
 
@@ -78,7 +83,7 @@ def opened(
 
 
 @contextmanager
-def broker_for(pipeline: Pipeline, settings: Settings, tell=say) -> Iterator[str]:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def broker_for(pipeline: Pipeline, settings: Settings, tell=say) -> Iterator[str]:  # type: ignore[no-untyped-def]
     """The broker in force: the pipeline's own, or the embedded one with the pipeline's topics made."""
     named = kafka.resolve(pipeline, settings)
     if named is not None:

@@ -24,7 +24,9 @@ SettingsOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as bronze.trigger='5 seconds'; repeatable."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="One setting, such as bronze.trigger='5 seconds'; repeatable."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 

@@ -56,7 +56,9 @@ def chosen(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:
         UsageError: A named table has no suite, or the pipeline declares none.
     """
     if not pipeline.quality:
-        raise UsageError(f"pipeline {pipeline.name} declares no quality suite. Add quality=[Quality(…)] to it.")
+        raise UsageError(
+            f"pipeline {pipeline.name} declares no quality suite. Add quality=[Quality(…)] to it."
+        )
     known = [suite.table for suite in pipeline.quality]
     for table in tables:
         if table not in known:
@@ -132,7 +134,7 @@ class Validator:
         checked = tuple(_checked(one) for one in result.results)
         return SuiteResult(suite.table, version, rows, bool(result.success), checked)
 
-    def _batch_definition(self, table: str) -> Any:  # noqa: ANN401  # the library's own class
+    def _batch_definition(self, table: str) -> Any:  # the library's own class
         known = {asset.name: asset for asset in self._source.assets}
         asset = known.get(table) or self._source.add_dataframe_asset(table)
         kept = {definition.name: definition for definition in asset.batch_definitions}
@@ -147,13 +149,13 @@ class Validator:
 
 
 def _forget_definitions(folder: Path) -> None:
-    """Keep results and Data Docs of earlier runs, but none of their definitions: the pipeline declares those."""
+    """Keep the results of earlier runs, but no definition: the pipeline declares those."""
     for name in ("expectations", "validation_definitions", "checkpoints"):
         shutil.rmtree(folder / "gx" / name, ignore_errors=True)
     (folder / "gx" / "great_expectations.yml").unlink(missing_ok=True)
 
 
-def _expectation(gx: Any, table: str, expect: Expect) -> Any:  # noqa: ANN401  # the library's own classes
+def _expectation(gx: Any, table: str, expect: Expect) -> Any:  # the library's own classes
     cls = next(
         cls
         for name, cls in vars(gx.expectations).items()
@@ -166,7 +168,7 @@ def _expectation(gx: Any, table: str, expect: Expect) -> Any:  # noqa: ANN401  #
         raise SettingsError(f"quality on {table}, {expect.name}: {text}") from error
 
 
-def _checked(one: Any) -> Checked:  # noqa: ANN401
+def _checked(one: Any) -> Checked:
     result, kwargs = one.result or {}, one.expectation_config.kwargs
     parts: list[str] = []
     if one.exception_info and (told := _exception(one.exception_info)):

@@ -18,7 +18,9 @@ from orchestration.wiring import LAYERS
 _POLL_SECONDS = 0.2
 
 
-def run(ready: Context, *, pipeline_file: Path | None, settings_file: Path | None, overrides: Sequence[str]) -> None:
+def run(
+    ready: Context, *, pipeline_file: Path | None, settings_file: Path | None, overrides: Sequence[str]
+) -> None:
     """Run all layers until stopped; when one ends badly the others are ended too.
 
     Raises:
@@ -37,7 +39,8 @@ def run(ready: Context, *, pipeline_file: Path | None, settings_file: Path | Non
             _end(list(jobs.values()), ready.settings.stop_timeout_seconds)
         if died is not None and not stop.is_said():
             raise QueryFailedError(
-                f"the {died} job", f"it ended with exit code {jobs[died].returncode}; its own lines above say why"
+                f"the {died} job",
+                f"it ended with exit code {jobs[died].returncode}; its own lines above say why",
             )
     say("stopped at a micro-batch boundary")
 

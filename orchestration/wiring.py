@@ -57,7 +57,9 @@ class Wiring:
             check_identity(stream.name, self.layout.table_path(stream.name), stream.checkpoint)
             yield stream
 
-    def await_sources(self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool]) -> Iterator[str]:
+    def await_sources(
+        self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool]
+    ) -> Iterator[str]:
         """Wait for the tables these layers read and do not make themselves; yields each while it waits.
 
         Raises:

@@ -64,7 +64,7 @@ def check_types(frame: DataFrame, *, key: Sequence[str], event_time: str, place:
             problems.append(Problem(f"{place}, key {name!r}", text, source))
     kind = frame.schema[event_time].dataType
     if kind.simpleString() != "timestamp":
-        text = f"is a {kind.simpleString()}; make it a timestamp, as in timestamp_millis(…) or try_to_timestamp(…)"
+        text = f"is a {kind.simpleString()}; make it a timestamp, as in try_to_timestamp(…)"
         problems.append(Problem(f"{place}, event_time {event_time!r}", text, source))
     if problems:
         raise PipelineError(problems)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -32,7 +33,7 @@ def struct_type(text: str) -> StructType:
     """The type that DDL text, or a StructType written as JSON, describes; DDL needs a Spark session."""
     if text.lstrip().startswith("{"):
         return StructType.fromJson(json.loads(text))
-    return StructType.fromDDL(text)
+    return cast("StructType", StructType.fromDDL(text))
 
 
 def parsed(bronze: DataFrame, schema: StructType) -> DataFrame:
@@ -85,7 +86,9 @@ def shaped(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, sour
         result = selected(frame, columns, place, source)
     for field in result.schema.fields:
         if field.dataType.simpleString() == "void":
-            raise _fault(place, f"column {field.name!r} has no type; cast the null, as in cast(null as string)", source)
+            raise _fault(
+                place, f"column {field.name!r} has no type; cast the null, as in cast(null as string)", source
+            )
     return result
 
 
@@ -107,8 +110,12 @@ def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
     before = _operators(frame)
     result = hook(frame)
     if META not in result.columns:
-        raise _fault(place, f"the columns function dropped {META!r}; keep it: frame.select({META!r}, …)", source)
-    added = [name for name in _operators(result)[: len(_operators(result)) - len(before)] if name != "Project"]
+        raise _fault(
+            place, f"the columns function dropped {META!r}; keep it: frame.select({META!r}, …)", source
+        )
+    added = [
+        name for name in _operators(result)[: len(_operators(result)) - len(before)] if name != "Project"
+    ]
     if added:
         raise _fault(
             place,

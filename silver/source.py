@@ -29,8 +29,8 @@ def bronze_stream(
     """
     if Checkpoint(checkpoint).last_planned() is None and LogReader(path).commit(0) is None:
         raise HistoryGoneError(
-            f"{table}: its log no longer begins at commit 0, so a first load in the order of arrival is not possible. "
-            f"Restore the log under {path}/_delta_log, or fill a new bronze table from Kafka."
+            f"{table}: its log no longer begins at commit 0, so a first load in the order of arrival is not "
+            f"possible. Restore the log under {path}/_delta_log, or fill a new bronze table from Kafka."
         )
     reader = (
         spark.readStream.format("delta")

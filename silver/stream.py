@@ -19,7 +19,9 @@ from silver.source import bronze_stream
 from silver.write import writer
 
 
-def stream(spark: SparkSession, pipeline: str, silver: Silver, *, settings: Settings, layout: Layout) -> Stream:
+def stream(
+    spark: SparkSession, pipeline: str, silver: Silver, *, settings: Settings, layout: Layout
+) -> Stream:
     """The query of one silver table; makes the table and its quarantine where there are none.
 
     Raises:

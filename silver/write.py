@@ -44,5 +44,5 @@ def writer(silver_path: str, quarantine_path: str) -> Callable[[DataFrame, Micro
 
 
 def _packed(frame: DataFrame, rows: int) -> DataFrame:
-    """The frame in as few files as its rows fill: small batches would else make a file per state partition."""
+    """The frame in as few files as its rows fill, not one per state partition."""
     return frame.coalesce(max(1, -(-rows // _ROWS_PER_FILE)))

@@ -31,10 +31,10 @@ def pytest_report_header() -> list[str]:
     import deltalake  # noqa: PLC0415
     import pyspark  # noqa: PLC0415
 
-    return [
-        f"pyspark {pyspark.__version__}, deltalake {deltalake.__version__}, duckdb {duckdb.__version__}, "
-        f"{platform.machine()} x{os.cpu_count()}"
-    ]
+    versions = (
+        f"pyspark {pyspark.__version__}, deltalake {deltalake.__version__}, duckdb {duckdb.__version__}"
+    )
+    return [f"{versions}, {platform.machine()} x{os.cpu_count()}"]
 
 
 @pytest.fixture(scope="session")
@@ -101,11 +101,16 @@ def send(broker: str) -> Callable[[str, Sequence[Message]], None]:
     """Produce messages, in order, and wait until all are there."""
 
     def produce(to: str, messages: Sequence[Message]) -> None:
-        producer = Producer({"bootstrap.servers": broker, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000})
+        producer = Producer(
+            {"bootstrap.servers": broker, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000}
+        )
         failures: list[object] = []
         for message in messages:
             producer.produce(
-                to, key=message.key, value=message.value, on_delivery=lambda error, _: error and failures.append(error)
+                to,
+                key=message.key,
+                value=message.value,
+                on_delivery=lambda error, _: error and failures.append(error),
             )
         assert producer.flush(60) == 0
         assert failures == []

@@ -11,6 +11,12 @@ MAGNITUDE_CLASS = """
     case when magnitude < 2 then 'micro' when magnitude < 4 then 'minor' when magnitude < 5 then 'light'
          when magnitude < 6 then 'moderate' else 'strong' end"""
 
+
+def instant(milliseconds: str) -> str:
+    """SQL for a moment; null beyond the year 5138, where one wrong number would stop the query instead."""
+    return f"timestamp_millis(case when {milliseconds} between 0 and 1e14 then {milliseconds} end)"
+
+
 pipeline = Pipeline(
     name="earthquakes",
     bronze=[Topic("quakes", sample=quakes)],
@@ -22,8 +28,8 @@ pipeline = Pipeline(
             columns={
                 "quake_id": "substring_index(properties.url, '/', -1)",
                 "network": "left(substring_index(properties.url, '/', -1), 2)",
-                "event_at": "timestamp_millis(properties.time)",
-                "updated_at": "timestamp_millis(properties.updated)",
+                "event_at": instant("properties.time"),
+                "updated_at": instant("properties.updated"),
                 "magnitude": "properties.mag",
                 "depth_km": "get(geometry.coordinates, 2)",
                 "longitude": "get(geometry.coordinates, 0)",

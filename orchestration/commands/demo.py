@@ -16,11 +16,13 @@ def register(app: typer.Typer) -> None:
     app.command()(demo)
 
 
-def demo(  # noqa: PLR0913  # a command has this many options
+def demo(  # a command has this many options
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
-    seconds: Annotated[float, typer.Option(help="How long events are sent, from the first gold rows on.")] = 45,
+    seconds: Annotated[
+        float, typer.Option(help="How long events are sent, from the first gold rows on.")
+    ] = 45,
     rate: Annotated[float, typer.Option(help="Events per second.")] = 500,
     seed: Annotated[int, typer.Option(help="Of the sample's events.")] = 7,
 ) -> None:

@@ -25,7 +25,9 @@ def register(parent: typer.Typer) -> None:
 
 @app.command()
 def run(
-    tables: Annotated[list[str] | None, typer.Argument(help="Tables; all that have a suite, if none.")] = None,
+    tables: Annotated[
+        list[str] | None, typer.Argument(help="Tables; all that have a suite, if none.")
+    ] = None,
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
@@ -61,7 +63,9 @@ def run(
     if failed:
         broken = sum(not one.is_met for result in failed for one in result.checked)
         names = ", ".join(f"{result.table} (version {result.version})" for result in failed)
-        raise QualityFailedError(f"{broken} expectation(s) not met on {names}. The Data Docs show each: {docs}")
+        raise QualityFailedError(
+            f"{broken} expectation(s) not met on {names}. The Data Docs show each: {docs}"
+        )
 
 
 @app.command()

@@ -37,7 +37,9 @@ def up(
     """Run broker (if embedded) and all three layers until stopped. Ctrl-C ends at a micro-batch boundary."""
     ready = _checked(context(pipeline, settings, set_))
     if separate_:
-        separate.run(ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or [])
+        separate.run(
+            ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
+        )
         return
     with opened(ready.pipeline, ready.settings, name="up") as job:
         _run(job)

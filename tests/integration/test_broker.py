@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from common import process
 from common.errors import BrokerError
 from common.layout import broker_dir
 from common.settings import Settings, load_settings
-from orchestration import broker, kafka, process
+from orchestration import broker, kafka
 from orchestration.broker_folder import data_dir, identity_of, properties_file
 from orchestration.kafka_server import Server
 

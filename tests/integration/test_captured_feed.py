@@ -64,7 +64,13 @@ def tables(
     send(topic, captured)
     catch_up(pipeline, settings)
     layout = Layout.of(pipeline, settings)
-    names = ("bronze.quakes", "silver.quakes", "silver.quakes__quarantine", "gold.quakes_latest", "gold.quakes_by_network")
+    names = (
+        "bronze.quakes",
+        "silver.quakes",
+        "silver.quakes__quarantine",
+        "gold.quakes_latest",
+        "gold.quakes_by_network",
+    )
     return {name: DeltaTable(layout.table_path(name)).to_pyarrow_table().to_pylist() for name in names}
 
 
@@ -91,7 +97,10 @@ def test_the_latest_state_has_the_published_digest(
     for row in sorted(latest, key=lambda row: row["quake_id"]):
         # The digest was taken over the numbers as they were written: 2 and 2.0 are one double.
         properties = sent[row["_kafka_partition"], row["_kafka_offset"]]["properties"]
-        assert (properties["mag"], properties["updated"]) == (row["magnitude"], _milliseconds(row["updated_at"]))
+        assert (properties["mag"], properties["updated"]) == (
+            row["magnitude"],
+            _milliseconds(row["updated_at"]),
+        )
         lines.append(f"{row['quake_id']}|{properties['updated']}|{properties['mag']}")
     wanted = expected["latest_state_sha256(id|updated|mag sorted by id, later row wins ties)"]
     assert hashlib.sha256("\n".join(lines).encode()).hexdigest() == wanted

@@ -61,7 +61,10 @@ def ran(
     topic = new_topic()
     pipeline = with_topic(load_pipeline(EXAMPLE), topic)
     settings = make_settings(
-        tmp_path_factory.mktemp("example"), broker, "bronze.max_offsets_per_trigger=1300", "silver.max_files_per_trigger=2"
+        tmp_path_factory.mktemp("example"),
+        broker,
+        "bronze.max_offsets_per_trigger=1300",
+        "silver.max_files_per_trigger=2",
     )
     send(topic, sent[:FIRST])
     reports = catch_up(pipeline, settings)
@@ -116,7 +119,12 @@ def test_no_event_is_lost_or_counted_twice(ran: Ran, sent: list[Message], expect
     places = [(r["_kafka_partition"], r["_kafka_offset"]) for r in silver]
     places += [(r["partition"], r["offset"]) for r in aside]
     assert len(places) == len(set(places))
-    operators = [o for report in ran.reports for o in report["stateOperators"] if o["operatorName"] == "dedupeWithinWatermark"]
+    operators = [
+        o
+        for report in ran.reports
+        for o in report["stateOperators"]
+        if o["operatorName"] == "dedupeWithinWatermark"
+    ]
     assert sum(o["customMetrics"]["numDroppedDuplicateRows"] for o in operators) == expected.duplicates
     assert sum(o["numRowsDroppedByWatermark"] for o in operators) == 0
 
@@ -131,7 +139,12 @@ def test_the_latest_state_is_the_newest_version_of_each_quake(ran: Ran, expected
 def test_the_aggregate_is_what_a_batch_over_silver_would_give(ran: Ran, expected: Outcome) -> None:
     """Every group and measure."""
     found = {
-        (r["network"], r["magnitude_class"]): (r["versions"], r["strongest"], r["latest_event_at"], r["retractions"])
+        (r["network"], r["magnitude_class"]): (
+            r["versions"],
+            r["strongest"],
+            r["latest_event_at"],
+            r["retractions"],
+        )
         for r in ran.rows("gold.quakes_by_network")
     }
     assert found == expected.by_network
@@ -144,7 +157,9 @@ def test_duckdb_polars_and_delta_rs_read_the_same_rows(ran: Ran, table: str) -> 
     assert DeltaTable(path).protocol().min_reader_version == 1
     columns = [name for name in ran.rows(table)[0] if not name.startswith("_")]
     by_rs = Counter(tuple(_plain(row[c]) for c in columns) for row in ran.rows(table))
-    by_polars = Counter(tuple(_plain(v) for v in row) for row in pl.read_delta(path).select(columns).iter_rows())
+    by_polars = Counter(
+        tuple(_plain(v) for v in row) for row in pl.read_delta(path).select(columns).iter_rows()
+    )
     connection = _duckdb()
     names = ", ".join(f'"{c}"' for c in columns)
     by_duckdb = Counter(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestration import process
+from common import process
 
 MEEK = "import sys; print('up', flush=True); sys.stdin.read()"
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {MEEK}"
