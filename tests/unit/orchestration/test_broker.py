@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from common import process
 from common.errors import BrokerError
 from common.layout import broker_dir
 from common.settings import Settings, load_settings
-from orchestration import broker, process
+from orchestration import broker
 from orchestration.broker_folder import (
     Identity,
     data_dir,
