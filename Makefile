@@ -1,0 +1,59 @@
+# `make` lists the verbs. Everything runs in .venv; nothing else on the machine is changed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test unit integration chaos check fmt lock clean
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## everything a run needs: environment, Java, jars
+	@$(BIN)/medallion setup
+
+demo: setup ## sample events from Kafka to gold, watched for a minute
+	@$(BIN)/medallion demo $(ARGS)
+
+test: setup ## all tests, on a real broker and a real Spark session
+	@$(BIN)/python -m pytest $(ARGS)
+
+unit: setup ## only the fast tests
+	@$(BIN)/python -m pytest tests/unit $(ARGS)
+
+integration: setup ## only the tests on a real broker and real tables
+	@$(BIN)/python -m pytest tests/integration $(ARGS)
+
+chaos: setup ## only the tests that kill and corrupt
+	@$(BIN)/python -m pytest tests/chaos $(ARGS)
+
+check: $(VENV)/.installed ## format, lint, types, import law
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: $(VENV)/.installed ## format, and mend what a machine can mend
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: $(VENV)/.installed ## write the lock files anew from the .in files (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header requirements.in -o requirements.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header requirements-build.in -o requirements-build.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header requirements-java.in -o requirements-java.lock
+
+clean: ## remove the environment; tables and caches stay
+	rm -rf $(VENV)
+
+# pyspark comes as source and is built here: what builds it is locked too, so nothing is resolved freely.
+$(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Python 3.11, 3.12 or 3.13 is needed, this is %d.%d; name one with: make PYTHON=python3.12 …" % v)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing the locked Python packages into $(VENV), once: about 800 MB to download (pyspark alone is 450 MB),"
+	@echo "then a minute to build pyspark; 1.7 GB on disk."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-build-isolation -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
