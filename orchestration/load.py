@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import traceback
@@ -27,14 +28,16 @@ def load_pipeline(path: Path | None) -> Pipeline:
         )
     if not path.is_file():
         near = [str(file) for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        hint = f" {nearest(str(path), near)}" if near else ""
-        raise UsageError(f"{path}: no such pipeline file.{hint}")
+        hint = f"; {nearest(str(path), near)}" if near else "; name one with -p"
+        raise UsageError(f"{path}: no such pipeline file{hint}")
     spec = importlib.util.spec_from_file_location(f"medallion_pipeline_{path.stem}", path.resolve())
     if spec is None or spec.loader is None:
         raise UsageError(f"{path}: not a Python file. A pipeline file ends in .py.")
     module = importlib.util.module_from_spec(spec)
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
+    # Dataclasses and typing look a class's module up by its name.
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except PipelineError:
@@ -42,10 +45,11 @@ def load_pipeline(path: Path | None) -> Pipeline:
     except SyntaxError as error:
         place = f"{error.filename}:{error.lineno}"
         raise PipelineError([Problem("pipeline file", f"is not valid Python: {error.msg}", place)]) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PipelineError([_failure(path, error)]) from error
     finally:
-        sys.path.remove(folder)
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
     pipeline = getattr(module, "pipeline", None)
     if not isinstance(pipeline, Pipeline):
         found = [name for name, value in vars(module).items() if isinstance(value, Pipeline)]

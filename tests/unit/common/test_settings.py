@@ -1,0 +1,188 @@
+"""Settings come from four places in one order, and nothing in them is taken silently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import SettingsError
+from common.settings import Settings, load_settings, setting_names
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str | None = None, overrides: Sequence[str] = ()) -> Settings:
+    if text is not None:
+        Path("medallion.yaml").write_text(text, encoding="utf-8")
+    return load_settings(overrides=overrides)
+
+
+def refusal(text: str | None = None, overrides: Sequence[str] = ()) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load(text, overrides)
+    return str(caught.value)
+
+
+def test_without_any_source_the_defaults_hold() -> None:
+    settings = load()
+    assert settings.bronze.trigger == "1 second"
+    assert settings.data_dir == Path("data")
+    assert settings.spark.state_store == "rocksdb"
+
+
+def test_file_then_environment_then_flag_each_for_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_BRONZE__TRIGGER", "7 seconds")
+    monkeypatch.setenv("MEDALLION_BRONZE__MIN_PARTITIONS", "7")
+    text = "bronze:\n  trigger: 5 seconds\n  min_partitions: 5\n  max_offsets_per_trigger: 5\n"
+    bronze = load(text, ["bronze.min_partitions=9"]).bronze
+    assert (bronze.max_offsets_per_trigger, bronze.trigger, bronze.min_partitions) == (5, "7 seconds", 9)
+
+
+def test_a_flag_of_its_own_wins_and_an_absent_one_does_not() -> None:
+    Path("medallion.yaml").write_text("pipeline: a.py\n")
+    assert load_settings(flags={"pipeline": None}).pipeline == Path("a.py")
+    assert load_settings(flags={"pipeline": Path("b.py")}).pipeline == Path("b.py")
+
+
+def test_one_file_does_not_linger_for_the_next_load(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("bronze:\n  trigger: 9 seconds\n")
+    assert load_settings(file=other).bronze.trigger == "9 seconds"
+    assert load_settings().bronze.trigger == "1 second"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "bronze:\n  triger: x\n",
+            "medallion.yaml: bronze.triger is not a setting; did you mean 'bronze.trigger'?",
+        ),
+        ("bronz:\n  trigger: x\n", "medallion.yaml: bronz is not a setting; did you mean 'bronze'?"),
+        ("- a\n", "medallion.yaml: expected 'key: value' lines, found a list."),
+        ("a: [\n", "medallion.yaml:2: not valid YAML (expected the node content, but found '<stream end>')."),
+        (
+            "bronze:\n  trigger: 5\n",
+            (
+                "medallion.yaml: bronze.trigger is 5: 5 is not a duration; "
+                "write it like '500 milliseconds' or '2 seconds'."
+            ),
+        ),
+        (
+            "spark:\n  shuffle_partitions: 0\n",
+            "medallion.yaml: spark.shuffle_partitions is 0: Input should be greater than or equal to 1.",
+        ),
+    ],
+)
+def test_a_mistake_in_the_file_names_the_file_and_the_key(text: str, message: str) -> None:
+    assert refusal(text) == message
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    lines = refusal("bronze:\n  triger: x\nspark:\n  state_store: rocks\n").splitlines()
+    assert [line.split(" is ")[0] for line in sorted(lines)] == [
+        "medallion.yaml: bronze.triger",
+        "medallion.yaml: spark.state_store",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("bronze", "--set bronze: write it as key=value, such as --set bronze.trigger='5 seconds'."),
+        ("bronze.triger=1", "flag: bronze.triger is not a setting; did you mean 'bronze.trigger'?"),
+        (
+            "bronze.min_partitions=[1",
+            "--set bronze.min_partitions: its value is not valid YAML; put it in quotes.",
+        ),
+    ],
+)
+def test_a_mistake_on_the_command_line_says_so(override: str, message: str) -> None:
+    assert refusal(None, [override]) == message
+
+
+def test_a_section_cannot_be_a_value_as_well() -> None:
+    assert refusal(None, ["bronze=1", "bronze.trigger=2 seconds"]) == (
+        "--set bronze.trigger: bronze has been given a value before; set it one way."
+    )
+
+
+def test_an_unknown_variable_is_refused_and_the_nearest_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_BRONZ__TRIGGER", "1 second")
+    assert refusal() == (
+        "environment: MEDALLION_BRONZ__TRIGGER is not a setting; did you mean 'MEDALLION_BRONZE__TRIGGER'?"
+    )
+
+
+def test_a_variable_of_the_wrong_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_BRONZE__MIN_PARTITIONS", "many")
+    assert refusal().startswith(
+        "environment MEDALLION_BRONZE__MIN_PARTITIONS: bronze.min_partitions is 'many': Input should be"
+    )
+
+
+def test_a_variable_that_is_no_json_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_BRONZE", "{")
+    assert 'environment: error parsing value for field "bronze"' in refusal()
+
+
+def test_keys_of_kafka_and_spark_keep_their_dots_and_are_texts() -> None:
+    settings = load(
+        "spark:\n  conf:\n    spark.a: 5\n    spark.b: true\n", ["kafka.options.sasl.jaas.config=x y=z"]
+    )
+    assert settings.spark.conf == {"spark.a": "5", "spark.b": "true"}
+    assert settings.kafka.options == {"sasl.jaas.config": "x y=z"}
+
+
+def test_a_wrong_option_never_shows_its_value() -> None:
+    message = refusal("kafka:\n  options:\n    sasl.password: [hunter2]\n")
+    assert "kafka.options.sasl.password" in message
+    assert "hunter2" not in message
+
+
+@pytest.mark.parametrize(
+    ("given_text", "spark_text"),
+    [
+        ("2s", "2 seconds"),
+        ("500ms", "500 milliseconds"),
+        ("1 second", "1 second"),
+        ("1.5 seconds", "1.5 seconds"),
+        (" 10 minutes ", "10 minutes"),
+        ("asap", ""),
+    ],
+)
+def test_durations_become_what_spark_reads(given_text: str, spark_text: str) -> None:
+    assert load(None, [f"bronze.trigger='{given_text}'"]).bronze.trigger == spark_text
+
+
+@pytest.mark.parametrize("text", ["1.5 minutes", "soon", "5", "-1 second", "1 month"])
+def test_durations_that_spark_refuses_are_refused(text: str) -> None:
+    assert "is not a duration" in refusal(None, [f"bronze.trigger='{text}'"])
+
+
+def test_an_empty_section_is_as_if_it_were_not_there() -> None:
+    assert load("bronze:\n").bronze.trigger == "1 second"
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load().bronze.trigger = "2 seconds"
+
+
+LEAVES = sorted(name for name in setting_names() if "." in name and len(name.split(".")[1]) > 3)
+
+
+@given(st.sampled_from(LEAVES), st.data())
+def test_any_setting_with_a_letter_doubled_is_told_and_the_right_one_named(
+    name: str, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(name.index(".") + 1, len(name) - 1))
+    wrong = name[:at] + name[at] + name[at:]
+    assert refusal(None, [f"{wrong}=1"]) == f"flag: {wrong} is not a setting; did you mean {name!r}?"
