@@ -43,8 +43,9 @@ def check(pipeline: Pipeline) -> tuple[Problem, ...]:
         value = _value(silver, problems)
         scopes.setdefault(silver.table, _silver_scope(silver, value))
         problems.extend(_silver(silver, value))
+    of_silver = dict(scopes)
     for gold in pipeline.gold:
-        seen = scopes.get(gold.reads, Scope(gold.reads, None))
+        seen = of_silver.get(gold.reads, Scope(gold.reads, None))
         problems.extend(_aggregate(gold, seen) if isinstance(gold, Aggregate) else _upsert(gold, seen))
         scopes.setdefault(gold.table, _gold_scope(gold, seen))
     for suite in pipeline.quality:

@@ -62,7 +62,7 @@ def load_pipeline(path: Path | None) -> Pipeline:
     return pipeline
 
 
-def _failure(path: Path, error: Exception) -> Problem:
+def _failure(path: Path, error: BaseException) -> Problem:
     own = [
         frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path.resolve())
     ]
