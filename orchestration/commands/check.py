@@ -38,7 +38,7 @@ def check_pipeline(
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
-    as_json: JsonOption = False,  # noqa: FBT002  # a flag of the command line
+    as_json: JsonOption = False,
 ) -> None:
     """Find every mistake of a pipeline and its settings, in a second and without Spark.
 
