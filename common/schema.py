@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from common.ddl import JSON_TYPES, DdlError, Field, parse, unknown_type
-from common.declare import Json, source_of
+from common.declare import Json
+from common.declaring import source_of
 from common.errors import PipelineError, Problem, nearest
 
 __all__ = ["Field", "ddl_or_json", "fields"]

@@ -82,8 +82,12 @@ class KafkaSettings(_Section):
     )
     heap_mb: int = Field(default=384, ge=128, description="Embedded broker's heap, MiB.")
     partitions: int = Field(default=2, ge=1, description="Partitions of a topic that the engine creates.")
-    start_timeout_seconds: float = Field(default=60, gt=0)
-    stop_timeout_seconds: float = Field(default=20, gt=0)
+    start_timeout_seconds: float = Field(
+        default=60, gt=0, description="How long the embedded broker may take to start."
+    )
+    stop_timeout_seconds: float = Field(
+        default=20, gt=0, description="How long it may take to end before it is killed."
+    )
 
 
 class BronzeSettings(_Section):
@@ -102,7 +106,9 @@ class SilverSettings(_Section):
     """Bronze to silver."""
 
     trigger: Trigger = "1 second"
-    max_files_per_trigger: int = Field(default=200, ge=1)
+    max_files_per_trigger: int = Field(
+        default=200, ge=1, description="Files of the table it reads, per micro-batch."
+    )
     max_bytes_per_trigger: str | None = Field(
         default=None, description="Soft limit such as 512m; unset: files only."
     )
@@ -112,15 +118,21 @@ class GoldSettings(_Section):
     """Silver to gold."""
 
     trigger: Trigger = "1 second"
-    max_files_per_trigger: int = Field(default=200, ge=1)
-    max_bytes_per_trigger: str | None = None
+    max_files_per_trigger: int = Field(
+        default=200, ge=1, description="Files of the table it reads, per micro-batch."
+    )
+    max_bytes_per_trigger: str | None = Field(
+        default=None, description="Soft limit such as 512m; unset: files only."
+    )
 
 
 class SparkSettings(_Section):
     """The Spark session of the jobs."""
 
-    master: str = "local[*]"
-    driver_memory: str = "2g"
+    master: str = Field(default="local[*]", description="Spark's master: local[*], or that of a cluster.")
+    driver_memory: str = Field(
+        default="2g", description="Heap of the driver, which with local[*] does all the work."
+    )
     shuffle_partitions: int = Field(
         default=2,
         ge=1,

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from common import delta
-from common.declare import Upsert, source_of
+from common.declare import Upsert
+from common.declaring import source_of
 from common.delta import MicroBatch
 from common.errors import PipelineError, Problem
 from common.layout import Layout

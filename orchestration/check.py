@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from common.declare import Aggregate, Expect, Pipeline, Quality, Silver, Upsert, folder_of, source_of
+from common.declare import Aggregate, Expect, Pipeline, Quality, Silver, Upsert
+from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem, SqlError, nearest
 from common.schema import fields
 from common.sqltext import read

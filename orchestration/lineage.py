@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from common.declare import Aggregate, Pipeline, Silver, Upsert, source_of
+from common.declare import Aggregate, Pipeline, Silver, Upsert
+from common.declaring import source_of
 from common.errors import Problem, nearest
 
 Reader = Silver | Aggregate | Upsert

@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from common import delta
-from common.declare import Silver, folder_of, source_of
+from common.declare import Silver
+from common.declaring import folder_of, source_of
 from common.layout import Layout
 from common.schema import ddl_or_json
 from common.settings import Settings

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command("produce")(command)
 
 
-def command(  # noqa: PLR0913  # one argument per option
+def command(
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
@@ -97,9 +97,10 @@ def command(  # noqa: PLR0913  # one argument per option
         skipped = skip if skip is not None else 0 if file else sum(ends.values())
         if skipped:
             say(f"{name}: leaving out the first {skipped:,} messages")
+            next(itertools.islice(messages, skipped, skipped), None)  # now, not on the time of those that go
         with _stopping() as stop, _progress(name) as on_progress:
             done = produce(
-                itertools.islice(messages, skipped, None),
+                messages,
                 bootstrap_servers=address,
                 topic=name,
                 options=options,

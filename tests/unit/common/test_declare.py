@@ -14,19 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.declare import (
-    Aggregate,
-    Expect,
-    Json,
-    Pipeline,
-    Quality,
-    Rule,
-    Silver,
-    Topic,
-    Upsert,
-    folder_of,
-    source_of,
-)
+from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
+from common.declaring import folder_of, source_of
 from common.errors import PipelineError
 from common.expectations import EXPECTATIONS
 
