@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from common.declare import Silver, folder_of
+from common.declare import Silver
+from common.declaring import folder_of
 from common.schema import ddl_or_json
 from orchestration.load import load_pipeline
 from silver.parse import parsed, shaped, struct_type
