@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -94,6 +95,14 @@ def build_session(
     return _launch(conf, log_dir / f"{app}.jvm.log")
 
 
+def _hush() -> None:
+    """Keep PySpark from writing each error's whole plan to stderr: whoever catches one tells it in a line."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
 def _launch(conf: dict[str, str], output: Path) -> SparkSession:
     """Start the JVM with what it prints in a file, then the session in it.
 
@@ -104,6 +113,7 @@ def _launch(conf: dict[str, str], output: Path) -> SparkSession:
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
+    _hush()
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         submitted = SparkConf()

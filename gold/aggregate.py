@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from common import delta
 from common.declare import Aggregate
 from common.declaring import source_of
 from common.delta import MicroBatch
-from common.errors import PipelineError, Problem
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
+from gold.expressions import columns, each, misfit, named
 from gold.source import silver_stream
 from gold.tables import PROPERTIES
 
@@ -60,19 +58,13 @@ def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:
     Raises:
         PipelineError: Names the group, the measure or the condition that does not fit.
     """
-    by, measures = _named(gold.by), _named(gold.measures)
-    rows = silver if gold.where is None else silver.where(F.expr(f"({gold.where})"))
+    by, measures = named(gold.by), named(gold.measures)
+    condition = None if gold.where is None else F.expr(f"({gold.where})")
     try:
-        return rows.groupBy(*_columns(by)).agg(*_columns(measures))
+        rows = silver if condition is None else silver.where(condition)
+        return rows.groupBy(*columns(by)).agg(*columns(measures))
     except PySparkException as error:
-        raise PipelineError(
-            [Problem(gold.table, str(error).strip().splitlines()[0], source_of(gold))]
-        ) from error
-
-
-def _named(expressions: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
-    return expressions if isinstance(expressions, Mapping) else {name: name for name in expressions}
-
-
-def _columns(expressions: Mapping[str, str]) -> list[Column]:
-    return [F.expr(f"({sql})").alias(name) for name, sql in expressions.items()]
+        trials = each(by, "by", silver.select) + each(measures, "measure", silver.groupBy().agg)
+        if condition is not None:
+            trials.append(("where", lambda: silver.where(condition)))
+        raise misfit(error, trials, gold.table, source_of(gold)) from error

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from common import delta
 from common.declare import Upsert
 from common.declaring import source_of
 from common.delta import MicroBatch
-from common.errors import PipelineError, Problem
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
+from gold.expressions import columns, each, misfit, named
 from gold.reduce import COORDINATES, newest_per_key, total_order
 from gold.source import silver_stream
 from gold.tables import PROPERTIES
@@ -65,10 +62,8 @@ def versions(silver: DataFrame, gold: Upsert) -> DataFrame:
     """
     if gold.columns is None:
         return silver
-    named = gold.columns if isinstance(gold.columns, Mapping) else {name: name for name in gold.columns}
+    kept = named(gold.columns)
     try:
-        return silver.select(*(F.expr(f"({sql})").alias(name) for name, sql in named.items()), *COORDINATES)
+        return silver.select(*columns(kept), *COORDINATES)
     except PySparkException as error:
-        raise PipelineError(
-            [Problem(gold.table, str(error).strip().splitlines()[0], source_of(gold))]
-        ) from error
+        raise misfit(error, each(kept, "column", silver.select), gold.table, source_of(gold)) from error

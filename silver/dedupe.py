@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, VariantType
 
-from common.errors import PipelineError, Problem
+from common.errors import PipelineError, Problem, nearest
 from silver.parse import META
 from silver.rules import REASONS
 
@@ -51,19 +51,24 @@ def key_text(frame: DataFrame, key: Sequence[str]) -> Column:
 
 
 def check_types(frame: DataFrame, *, key: Sequence[str], event_time: str, place: str, source: str) -> None:
-    """Refuse keys that have no one text, and event times that are no timestamp.
+    """Refuse keys that are missing or have no one text, and event times that are no timestamp.
 
     Raises:
         PipelineError: Names the column, its type and what to write.
     """
     problems = []
+    known = {field.name: field.dataType for field in frame.schema.fields if field.name != META}
+    for argument, name in (*(("key", name) for name in key), ("event_time", event_time)):
+        if name not in known:
+            text = f"is no column of the table; {nearest(name, known)}"
+            problems.append(Problem(f"{place}, {argument} {name!r}", text, source))
     for name in key:
-        kind = frame.schema[name].dataType
+        kind = known.get(name)
         if isinstance(kind, (ArrayType, MapType, StructType, VariantType)):
             text = f"is a {kind.simpleString()}; a key is made of plain values: take fields out of it"
             problems.append(Problem(f"{place}, key {name!r}", text, source))
-    kind = frame.schema[event_time].dataType
-    if kind.simpleString() != "timestamp":
+    kind = known.get(event_time)
+    if kind is not None and kind.simpleString() != "timestamp":
         text = f"is a {kind.simpleString()}; make it a timestamp, as in try_to_timestamp(…)"
         problems.append(Problem(f"{place}, event_time {event_time!r}", text, source))
     if problems:

@@ -22,6 +22,7 @@ META = "_kafka"
 
 _CORRUPT = "__corrupt"
 _PARSED = "__value"
+_BLANKS = " \t\r\n"
 
 NULL_VALUE = "null_value"
 EMPTY_VALUE = "empty_value"
@@ -50,7 +51,7 @@ def parsed(bronze: DataFrame, schema: StructType) -> DataFrame:
         F.when(F.col("value").isNull(), NULL_VALUE)
         .when(F.length("value") == 0, EMPTY_VALUE)
         .when(~F.is_valid_utf8(text), NOT_UTF8)
-        .when(F.trim(text) == "", EMPTY_VALUE)
+        .when(F.trim(text, F.lit(_BLANKS)) == "", EMPTY_VALUE)
         .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull(), MALFORMED_JSON)
     )
     judged = whole.select("*", fault.alias("__fault"))
@@ -108,7 +109,10 @@ def selected(frame: DataFrame, columns: Mapping[str, str], place: str, source: s
 
 def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
     before = _operators(frame)
-    result = hook(frame)
+    try:
+        result = hook(frame)
+    except PySparkException as error:
+        raise _fault(place, f"the columns function failed: {_first_line(error)}", source) from error
     if META not in result.columns:
         raise _fault(
             place, f"the columns function dropped {META!r}; keep it: frame.select({META!r}, …)", source

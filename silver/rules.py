@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Rule
+from common.declaring import source_of
+from common.errors import PipelineError, Problem
 from silver.parse import META
 
 NULL_KEY = "null_key"
@@ -42,6 +45,27 @@ def judged(
     ]
     reasons = F.when(fault.isNotNull(), F.array(fault)).otherwise(F.array_compact(F.array(*checks)))
     return frame.withColumn(REASONS, reasons)
+
+
+def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
+    """Refuse rules that are no condition over the columns.
+
+    Raises:
+        PipelineError: Names every such rule.
+    """
+    problems = []
+    for rule in rules:
+        try:
+            kind = frame.select(F.expr(f"({rule.condition})")).schema[0].dataType.simpleString()
+        except PySparkException as error:
+            text = str(error).strip().splitlines()[0]
+        else:
+            if kind == "boolean":
+                continue
+            text = f"is a {kind}, not a boolean; write a condition such as amount > 0"
+        problems.append(Problem(f"{place}, rule {rule.name!r}", text, source_of(rule)))
+    if problems:
+        raise PipelineError(problems)
 
 
 def _broken(rule: Rule) -> Column:

@@ -15,7 +15,7 @@ from common.streaming import Stream
 from silver import tables
 from silver.dedupe import check_types, deduplicated
 from silver.parse import parsed, shaped, struct_type
-from silver.rules import judged
+from silver.rules import check_rules, judged
 from silver.source import bronze_stream
 from silver.write import writer
 
@@ -58,6 +58,7 @@ def rows(bronze: DataFrame, silver: Silver, schema: StructType) -> DataFrame:
     place, source = silver.table, source_of(silver)
     frame = shaped(parsed(bronze, schema), silver.columns, place, source)
     check_types(frame, key=silver.key, event_time=silver.event_time, place=place, source=source)
+    check_rules(frame, silver.rules, place)
     reasoned = judged(
         frame, key=silver.key, event_time=silver.event_time, max_future=silver.max_future, rules=silver.rules
     )
