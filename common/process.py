@@ -67,6 +67,16 @@ def end(pid: int, start: str | None, *, timeout_seconds: float) -> bool:
     return False
 
 
+def ended(code: int) -> str:
+    """How a process ended, in words, from what ``subprocess`` calls its return code."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
 def is_running(pid: int, start: str | None) -> bool:
     """Whether the process of that pid and start is alive; without a start, whether any of that pid is."""
     now = started(pid)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+
+from common import process
 from common.declare import Pipeline, Silver, Table
+from common.errors import BrokerError, QueryFailedError, nearest
 from common.layout import Layout
 from common.lease import Leases
 from common.settings import Settings
 from common.spark import build_session
 from orchestration import broker, kafka
 from orchestration.console import say
-from orchestration.supervisor import StopSignal, Supervisor
+from orchestration.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.wiring import LAYERS, Layer, Wiring
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_REACH_SECONDS = 15.0
+_GONE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,9 @@ class Job:
         ):
             say(f"waiting for {table}: the job before this one has not made it yet")
         for layer in self.layers:
+            # Stopped while it waited: there is nothing yet that a stream could be built over.
+            if self.stop.is_said():
+                return
             self.supervisor.start(self.wiring.streams(layer), available_now=available_now)
 
 
@@ -60,21 +72,25 @@ def opened(
         quiet: Say nothing of the steps.
 
     Raises:
+        BrokerError: The broker cannot be reached, or lacks a topic.
         LeaseHeldError: Another process writes one of the tables.
+        QueryFailedError: Spark's JVM ended under the job.
         SetupError: Java, a jar or the broker is missing.
     """
     layout = Layout.of(pipeline, settings)
     tell = (lambda text: None) if quiet else say
     with ExitStack() as stack:
+        stack.enter_context(term_interrupts())
         leases = stack.enter_context(Leases(layout.leases, written(pipeline, layers), name))
         address = ""
         if "bronze" in layers:
             address = stack.enter_context(broker_for(pipeline, settings, tell))
+            require_topics(pipeline, settings, address)
         began = time.monotonic()
         spark = build_session(settings, name, layout.log)
-        stack.callback(spark.stop)
-        if (pid := _jvm_pid(spark)) is not None:
-            leases.record_jvm(pid)
+        stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
+        if (jvm := _jvm(spark)) is not None:
+            leases.record_jvm(jvm.pid)
         tell(f"Spark {spark.version} on {settings.spark.master}, started in {time.monotonic() - began:.1f} s")
         stop = stack.enter_context(StopSignal().installed())
         supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
@@ -84,9 +100,15 @@ def opened(
 
 @contextmanager
 def broker_for(pipeline: Pipeline, settings: Settings, tell=say) -> Iterator[str]:  # type: ignore[no-untyped-def]
-    """The broker in force: the pipeline's own, or the embedded one with the pipeline's topics made."""
+    """The broker in force: the pipeline's own, or the embedded one with the pipeline's topics made.
+
+    Raises:
+        BrokerError: The pipeline's own does not answer. Spark would wait for it without a word.
+    """
     named = kafka.resolve(pipeline, settings)
     if named is not None:
+        options = kafka.client_options(settings, pipeline, pipeline.bronze[0])
+        kafka.wait_reachable(named, options, _REACH_SECONDS)
         tell(f"Kafka at {named}")
         yield named
         return
@@ -96,6 +118,24 @@ def broker_for(pipeline: Pipeline, settings: Settings, tell=say) -> Iterator[str
         made = kafka.ensure_topics(address, topics, settings.kafka.partitions, {})
         tell(f"embedded Kafka at {address}" + (f", made {', '.join(made)}" if made else ""))
         yield address
+
+
+def require_topics(pipeline: Pipeline, settings: Settings, address: str) -> None:
+    """Check that every topic that the pipeline names is on its broker; those of a pattern may come later.
+
+    Raises:
+        BrokerError: One is not there; names it, the nearest one that is, and how to make it.
+    """
+    for topic in pipeline.bronze:
+        options = kafka.client_options(settings, pipeline, topic)
+        for name in kafka.missing_topics(address, topic.topic_names, options):
+            near = nearest(name, kafka.topic_names(address, options))
+            raise BrokerError(
+                f"{topic.table}: topic {name} does not exist at {address}, or this user may not see it "
+                f"({near}). Correct the name in the pipeline, or make the topic there with the partitions "
+                f"you want: kafka-topics.sh --bootstrap-server {address} --create --topic {name} "
+                "--partitions 2"
+            )
 
 
 def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
@@ -114,6 +154,36 @@ def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _jvm_pid(spark: SparkSession) -> int | None:
-    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001  # no public way to the JVM's pid
-    return process.pid if process is not None else None
+@contextmanager
+def _living(spark: SparkSession, output: Path) -> Iterator[None]:
+    """Stop Spark at the end; when its JVM is gone, say that instead of what py4j makes of it."""
+    try:
+        try:
+            yield
+        finally:
+            # A dead JVM has nothing left to stop, and asking it would hide why it matters.
+            if (jvm := _jvm(spark)) is None or jvm.poll() is None:
+                spark.stop()
+    except (Py4JError, OSError) as error:
+        jvm = _jvm(spark)
+        # The connection breaks a moment before the process is gone.
+        if jvm is None or not _has_ended(jvm):
+            raise
+        raise QueryFailedError(
+            "Spark's JVM",
+            f"it {process.ended(jvm.returncode)} under the job. If the machine ran out of memory, set "
+            f"spark.driver_memory lower; its output is in {output}. Nothing is lost: the same command goes "
+            "on, and replays the micro-batch that was running",
+        ) from error
+
+
+def _has_ended(jvm: subprocess.Popen[bytes]) -> bool:
+    try:
+        jvm.wait(_GONE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _jvm(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    return getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001  # no public way to the JVM's process

@@ -24,6 +24,8 @@ Offsets = dict[str, dict[int, int]]
 
 _SERVERS = "bootstrap.servers"
 _REQUEST_SECONDS = 30.0
+# A partition was made, or went to another broker, a moment ago: asked again it answers.
+_MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 _UNKNOWN_OPTION = re.compile(r'No such configuration property: "([^"]+)"')
 
 
@@ -114,6 +116,16 @@ def topic_names(bootstrap: str, options: Mapping[str, str]) -> list[str]:
     )
 
 
+def missing_topics(bootstrap: str, names: Iterable[str], options: Mapping[str, str]) -> list[str]:
+    """Which of these topics do not exist there, or are hidden from this user; in the order given.
+
+    Raises:
+        BrokerError: The broker cannot be asked.
+    """
+    there = _partitions(_client(bootstrap, options), bootstrap)
+    return [name for name in dict.fromkeys(names) if name not in there]
+
+
 def ensure_topics(
     bootstrap: str, names: Iterable[str], partitions: int, options: Mapping[str, str]
 ) -> list[str]:
@@ -169,14 +181,22 @@ def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], 
     there = _partitions(client, bootstrap)
     found: Offsets = {topic: {} for topic in topics}
     asked = {TopicPartition(topic, number): spec for topic in found for number in there.get(topic, ())}
-    if not asked:
-        return found
-    answers = client.list_offsets(
-        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_REQUEST_SECONDS
-    )
-    for partition, answer in answers.items():
-        with _translated(f"offsets of {partition.topic}-{partition.partition}", bootstrap):
-            found[partition.topic][partition.partition] = answer.result().offset
+    deadline = time.monotonic() + _REQUEST_SECONDS
+    while asked:
+        answers = client.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_REQUEST_SECONDS
+        )
+        asked = {}
+        for partition, answer in answers.items():
+            with _translated(f"offsets of {partition.topic}-{partition.partition}", bootstrap):
+                try:
+                    found[partition.topic][partition.partition] = answer.result().offset
+                except KafkaException as error:
+                    if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
+                        raise
+                    asked[partition] = spec
+        if asked:
+            time.sleep(0.05)
     return {topic: dict(sorted(numbers.items())) for topic, numbers in found.items()}
 
 

@@ -8,11 +8,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from common import process
 from common.errors import QueryFailedError
 from orchestration.console import say
-from orchestration.job import broker_for
+from orchestration.job import broker_for, require_topics
 from orchestration.options import Context
-from orchestration.supervisor import StopSignal
+from orchestration.supervisor import StopSignal, term_interrupts
 from orchestration.wiring import LAYERS
 
 _POLL_SECONDS = 0.2
@@ -29,20 +30,32 @@ def run(
     arguments = ["-p", str(pipeline_file)] if pipeline_file else []
     arguments += ["--settings", str(settings_file)] if settings_file else []
     arguments += [part for text in overrides for part in ("--set", text)]
-    with broker_for(ready.pipeline, ready.settings), StopSignal().installed() as stop:
+    with (
+        term_interrupts(),
+        broker_for(ready.pipeline, ready.settings) as address,
+        StopSignal().installed() as stop,
+    ):
+        require_topics(ready.pipeline, ready.settings, address)
         jobs = {layer: _start(layer, arguments) for layer in LAYERS}
         try:
             while not stop.is_said() and all(job.poll() is None for job in jobs.values()):
                 stop.wait(_POLL_SECONDS)
-            died = next((layer for layer, job in jobs.items() if job.poll()), None)
+            died = next((layer for layer, job in jobs.items() if job.poll() is not None), None)
         finally:
             _end(list(jobs.values()), ready.settings.stop_timeout_seconds)
         if died is not None and not stop.is_said():
-            raise QueryFailedError(
-                f"the {died} job",
-                f"it ended with exit code {jobs[died].returncode}; its own lines above say why",
-            )
+            raise _failure(died, jobs[died].returncode)
     say("stopped at a micro-batch boundary")
+
+
+def _failure(layer: str, code: int) -> QueryFailedError:
+    why = "its own lines above say why" if code > 0 else "nobody had asked this run to stop"
+    failure = QueryFailedError(
+        f"the {layer} job", f"it {process.ended(code)}; {why}. The other jobs were stopped"
+    )
+    # A script that starts jobs learns the same from three processes as from one: 4 is a held lease.
+    failure.exit_code = code if code > 0 else failure.exit_code
+    return failure
 
 
 def _start(layer: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:

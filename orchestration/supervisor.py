@@ -59,6 +59,16 @@ class StopSignal:
                 signal.signal(number, handler)
 
 
+@contextmanager
+def term_interrupts() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does, so that a job stopped while it starts still gives up what it opened."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class Supervisor:
     """The queries of one process."""
 
