@@ -161,5 +161,5 @@ class _Bars:
         for name, batches in self._seen.items():
             total, done = self._totals[name], sum(batches.values())
             left = f", {max(0, total - done) / (done / seconds):.0f} s left" if total and done else ""
-            of = f"{total:,}" if total is not None else "?"
-            say(f"{name}: {done:,} of {of} offsets, {done / seconds:,.0f} rows/s{left}")
+            of = f" of {total:,}" if total is not None else ""
+            say(f"{name}: {done:,}{of} offsets, {done / seconds:,.0f} rows/s{left}")
