@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from common.delta_log import LogReader
 from common.errors import TableShapeError
 
 if TYPE_CHECKING:
@@ -65,11 +66,13 @@ class MicroBatch:
         )
 
 
-def exists(spark: SparkSession, path: str) -> bool:
-    """Whether there is a Delta table at a path."""
-    from delta.tables import DeltaTable  # noqa: PLC0415  # only jobs need Spark's side
+def exists(path: str) -> bool:
+    """Whether there is a Delta table at a path, made by whomever a moment ago.
 
-    return DeltaTable.isDeltaTable(spark, path)
+    Asked of the log itself: `DeltaTable.isDeltaTable` keeps what it saw first, so one that looked while
+    another process was making the table would never see it.
+    """
+    return LogReader(path).latest_version() is not None
 
 
 def ensure(
@@ -84,7 +87,7 @@ def ensure(
     """
     from delta.tables import DeltaTable  # noqa: PLC0415
 
-    if not exists(spark, path):
+    if not exists(path):
         builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
         for key, value in properties.items():
             builder = builder.property(key, value)

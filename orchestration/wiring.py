@@ -68,7 +68,7 @@ class Wiring:
         for table in self._sources(layers):
             path = self.layout.table_path(table)
             told = False
-            while not delta.exists(self.spark, path) and not stopping():
+            while not delta.exists(path) and not stopping():
                 if not wait:
                     layer = table.partition(".")[0]
                     raise TableMissingError(table, path, f"Run the {layer} job first: medallion run {layer}.")
