@@ -229,7 +229,8 @@ class Rule:
 class Silver:
     """One silver table: one row per event, typed, judged, deduplicated.
 
-    Grain: one row per ``key`` within the watermark; the first to arrive wins. Rows that cannot be
+    Grain: one row per ``key`` within the watermark; the first micro-batch to bring it wins, and the first
+    of one bronze file; of rows from several files of one micro-batch it may be any. Rows that cannot be
     parsed, lack a key or an event time, or break a rule are in ``silver.<name>__quarantine`` with
     their raw bytes, coordinates and every reason.
 

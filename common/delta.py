@@ -1,31 +1,31 @@
 """The only module that writes tables. Each write is idempotent by the identity of its micro-batch.
 
-Delta keeps, per table, the highest version seen of an application id; a write that carries one already
-seen is skipped. Our application id is pipeline + query + step + *query id*: the query id belongs to the
-checkpoint, so a new checkpoint, whose batches count from 0 again, is never taken for an old one.
-
-MERGE takes the pair only from settings of the session that runs it, which in ``foreachBatch`` is the
-query's own clone (``frame.sparkSession``). They are set, used and unset here, nowhere else.
+A commit says in its metadata which query (by the id that lives in its checkpoint) and which batch wrote
+it. Spark replays at most one batch: the one that was running when the query ended, as the first of its
+next run. So the first batch of a run asks the table's log whether it is there already, and every later
+one is new: a table has one writer, which holds its lease. Delta's own transaction ids say the same, but
+have the whole state of the table rebuilt at every commit: five times the CPU of a small append.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from common.delta_log import LogReader
 from common.errors import TableShapeError
+from common.identity import last_own_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_APP_ID = "spark.databricks.delta.write.txnAppId"
-_VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+MERGE = "merge"
+"""The step of a batch that is merged; one that turns out to change nothing leaves its mark by the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class MicroBatch:
         query_id: Spark's id of the query; lives in the checkpoint.
         batch_id: Counts from 0 per checkpoint; a replay has the same one.
         positions: Source positions at the end of the batch, as Spark's offset log writes them.
+        is_first: Whether it is the first of this run of its query, which alone may be a replay.
         dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
             once the batch was consumed whole.
     """
@@ -46,13 +47,10 @@ class MicroBatch:
     query_id: str
     batch_id: int
     positions: tuple[Any, ...]
+    is_first: bool = True
     dropped: Callable[[], Mapping[str, int]] = dict
 
-    def app_id(self, step: str) -> str:
-        """The transaction id of one write of this query; ``step`` tells its writes apart."""
-        return f"{self.pipeline}/{self.query}/{step}/{self.query_id}"
-
-    def metadata(self, counts: Mapping[str, int]) -> str:
+    def metadata(self, step: str, counts: Mapping[str, int]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""
         return json.dumps(
             {
@@ -60,6 +58,7 @@ class MicroBatch:
                 "query": self.query,
                 "query_id": self.query_id,
                 "batch_id": self.batch_id,
+                "step": step,
                 "positions": list(self.positions),
                 "counts": dict(counts),
             }
@@ -112,15 +111,27 @@ def append(  # noqa: PLR0913  # a write has this many parts
     *,
     mode: str = "append",
 ) -> None:
-    """Append a batch, or put it in place of the whole table with ``mode="overwrite"``; once per identity."""
-    (
-        frame.write.format("delta")
-        .mode(mode)
-        .option("txnAppId", batch.app_id(step))
-        .option("txnVersion", batch.batch_id)
-        .option("userMetadata", batch.metadata(counts))
-        .save(path)
-    )
+    """Append a batch, or put it in place of the whole table with ``mode="overwrite"``; once per identity.
+
+    Args:
+        frame: The rows.
+        path: The table.
+        batch: The batch's identity; one that the table has is skipped.
+        step: What the write is to its query, for the commit's metadata.
+        counts: What became of the batch's rows, for the same.
+        mode: ``append`` or ``overwrite``.
+    """
+    if not is_written(path, batch):
+        told = batch.metadata(step, counts)
+        frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
+
+
+def is_written(path: str, batch: MicroBatch) -> bool:
+    """Whether the table has a batch already: the process that wrote it ended before Spark noted so."""
+    if not batch.is_first:
+        return False
+    last = last_own_commit(path, batch.query)
+    return last is not None and last["query_id"] == batch.query_id and last["batch_id"] >= batch.batch_id
 
 
 def merge_newest(  # noqa: PLR0913
@@ -144,10 +155,14 @@ def merge_newest(  # noqa: PLR0913
     """
     from delta.tables import DeltaTable  # noqa: PLC0415
 
+    if is_written(path, batch):
+        return
     spark = frame.sparkSession
     same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in key)
     later = "{} > {}".format(*(f"struct({', '.join(f'{side}.`{c}`' for c in order)})" for side in "st"))
-    with _transaction(spark, batch, counts):
+    # MERGE takes no options: it reads the session that runs it, which is the query's own clone.
+    spark.conf.set(_METADATA, batch.metadata(MERGE, counts))
+    try:
         (
             DeltaTable.forPath(spark, path)
             .alias("t")
@@ -156,22 +171,8 @@ def merge_newest(  # noqa: PLR0913
             .whenNotMatchedInsertAll()
             .execute()
         )
-
-
-@contextmanager
-def _transaction(spark: SparkSession, batch: MicroBatch, counts: Mapping[str, int]) -> Iterator[None]:
-    values = {
-        _APP_ID: batch.app_id("merge"),
-        _VERSION: str(batch.batch_id),
-        _METADATA: batch.metadata(counts),
-    }
-    try:
-        for key, value in values.items():
-            spark.conf.set(key, value)
-        yield
     finally:
-        for key in values:
-            spark.conf.unset(key)
+        spark.conf.unset(_METADATA)
 
 
 def _difference(have: Mapping[str, str], want: Mapping[str, str]) -> str:

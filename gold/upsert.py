@@ -14,7 +14,7 @@ from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
 from gold.expressions import columns, each, misfit, named
-from gold.reduce import COORDINATES, newest_per_key, total_order
+from gold.reduce import COORDINATES, changed, newest_per_key, total_order
 from gold.source import silver_stream
 from gold.tables import PROPERTIES
 
@@ -33,15 +33,17 @@ def stream(spark: SparkSession, pipeline: str, gold: Upsert, *, settings: Settin
 
     def write(batch_rows: DataFrame, batch: MicroBatch) -> None:
         newest = newest_per_key(batch_rows, key=gold.key, order=order).persist(StorageLevel.MEMORY_AND_DISK)
+        table = batch_rows.sparkSession.read.format("delta").load(path)
+        fresh = changed(newest, table, key=gold.key, order=order).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            keys = newest.count()
-            counts = {"keys": keys}
-            if keys:
-                delta.merge_newest(newest.coalesce(1), path, batch, counts, key=gold.key, order=order)
+            counts = {"keys": newest.count(), "written": fresh.count()}
+            if counts["written"]:
+                delta.merge_newest(fresh.coalesce(1), path, batch, counts, key=gold.key, order=order)
             else:
                 # Every batch leaves its mark: a table without one was not written by this checkpoint.
-                delta.append(newest, path, batch, "empty", counts)
+                delta.append(fresh, path, batch, delta.MERGE, counts)
         finally:
+            fresh.unpersist()
             newest.unpersist()
 
     return Stream(

@@ -22,9 +22,10 @@ EVENT_TIME = "__event_time"
 
 
 def deduplicated(frame: DataFrame, *, key: Sequence[str], event_time: str, watermark: str) -> DataFrame:
-    """One accepted row per key within the watermark, the first to arrive; every rejected row.
+    """One accepted row per key within the watermark, of the first micro-batch; every rejected row.
 
-    Rows later than the watermark are dropped by Spark. Adds ``__key`` and ``__event_time``.
+    Within a micro-batch the first row read wins, and Spark reads the largest file first. Rows later
+    than the watermark are dropped by Spark. Adds ``__key`` and ``__event_time``.
     """
     accepted = F.size(REASONS) == 0
     coordinates = F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")

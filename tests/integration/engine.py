@@ -1,0 +1,108 @@
+"""A pipeline of a test's own, run by the real wiring and supervisor; its tables read by delta-rs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from bronze.table import PROPERTIES, SCHEMA
+from common import delta
+from common.declare import Pipeline
+from common.delta import MicroBatch
+from common.layout import Layout
+from common.settings import Settings
+from common.streaming import RunningQuery
+from orchestration.supervisor import StopSignal, Supervisor
+from orchestration.wiring import LAYERS, Layer, Wiring
+
+
+class Engine:
+    """One pipeline under its settings; every ``run`` is a restart."""
+
+    def __init__(self, spark: Any, pipeline: Pipeline, settings: Settings, broker: str = "") -> None:
+        self.spark, self.pipeline, self.settings, self.broker = spark, pipeline, settings, broker
+        self.layout = Layout.of(pipeline, settings)
+
+    def run(
+        self,
+        *layers: Layer,
+        stop_when: Callable[[Supervisor], bool] = lambda supervisor: False,
+    ) -> list[RunningQuery]:
+        """Process what is there, layer after layer; raises what the first query to die died of."""
+        wiring = Wiring(self.spark, self.pipeline, self.settings, self.layout, self.broker)
+        ran: list[RunningQuery] = []
+        for layer in layers or LAYERS:
+            stop = StopSignal()
+            supervisor = Supervisor(self.spark, stop, stop_timeout_seconds=60)
+            supervisor.start(wiring.streams(layer), available_now=True)
+
+            def poll(supervisor: Supervisor = supervisor, stop: StopSignal = stop) -> None:
+                if stop_when(supervisor):
+                    stop.say()
+
+            supervisor.run(poll)
+            ran += supervisor.queries
+        return ran
+
+    def path(self, table: str) -> str:
+        """Path of a table."""
+        return self.layout.table_path(table)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Rows as plain values."""
+        found: list[dict[str, Any]] = DeltaTable(self.path(table)).to_pyarrow_table().to_pylist()
+        return found
+
+    def files(self, table: str, version: int | None = None) -> set[str]:
+        """Live data files, now or at a version."""
+        return set(DeltaTable(self.path(table), version=version).file_uris())
+
+    def version(self, table: str) -> int:
+        """The newest version."""
+        return int(DeltaTable(self.path(table)).version())
+
+    def commits(self, table: str) -> list[dict[str, Any]]:
+        """What our own commits say of themselves, oldest first."""
+        told = [json.loads(one["userMetadata"]) for one in self.history(table) if "userMetadata" in one]
+        return sorted(told, key=lambda one: int(one["batch_id"]))
+
+    def history(self, table: str) -> list[dict[str, Any]]:
+        """Delta's history, newest first."""
+        return DeltaTable(self.path(table)).history()
+
+    def checkpoint(self, query: str) -> Path:
+        """Folder of a query's checkpoint."""
+        return Path(self.layout.checkpoint_path(query))
+
+    def undo_last_commit(self, query: str) -> int:
+        """Make the last micro-batch one that was not marked as done; returns its number."""
+        folder = self.checkpoint(query) / "commits"
+        last = max(int(file.name) for file in folder.iterdir() if file.name.isdigit())
+        (folder / str(last)).unlink()
+        (folder / f".{last}.crc").unlink(missing_ok=True)
+        return last
+
+    def remove(self, path: str | Path) -> None:
+        """Delete a folder."""
+        shutil.rmtree(path)
+
+    def append_bronze(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """One commit of one file in a bronze table; makes the table where there is none."""
+        path = self.path(table)
+        delta.ensure(self.spark, table, path, SCHEMA, PROPERTIES)
+        self.spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(path)
+
+    def append(self, table: str, rows: Sequence[tuple[Any, ...]], schema: str) -> None:
+        """One commit of one file in a table."""
+        frame = self.spark.createDataFrame(rows, schema).coalesce(1)
+        frame.write.format("delta").mode("append").save(self.path(table))
+
+
+def batch(batch_id: int, *, query: str = "silver.orders", query_id: str = "q") -> MicroBatch:
+    """A micro-batch's identity."""
+    return MicroBatch("shop", query, query_id, batch_id, ({"reservoirVersion": batch_id},))
