@@ -62,7 +62,8 @@ def build_session(
     Args:
         settings: Master, memory, partitions, state store, and any further Spark setting.
         app: Name of the application; also names its log file.
-        log_dir: Folder of ``<app>.log``, where Spark's own log goes instead of the console.
+        log_dir: Folder of ``<app>.log``, where Spark's own log goes instead of the console, of
+            ``<app>.jvm.log`` with what its JVM prints, and of ``<app>.python.log`` for Python's libraries.
         sets: Sets of locked jars to load.
 
     Raises:
@@ -72,6 +73,7 @@ def build_session(
     java = find_java(settings)
     jars = require(settings, *sets)
     log_dir.mkdir(parents=True, exist_ok=True)
+    _log_python(log_dir / f"{app}.python.log")
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = settings.spark.master.startswith("local")
@@ -129,6 +131,13 @@ def _launch(conf: dict[str, str], output: Path) -> SparkSession:
             ) from error
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # PySpark's own way to take one
     return SparkSession.builder.config(conf=wanted).getOrCreate()
+
+
+def _log_python(file: Path) -> None:
+    """What libraries log goes into a file: py4j would print a stack trace of each micro-batch that fails."""
+    handler = logging.FileHandler(file, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.getLogger().addHandler(handler)
 
 
 def _java_options(log_file: Path) -> list[str]:
