@@ -33,8 +33,9 @@ _CONF = {
     "spark.sql.parquet.compression.codec": "zstd",
     # A fresh table's state is rebuilt at every commit: 50 tasks by default, for a handful of files.
     "spark.databricks.delta.snapshotPartitions": "2",
-    # A write whose transaction id was left behind by another must fail, not be skipped in silence.
-    "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true",
+    # Delta's choice for local files starts helper processes for every commit; this one, two. Neither is
+    # safe for two processes on one table: the lease is.
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.databricks.delta.v2.enableMode": "NONE",
     # Nothing closes a window here, and each empty micro-batch would cost a commit.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -55,7 +56,12 @@ _CONF = {
 
 
 def build_session(
-    settings: Settings, app: str, log_dir: Path, sets: Sequence[str] = ("spark",)
+    settings: Settings,
+    app: str,
+    log_dir: Path,
+    sets: Sequence[str] = ("spark",),
+    *,
+    is_short: bool = False,
 ) -> SparkSession:
     """A classic Spark session with Delta and Kafka, or the one `spark-submit` has already made.
 
@@ -65,6 +71,7 @@ def build_session(
         log_dir: Folder of ``<app>.log``, where Spark's own log goes instead of the console, of
             ``<app>.jvm.log`` with what its JVM prints, and of ``<app>.python.log`` for Python's libraries.
         sets: Sets of locked jars to load.
+        is_short: For a run of a minute or two: the JVM compiles quickly rather than well.
 
     Raises:
         JavaError: No usable Java.
@@ -91,7 +98,8 @@ def build_session(
         conf["spark.driver.extraClassPath"] = os.pathsep.join(paths)
     else:
         conf["spark.jars"] = ",".join(paths)
-    conf["spark.driver.extraJavaOptions"] = " ".join(_java_options(log_dir / f"{app}.log"))
+    options = _java_options(log_dir / f"{app}.log") + (["-XX:TieredStopAtLevel=1"] if is_short else [])
+    conf["spark.driver.extraJavaOptions"] = " ".join(options)
     conf |= settings.spark.conf
     conf |= {"spark.app.name": f"medallion {app}", "spark.master": settings.spark.master}
     return _launch(conf, log_dir / f"{app}.jvm.log")

@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.checkpoint import Checkpoint
@@ -116,6 +116,7 @@ class RunningQuery:
 class _State:
     """What the thread of the micro-batches and the supervising thread tell each other."""
 
+    began: bool = False
     in_batch: bool = False
     stopped: bool = False
     error: BaseException | None = None
@@ -138,9 +139,10 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
         if gate.closed.is_set():
             state.stopped = True
             raise _Stopped
-        state.in_batch = True
+        state.in_batch, is_first, state.began = True, not state.began, True
         try:
-            stream.write(frame, _identity(stream, checkpoint, frame, batch_id, handle))
+            identity = _identity(stream, checkpoint, frame, batch_id, handle)
+            stream.write(frame, replace(identity, is_first=is_first))
         except BaseException as error:
             state.error = state.error or error
             raise

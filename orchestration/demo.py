@@ -85,7 +85,7 @@ def run(  # noqa: PLR0913  # the knobs of a demo
             f"pipeline {pipeline.name} has no topic with a sample. Give one: Topic(…, sample=…)."
         )
     layout = Layout.of(pipeline, settings)
-    with opened(pipeline, settings, name="demo") as job:
+    with opened(pipeline, settings, name="demo", is_short=True) as job:
         address, name = job.wiring.bootstrap_servers, topic.topic_names[0]
         held = sum(kafka.end_offsets(address, [name], {}).get(name, {}).values())
         if held:
@@ -128,9 +128,8 @@ def _watch(job: Job, collector: Collector, sample: Sample, seconds: float, began
             through = sample.stop.is_set() and not any(table.lag.count for table in status.tables)
             if through or clock.is_late() or job.stop.wait(1.0):
                 break
-            for query in job.supervisor.queries:
-                if (failure := query.failure()) is not None:
-                    raise failure
+            if (failure := job.supervisor.poll()) is not None:
+                raise failure
     if clock.first_gold is not None:
         say(f"first gold rows {clock.first_gold - began:.1f} s after the command was typed")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,7 +51,8 @@ class Job:
             # Stopped while it waited: there is nothing yet that a stream could be built over.
             if self.stop.is_said():
                 return
-            self.supervisor.start(self.wiring.streams(layer), available_now=available_now)
+            when = None if available_now else self.wiring.has_begun
+            self.supervisor.start(self.wiring.streams(layer), available_now=available_now, when=when)
 
 
 @contextmanager
@@ -60,7 +62,7 @@ def opened(
     layers: Sequence[Layer] = LAYERS,
     *,
     name: str,
-    quiet: bool = False,
+    is_short: bool = False,
 ) -> Iterator[Job]:
     """A job, ready to start; everything it opened is closed at the end, in reverse.
 
@@ -69,7 +71,7 @@ def opened(
         settings: Where and how.
         layers: Whose queries; the leases are those of the tables these layers write.
         name: Names the job in leases and its log file.
-        quiet: Say nothing of the steps.
+        is_short: For a run of a minute or two: Spark's JVM compiles quickly rather than well.
 
     Raises:
         BrokerError: The broker cannot be reached, or lacks a topic.
@@ -78,28 +80,43 @@ def opened(
         SetupError: Java, a jar or the broker is missing.
     """
     layout = Layout.of(pipeline, settings)
-    tell = (lambda text: None) if quiet else say
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         leases = stack.enter_context(Leases(layout.leases, written(pipeline, layers), name))
-        address = ""
-        if "bronze" in layers:
-            address = stack.enter_context(broker_for(pipeline, settings, tell))
-            require_topics(pipeline, settings, address)
+        needs_broker = "bronze" in layers
+        address: Future[str] = Future()
+        if needs_broker and kafka.resolve(pipeline, settings) is None:
+            address = stack.enter_context(_meanwhile(broker_for(pipeline, settings)))
+        else:
+            address.set_result(stack.enter_context(broker_for(pipeline, settings)) if needs_broker else "")
         began = time.monotonic()
-        spark = build_session(settings, name, layout.log)
+        spark = build_session(settings, name, layout.log, is_short=is_short)
         stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
-        tell(f"Spark {spark.version} on {settings.spark.master}, started in {time.monotonic() - began:.1f} s")
+        say(f"Spark {spark.version} on {settings.spark.master}, started in {time.monotonic() - began:.1f} s")
         stop = stack.enter_context(StopSignal().installed())
         supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
-        wiring = Wiring(spark, pipeline, settings, layout, address)
+        if needs_broker:
+            require_topics(pipeline, settings, address.result())
+        wiring = Wiring(spark, pipeline, settings, layout, address.result())
         yield Job(tuple(layers), wiring, supervisor, stop)
 
 
 @contextmanager
-def broker_for(pipeline: Pipeline, settings: Settings, tell=say) -> Iterator[str]:  # type: ignore[no-untyped-def]
+def _meanwhile(opening: AbstractContextManager[str]) -> Iterator[Future[str]]:
+    """A context that is entered in the background; its value comes as a future, its end as always."""
+    with ThreadPoolExecutor(1) as pool:
+        entered = pool.submit(opening.__enter__)
+        try:
+            yield entered
+        finally:
+            if entered.exception() is None:
+                opening.__exit__(None, None, None)
+
+
+@contextmanager
+def broker_for(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
     """The broker in force: the pipeline's own, or the embedded one with the pipeline's topics made.
 
     Raises:
@@ -109,14 +126,14 @@ def broker_for(pipeline: Pipeline, settings: Settings, tell=say) -> Iterator[str
     if named is not None:
         options = kafka.client_options(settings, pipeline, pipeline.bronze[0])
         kafka.wait_reachable(named, options, _REACH_SECONDS)
-        tell(f"Kafka at {named}")
+        say(f"Kafka at {named}")
         yield named
         return
     with broker.start(settings) as embedded:
         address = embedded.bootstrap_servers
         topics = sorted({name for topic in pipeline.bronze for name in topic.topic_names})
         made = kafka.ensure_topics(address, topics, settings.kafka.partitions, {})
-        tell(f"embedded Kafka at {address}" + (f", made {', '.join(made)}" if made else ""))
+        say(f"embedded Kafka at {address}" + (f", made {', '.join(made)}" if made else ""))
         yield address
 
 

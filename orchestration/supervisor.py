@@ -7,6 +7,7 @@ A second signal, or the deadline, stops them where they are: what was running is
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 import time
@@ -77,13 +78,35 @@ class Supervisor:
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.queries: list[RunningQuery] = []
+        self._waiting: list[tuple[Stream, Callable[[], bool]]] = []
 
-    def start(self, streams: Sequence[Stream] | Iterator[Stream], *, available_now: bool = False) -> None:
-        """Start streams, in order."""
+    def start(
+        self,
+        streams: Sequence[Stream] | Iterator[Stream],
+        *,
+        available_now: bool = False,
+        when: Callable[[Stream], bool] | None = None,
+    ) -> None:
+        """Start streams, in order; with ``when``, each as soon as that is true of it.
+
+        ``run`` and ``poll`` look again at those that wait.
+        """
         for stream in streams:
             if self._stop.is_said():
                 return
+            if when is not None and not when(stream):
+                self._waiting.append((stream, functools.partial(when, stream)))
+                continue
             self.queries.append(start(self._spark, stream, self.gate, available_now=available_now))
+
+    def poll(self) -> MedallionError | None:
+        """Start what need not wait any longer; what the first query to die died of, if one has."""
+        for waiting in list(self._waiting):
+            stream, is_ready = waiting
+            if is_ready() and not self._stop.is_said():
+                self._waiting.remove(waiting)
+                self.queries.append(start(self._spark, stream, self.gate))
+        return self._first_failure()
 
     def run(self, each_poll: Callable[[], None] = lambda: None, *, keep_open: bool = False) -> None:
         """Watch until all have ended, one has died, or a stop was asked for; then end the rest cleanly.
@@ -96,8 +119,8 @@ class Supervisor:
         failure: MedallionError | None = None
         try:
             while not self._stop.is_said():
-                failure = self._first_failure()
-                if failure is not None or not any(query.is_active for query in self.queries):
+                failure = self.poll()
+                if failure is not None or not (self._waiting or any(q.is_active for q in self.queries)):
                     break
                 each_poll()
                 self._stop.wait(_POLL_SECONDS)

@@ -16,9 +16,11 @@ import gold.aggregate
 import gold.upsert
 import silver.stream
 from common import delta
-from common.declare import Aggregate, Gold, Pipeline, Silver
+from common.checkpoint import Checkpoint
+from common.declare import Aggregate, Pipeline, Silver, Table, Topic
+from common.delta_log import LogReader
 from common.errors import TableMissingError
-from common.identity import check_identity
+from common.identity import check_identity, check_side_table
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
@@ -53,9 +55,10 @@ class Wiring:
             PipelineError: A declaration does not fit the data.
             TableShapeError: A table exists with other columns.
         """
-        for stream in self._build(layer):
-            check_identity(stream.name, self.layout.table_path(stream.name), stream.checkpoint)
-            yield stream
+        for declared in self._tables(layer):
+            # Before anything is made: a new empty table would stand in the way of the one to be restored.
+            self._check(declared)
+            yield self._build(declared)
 
     def await_sources(
         self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool]
@@ -77,6 +80,18 @@ class Wiring:
                     told = True
                 time.sleep(0.5)
 
+    def has_begun(self, stream: Stream) -> bool:
+        """Whether there is anything for a stream to read, or it has read already.
+
+        A query that is started over an empty table does a whole micro-batch of nothing, and its
+        commit sets the next layer going: on a small machine the first rows then wait for that.
+        """
+        declared = self.pipeline.table(stream.name)
+        if isinstance(declared, Topic) or Checkpoint(stream.checkpoint).exists():
+            return True
+        found = LogReader(self.layout.table_path(declared.reads)).snapshot()
+        return found is not None and found.rows != 0
+
     def _sources(self, layers: Sequence[Layer]) -> list[str]:
         reads: list[str] = []
         if "silver" in layers and "bronze" not in layers:
@@ -85,30 +100,35 @@ class Wiring:
             reads += [table.reads for table in self.pipeline.gold]
         return sorted(set(reads))
 
-    def _build(self, layer: Layer) -> Iterator[Stream]:
-        if layer == "bronze":
-            for topic in self.pipeline.bronze:
-                yield bronze.stream.stream(
-                    self.spark,
-                    self.pipeline.name,
-                    topic,
-                    settings=self.settings,
-                    layout=self.layout,
-                    bootstrap_servers=self.bootstrap_servers,
-                    client=client_options(self.settings, self.pipeline, topic),
-                )
-        elif layer == "silver":
-            for table in self.pipeline.silver:
-                yield self._silver(table)
-        else:
-            for declared in self.pipeline.gold:
-                yield self._gold(declared)
+    def _tables(self, layer: Layer) -> Sequence[Table]:
+        tables: dict[Layer, Sequence[Table]] = {
+            "bronze": self.pipeline.bronze,
+            "silver": self.pipeline.silver,
+            "gold": self.pipeline.gold,
+        }
+        return tables[layer]
 
-    def _silver(self, table: Silver) -> Stream:
-        return silver.stream.stream(
-            self.spark, self.pipeline.name, table, settings=self.settings, layout=self.layout
-        )
+    def _check(self, declared: Table) -> None:
+        checkpoint = self.layout.checkpoint_path(declared.table)
+        check_identity(declared.table, self.layout.table_path(declared.table), checkpoint)
+        if isinstance(declared, Silver):
+            check_side_table(declared.quarantine, self.layout.table_path(declared.quarantine), checkpoint)
 
-    def _gold(self, table: Gold) -> Stream:
-        build = gold.aggregate.stream if isinstance(table, Aggregate) else gold.upsert.stream
-        return build(self.spark, self.pipeline.name, table, settings=self.settings, layout=self.layout)  # type: ignore[arg-type]
+    def _build(self, declared: Table) -> Stream:
+        name, settings, layout = self.pipeline.name, self.settings, self.layout
+        if isinstance(declared, Topic):
+            client = client_options(settings, self.pipeline, declared)
+            return bronze.stream.stream(
+                self.spark,
+                name,
+                declared,
+                settings=settings,
+                layout=layout,
+                bootstrap_servers=self.bootstrap_servers,
+                client=client,
+            )
+        if isinstance(declared, Silver):
+            return silver.stream.stream(self.spark, name, declared, settings=settings, layout=layout)
+        if isinstance(declared, Aggregate):
+            return gold.aggregate.stream(self.spark, name, declared, settings=settings, layout=layout)
+        return gold.upsert.stream(self.spark, name, declared, settings=settings, layout=layout)
