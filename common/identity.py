@@ -57,6 +57,27 @@ def check_identity(table: str, table_path: str, checkpoint_path: str) -> None:
             f"knows only {planned}: an older copy of it was restored. Going on would skip new rows. "
             "Restore the newest copy."
         )
+    if committed is not None and last["batch_id"] < committed:
+        raise CheckpointMismatchError(
+            f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but the "
+            f"table at {table_path} ends with {last['batch_id']}: an older copy of it was restored. Going on "
+            "would leave the rows in between out. Restore the table's newest copy, or its checkpoint of then."
+        )
+
+
+def check_side_table(table: str, table_path: str, checkpoint_path: str) -> None:
+    """Refuse to go on where the table beside a query's own is gone: its rows are not written again.
+
+    Raises:
+        CheckpointMismatchError: The checkpoint has done micro-batches, and there is no such table.
+    """
+    committed = Checkpoint(checkpoint_path).last_committed()
+    if committed is not None and LogReader(table_path).latest_version() is None:
+        raise CheckpointMismatchError(
+            f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but "
+            f"there is no table at {table_path}: it was deleted. What it held would not come back. Restore "
+            "it, or move the checkpoint and its tables away and fill them anew."
+        )
 
 
 def last_own_commit(table_path: str, query: str) -> dict[str, Any] | None:
