@@ -93,7 +93,7 @@ class KafkaSettings(_Section):
 class BronzeSettings(_Section):
     """Kafka to bronze."""
 
-    trigger: Trigger = "1 second"
+    trigger: Trigger = "2 seconds"
     max_offsets_per_trigger: int = Field(
         default=200_000, ge=1, description="Records per micro-batch, all partitions."
     )
@@ -105,7 +105,7 @@ class BronzeSettings(_Section):
 class SilverSettings(_Section):
     """Bronze to silver."""
 
-    trigger: Trigger = "1 second"
+    trigger: Trigger = "2 seconds"
     max_files_per_trigger: int = Field(
         default=200, ge=1, description="Files of the table it reads, per micro-batch."
     )
@@ -117,7 +117,7 @@ class SilverSettings(_Section):
 class GoldSettings(_Section):
     """Silver to gold."""
 
-    trigger: Trigger = "1 second"
+    trigger: Trigger = "5 seconds"
     max_files_per_trigger: int = Field(
         default=200, ge=1, description="Files of the table it reads, per micro-batch."
     )

@@ -32,7 +32,7 @@ def refusal(text: str | None = None, overrides: Sequence[str] = ()) -> str:
 
 def test_without_any_source_the_defaults_hold() -> None:
     settings = load()
-    assert settings.bronze.trigger == "1 second"
+    assert settings.bronze.trigger == "2 seconds"
     assert settings.data_dir == Path("data")
     assert settings.spark.state_store == "rocksdb"
 
@@ -55,7 +55,7 @@ def test_one_file_does_not_linger_for_the_next_load(tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("bronze:\n  trigger: 9 seconds\n")
     assert load_settings(file=other).bronze.trigger == "9 seconds"
-    assert load_settings().bronze.trigger == "1 second"
+    assert load_settings().bronze.trigger == "2 seconds"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_durations_that_spark_refuses_are_refused(text: str) -> None:
 
 
 def test_an_empty_section_is_as_if_it_were_not_there() -> None:
-    assert load("bronze:\n").bronze.trigger == "1 second"
+    assert load("bronze:\n").bronze.trigger == "2 seconds"
 
 
 def test_settings_are_frozen() -> None:
