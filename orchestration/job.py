@@ -83,12 +83,14 @@ def opened(
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         leases = stack.enter_context(Leases(layout.leases, written(pipeline, layers), name))
-        needs_broker = "bronze" in layers
         address: Future[str] = Future()
-        if needs_broker and kafka.resolve(pipeline, settings) is None:
+        if "bronze" not in layers:
+            address.set_result("")
+        elif kafka.resolve(pipeline, settings) is None:
             address = stack.enter_context(_meanwhile(broker_for(pipeline, settings)))
         else:
-            address.set_result(stack.enter_context(broker_for(pipeline, settings)) if needs_broker else "")
+            address.set_result(stack.enter_context(broker_for(pipeline, settings)))
+            require_topics(pipeline, settings, address.result())
         began = time.monotonic()
         spark = build_session(settings, name, layout.log, is_short=is_short)
         stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
@@ -97,8 +99,6 @@ def opened(
         say(f"Spark {spark.version} on {settings.spark.master}, started in {time.monotonic() - began:.1f} s")
         stop = stack.enter_context(StopSignal().installed())
         supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
-        if needs_broker:
-            require_topics(pipeline, settings, address.result())
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         yield Job(tuple(layers), wiring, supervisor, stop)
 

@@ -99,6 +99,11 @@ class Supervisor:
                 continue
             self.queries.append(start(self._spark, stream, self.gate, available_now=available_now))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tables of its streams; first those that run, then those that wait for something to read."""
+        return (*(query.name for query in self.queries), *(stream.name for stream, _ in self._waiting))
+
     def poll(self) -> MedallionError | None:
         """Start what need not wait any longer; what the first query to die died of, if one has."""
         for waiting in list(self._waiting):

@@ -95,11 +95,10 @@ def _checked(ready: Context) -> Context:
 
 def _run(job: Job, *, available_now: bool = False) -> None:
     job.start(available_now=available_now)
-    if not job.supervisor.queries:
+    if not job.supervisor.names:
         say("stopped before anything ran")
         return
-    names = ", ".join(query.name for query in job.supervisor.queries)
-    say(f"running {names}; Ctrl-C stops at a micro-batch boundary")
+    say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
     reporter = _Reporter(job.supervisor.queries)
     job.supervisor.run(reporter.tick)
     reporter.report()
