@@ -73,8 +73,8 @@ class Leases:
             holder = _read(descriptor)
             os.close(descriptor)
             raise LeaseHeldError(table, _described(holder)) from None
-        _await_end(table, _read(descriptor))
         self._files[table] = descriptor
+        _await_end(table, _read(descriptor))
         self._write(descriptor)
 
     def _write(self, descriptor: int, jvm_pid: int | None = None) -> None:

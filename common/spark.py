@@ -36,6 +36,8 @@ _CONF = {
     # Delta's choice for local files starts helper processes for every commit; this one, two. Neither is
     # safe for two processes on one table: the lease is.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    # A micro-batch without a row leaves its commit too: by it a replay is known, and a checkpoint its table.
+    "spark.databricks.delta.skipRecordingEmptyCommits": "false",
     "spark.databricks.delta.v2.enableMode": "NONE",
     # Nothing closes a window here, and each empty micro-batch would cost a commit.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",

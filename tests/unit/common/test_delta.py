@@ -1,0 +1,133 @@
+"""Each write once by its identity, each table in the shape that was declared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from common import delta
+from common.delta import MicroBatch
+from common.errors import TableShapeError
+
+PROPERTIES = {"delta.appendOnly": "true", "delta.checkpointInterval": "7"}
+
+
+def batch(batch_id: int, query_id: str = "q1", *, is_first: bool = True) -> MicroBatch:
+    """A micro-batch's identity; the first of its run, which may be a replay, unless said otherwise."""
+    positions = ({"reservoirVersion": 3}, None)
+    return MicroBatch("shop", "silver.orders", query_id, batch_id, positions, is_first)
+
+
+def rows(path: str) -> list[tuple[Any, ...]]:
+    """Rows by delta-rs, in order."""
+    return sorted(tuple(row.values()) for row in DeltaTable(path).to_pyarrow_table().to_pylist())
+
+
+def struct(spark: Any, ddl: str) -> Any:
+    """A schema."""
+    return spark.createDataFrame([], ddl).schema
+
+
+def test_a_table_is_made_once_with_its_properties_and_later_only_looked_at(
+    spark: Any, tmp_path: Path
+) -> None:
+    path, schema = str(tmp_path / "t"), struct(spark, "id string, n int, deep struct<a: int>")
+    assert not delta.exists(path)
+    delta.ensure(spark, "silver.t", path, schema, PROPERTIES)
+    assert delta.exists(path)
+    table = DeltaTable(path)
+    assert table.metadata().configuration == PROPERTIES
+    assert [field.name for field in table.schema().fields] == ["id", "n", "deep"]
+    delta.ensure(spark, "silver.t", path, schema, {"delta.appendOnly": "false"})
+    assert DeltaTable(path).version() == 0
+    for changed, told in {
+        "id string, n bigint, deep struct<a: int>": "n is int, declared bigint",
+        "id string, n int, deep struct<a: bigint>": "deep is struct<a:int>, declared struct<a:bigint>",
+        "id string, n int, deep struct<a: int>, extra date": "extra date is missing",
+        "id string, deep struct<a: int>": "n int is not declared",
+    }.items():
+        with pytest.raises(TableShapeError) as refused:
+            delta.ensure(spark, "silver.t", path, struct(spark, changed), {})
+        assert told in str(refused.value)
+        assert "silver.t" in str(refused.value)
+        assert path in str(refused.value)
+
+
+def test_a_write_of_the_same_identity_is_skipped_and_of_any_other_is_not(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+
+    def append(n: int, batch: MicroBatch) -> None:
+        delta.append(spark.createDataFrame([(n,)], "n int"), path, batch, "append", {"rows": n})
+
+    delta.ensure(spark, "silver.t", path, struct(spark, "n int"), {})
+    append(1, batch(4))
+    append(2, batch(4))
+    append(3, batch(3))
+    assert rows(path) == [(1,)]
+    assert DeltaTable(path).version() == 1
+    append(5, batch(5))
+    append(6, batch(6, is_first=False))
+    append(7, batch(0, "q2"))
+    assert rows(path) == [(1,), (5,), (6,), (7,)]
+    history = DeltaTable(path).history()
+    assert [json.loads(one["userMetadata"])["batch_id"] for one in history[:4]] == [0, 6, 5, 4]
+    assert json.loads(history[1]["userMetadata"]) == {
+        "pipeline": "shop",
+        "query": "silver.orders",
+        "query_id": "q1",
+        "batch_id": 6,
+        "step": "append",
+        "positions": [{"reservoirVersion": 3}, None],
+        "counts": {"rows": 6},
+    }
+
+
+def test_an_empty_batch_leaves_its_mark_and_an_overwrite_replaces_all(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    frame = spark.createDataFrame([(1,), (2,)], "n int")
+    delta.ensure(spark, "gold.t", path, frame.schema, {})
+    delta.append(frame, path, batch(0), "complete", {}, mode="overwrite")
+    delta.append(frame.limit(0), path, batch(1), "append", {"rows": 0})
+    assert DeltaTable(path).version() == 2
+    assert rows(path) == [(1,), (2,)]
+    other = spark.createDataFrame([(3,)], "n int")
+    delta.append(other, path, batch(2), "complete", {}, mode="overwrite")
+    delta.append(frame, path, batch(2), "complete", {}, mode="overwrite")
+    assert rows(path) == [(3,)]
+
+
+def test_a_merge_inserts_updates_what_is_later_and_leaves_no_setting_behind(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    ddl = "k string, v int, note string"
+
+    def merge(batch: MicroBatch, *values: tuple[Any, ...]) -> None:
+        frame = spark.createDataFrame(values, ddl)
+        delta.merge_newest(frame, path, batch, {"keys": len(values)}, key=["k"], order=["v", "note"])
+
+    def by_key() -> dict[Any, Any]:
+        return {key: (v, note) for key, v, note in (tuple(r.values()) for r in _plain(path))}
+
+    delta.ensure(spark, "gold.t", path, struct(spark, ddl), {})
+    merge(batch(0), ("a", 1, "x"), (None, None, "x"), ("b", 5, "x"))
+    assert by_key() == {"a": (1, "x"), None: (None, "x"), "b": (5, "x")}
+    merge(batch(1), ("a", 1, "y"), (None, 0, "a"), ("b", None, "z"), ("c", None, None))
+    assert by_key() == {"a": (1, "y"), None: (0, "a"), "b": (5, "x"), "c": (None, None)}
+    version = DeltaTable(path).version()
+    merge(batch(1), ("a", 9, "replayed"))
+    assert DeltaTable(path).version() == version
+    with pytest.raises(Exception, match=r"(?i)multiple source rows"):
+        merge(batch(2), ("a", 7, "x"), ("a", 8, "x"))
+    assert spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
+    merge(batch(2), ("a", 7, "x"))
+    assert by_key()["a"] == (7, "x")
+
+
+def _plain(path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()
+    return found

@@ -1,0 +1,108 @@
+"""A query ends where a micro-batch would begin, knows who it is, and says in one line what it died of."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.delta import MicroBatch
+from common.errors import QueryFailedError, TableMissingError
+from common.streaming import Gate, RunningQuery, Stream, one_line, start
+
+LONG = "x" * 500
+
+TRACES = {
+    "plain": "plain",
+    "": "no cause was given",
+    "\n \n": "no cause was given",
+    "org.apache.spark.SparkException: java.lang.IllegalStateException: told": "told",
+    "Job aborted.\n\tat a.b(C.scala:1)\nCaused by: java.io.IOException: disk full\n\tat d.e": "disk full",
+    "first\nCaused by: a.b: second\nCaused by: java.lang.ArithmeticException: root\n\t... 3 more": "root",
+    'Traceback (most recent call last):\n  File "x.py", line 1, in f\nValueError: no': "ValueError: no",
+    "[SOME_CLASS] Told at once. SQLSTATE: 1\n== SQL ==\nselect 1": "[SOME_CLASS] Told at once. SQLSTATE: 1",
+    "=== Streaming Query ===\nIdentifier: x": "Identifier: x",
+    LONG: "x" * 399 + "…",
+}
+
+
+@pytest.mark.parametrize("text", TRACES)
+def test_a_stack_trace_becomes_its_cause_in_one_line(text: str) -> None:
+    assert one_line(text) == TRACES[text]
+
+
+@pytest.fixture
+def run(spark: Any, tmp_path: Path) -> Callable[..., RunningQuery]:
+    """Runs a stream over two one-line files, one per micro-batch, to its end; every run is a restart."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("a", "b"):
+        (source / name).write_text(f"{name}\n", encoding="utf-8")
+
+    def to_the_end(write: Callable[[Any, MicroBatch], None], gate: Gate | None = None) -> RunningQuery:
+        frame = spark.readStream.option("maxFilesPerTrigger", 1).text(str(source))
+        stream = Stream("shop", "silver.orders", frame, write, str(tmp_path / "checkpoint"), "")
+        query = start(spark, stream, gate or Gate(), available_now=True)
+        with contextlib.suppress(Exception):  # what it died of is asked for by the test
+            query.query.awaitTermination(60)
+        assert not query.is_active
+        return query
+
+    return to_the_end
+
+
+def test_each_micro_batch_knows_its_query_its_number_and_how_far_it_reads(
+    run: Callable[..., RunningQuery], tmp_path: Path
+) -> None:
+    """And a closed gate ends the query before the first of them, with nothing done."""
+    seen: list[tuple[list[str], MicroBatch]] = []
+
+    def write(frame: Any, batch: MicroBatch) -> None:
+        seen.append(([row[0] for row in frame.collect()], batch))
+
+    gate = Gate()
+    gate.close()
+    closed = run(write, gate)
+    assert closed.failure() is None
+    assert seen == []
+
+    query = run(write)
+    assert query.failure() is None
+    assert sorted(rows[0] for rows, _ in seen) == ["a", "b"]
+    identity = json.loads((tmp_path / "checkpoint" / "metadata").read_bytes())["id"]
+    assert [(b.pipeline, b.query, b.query_id, b.batch_id) for _, b in seen] == [
+        ("shop", "silver.orders", identity, 0),
+        ("shop", "silver.orders", identity, 1),
+    ]
+    assert [batch.positions for _, batch in seen] == [({"logOffset": 0},), ({"logOffset": 1},)]
+    assert [batch.is_first for _, batch in seen] == [True, False]
+    assert sum(report["numInputRows"] for report in query.progress()) == 2
+
+
+def test_what_a_write_raised_is_what_the_query_died_of_and_its_batch_comes_again(
+    run: Callable[..., RunningQuery],
+) -> None:
+    seen: list[int] = []
+
+    def dying(frame: Any, batch: MicroBatch) -> None:
+        seen.append(batch.batch_id)
+        raise ValueError("no space left\non device")
+
+    def refusing(frame: Any, batch: MicroBatch) -> None:
+        seen.append(batch.batch_id)
+        raise TableMissingError("silver.orders", "/nowhere", "Make it.")
+
+    def fine(frame: Any, batch: MicroBatch) -> None:
+        seen.append(batch.batch_id)
+        frame.count()
+
+    died = run(dying).failure()
+    assert isinstance(died, QueryFailedError)
+    assert str(died) == "silver.orders failed: no space left"
+    assert isinstance(run(refusing).failure(), TableMissingError)
+    assert run(fine).failure() is None
+    assert seen == [0, 0, 0, 1]
