@@ -73,7 +73,7 @@ def write(layout: Layout, table: str, rows: int, mode: str = "append") -> None:
     write_deltalake(layout.table_path(table), pa.table({"n": list(range(rows))}), mode=mode)
 
 
-def batch(  # noqa: PLR0913  # a micro-batch has as many facts
+def batch(  # a micro-batch has as many facts
     layout: Layout, query: str, number: int, source: object, *, ago: float = 1, watermark: int = 0
 ) -> None:
     """A committed micro-batch that began this many seconds ago and took half a second."""
