@@ -37,6 +37,8 @@ SMALL = (
 )
 """Settings of a JVM that starts fast and stays small; micro-batches follow each other without a pause."""
 
+_WITHOUT_PIPELINE = {"setup", "jars"}
+
 _EXAMPLE_ON_TOPIC = """
 import sys
 from dataclasses import replace
@@ -60,18 +62,20 @@ def await_that(fact: Callable[[], bool], what: str, *running: Command) -> None:
 class Command:
     """One started ``medallion`` command, its output in files."""
 
-    def __init__(self, words: Sequence[str], output: Path, env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self, words: Sequence[str], output: Path, env: Mapping[str, str], within: Sequence[str]
+    ) -> None:
         self.words = tuple(words)
         self._out, self._err = output.with_suffix(".out"), output.with_suffix(".err")
         with self._out.open("wb") as out, self._err.open("wb") as err:
             # A session of its own, as under a service manager; it also makes the group killable by its id.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "orchestration", *words],
+                [*within, sys.executable, "-m", "orchestration", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 env=dict(env),
-                cwd=cwd,
+                cwd=ROOT,
                 start_new_session=True,
             )
 
@@ -139,11 +143,7 @@ class Medallion:
         self.folder, self.pipeline = folder, pipeline
         given = (f"data_dir={folder / 'data'}", *overrides)
         self.settings: Settings = load_settings(file=_touched(folder / "medallion.yaml"), overrides=given)
-        self._options = [
-            "-p",
-            str(pipeline),
-            *(part for text in (*given, *SMALL) for part in ("--set", text)),
-        ]
+        self._options = _set(*SMALL, *given)
         self._started: list[Command] = []
 
     @property
@@ -151,17 +151,38 @@ class Medallion:
         """Where its tables lie."""
         return Layout.of(load_pipeline(self.pipeline), self.settings)
 
-    def start(self, *words: str, env: Mapping[str, str] | None = None, more: Sequence[str] = ()) -> Command:
-        """Start a command; ``more`` are further ``--set`` texts."""
+    def start(
+        self,
+        *words: str,
+        more: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
+    ) -> Command:
+        """Start a command.
+
+        Args:
+            words: Its verb and arguments.
+            more: Further ``--set`` texts.
+            env: Further variables.
+            within: What runs it; it becomes the command by `exec`.
+        """
         options = [*self._options, *_set(*more)]
+        if words[0] not in _WITHOUT_PIPELINE:
+            options += ["-p", str(self.pipeline)]
         output = self.folder / f"{len(self._started)}-{words[0]}"
-        command = Command([*words, *options], output, {**os.environ, **(env or {})}, ROOT)
+        command = Command([*words, *options], output, {**os.environ, **(env or {})}, within)
         self._started.append(command)
         return command
 
-    def run(self, *words: str, env: Mapping[str, str] | None = None, more: Sequence[str] = ()) -> Command:
-        """Start a command and wait for its end."""
-        command = self.start(*words, env=env, more=more)
+    def run(
+        self,
+        *words: str,
+        more: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
+    ) -> Command:
+        """Start a command, as ``start`` does, and wait for its end."""
+        command = self.start(*words, more=more, env=env, within=within)
         command.code()
         return command
 

@@ -1,0 +1,100 @@
+"""What a backfill shows: plain lines where there is no terminal, with a total only where one is known."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from orchestration import backfill
+from orchestration.backfill import _Bars
+
+
+class Query:
+    """A query that reports micro-batches, as Spark does."""
+
+    def __init__(self, name: str, *batches: tuple[int, int]) -> None:
+        self.name, self.batches = name, batches
+
+    def progress(self) -> Iterator[dict[str, Any]]:
+        """Id and rows of each."""
+        yield from ({"batchId": batch, "numInputRows": rows} for batch, rows in self.batches)
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Plain lines, as they are said."""
+    said: list[str] = []
+    monkeypatch.setattr(backfill, "say", said.append)
+    monkeypatch.setattr(backfill.sys.stderr, "isatty", lambda: False)
+    return said
+
+
+def shown(bars: _Bars, *queries: Query) -> None:
+    """Let the queries report."""
+    bars.update(list(queries))  # type: ignore[arg-type]
+
+
+def test_rows_are_counted_once_however_often_a_micro_batch_is_reported(lines: list[str]) -> None:
+    with _Bars("bronze", {"bronze.a": 30, "bronze.b": 5}) as bars:
+        shown(bars, Query("bronze.a", (0, 10)), Query("bronze.b"))
+        shown(bars, Query("bronze.a", (0, 10), (1, 20)), Query("bronze.b", (0, 5)))
+        assert bars.rows() == 35
+
+
+def test_a_table_of_a_known_total_is_told_with_it(lines: list[str]) -> None:
+    with _Bars("silver", {"silver.a": 2_000}) as bars:
+        shown(bars, Query("silver.a", (0, 1_500)))
+        bars.finish()
+    (line,) = lines
+    assert line.startswith("silver.a: 1,500 of 2,000 offsets, ")
+    assert line.endswith(" s left")
+
+
+def test_a_table_of_an_unknown_total_is_told_without(lines: list[str]) -> None:
+    """As a topic chosen by a pattern, or a table whose files have no statistics."""
+    with _Bars("bronze", {"bronze.a": None}) as bars:
+        shown(bars, Query("bronze.a", (0, 1_500)))
+        bars.finish()
+    (line,) = lines
+    assert line.startswith("bronze.a: 1,500 offsets, ")
+    assert "left" not in line
+
+
+def test_nothing_to_do_is_told_as_nothing(lines: list[str]) -> None:
+    with _Bars("bronze", {"bronze.a": 0}) as bars:
+        shown(bars, Query("bronze.a"))
+        bars.finish()
+    assert lines == ["bronze.a: 0 of 0 offsets, 0 rows/s"]
+
+
+def test_a_line_comes_every_few_seconds_and_not_at_every_poll(
+    lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(backfill.time, "monotonic", lambda: now[0])
+    with _Bars("bronze", {"bronze.a": 10}) as bars:
+        for second in range(12):
+            now[0] = 100.0 + second
+            shown(bars, Query("bronze.a", (0, second)))
+    assert [line.partition(":")[2].split()[0] for line in lines] == ["6"]
+
+
+def test_a_terminal_gets_a_bar_per_table_and_no_lines(
+    lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr(backfill, "err", screen)
+    monkeypatch.setattr(backfill.sys.stderr, "isatty", lambda: True)
+    with _Bars("gold", {"gold.a": 2_000, "gold.b": None}) as bars:
+        shown(bars, Query("gold.a", (0, 2_000)), Query("gold.b", (0, 7)))
+        bars.finish()
+    assert isinstance(screen.file, io.StringIO)
+    text = screen.file.getvalue()
+    assert "gold.a" in text
+    assert "2,000 / 2,000 offsets" in text
+    assert "7 / ? offsets" in text
+    assert lines == []

@@ -1,0 +1,96 @@
+"""What a job writes, whether its topics are there, and how the end of a process is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from common import process
+from common.declare import Pipeline
+from common.errors import BrokerError
+from common.layout import all_tables
+from common.settings import load_settings
+from orchestration import job
+from orchestration.job import broker_for, require_topics, written
+from orchestration.load import load_pipeline
+from orchestration.separate import _failure
+from orchestration.wiring import LAYERS
+from tests.conftest import make_settings, with_topic
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "earthquakes" / "pipeline.py"
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    """The example."""
+    return load_pipeline(EXAMPLE)
+
+
+def test_a_job_holds_the_leases_of_all_that_its_layers_write(pipeline: Pipeline) -> None:
+    assert written(pipeline, ["silver"]) == ("silver.quakes", "silver.quakes__quarantine")
+    assert written(pipeline, LAYERS) == all_tables(pipeline)
+
+
+def test_no_two_layers_write_one_table(pipeline: Pipeline) -> None:
+    tables = [table for layer in LAYERS for table in written(pipeline, [layer])]
+    assert len(tables) == len(set(tables))
+
+
+def test_a_broker_that_does_not_answer_is_told_by_its_address(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "_REACH_SECONDS", 1.0)
+    address = f"127.0.0.1:{process.free_port()}"
+    settings = load_settings(overrides=[f"data_dir={tmp_path}", f"kafka.bootstrap_servers={address}"])
+    opening = broker_for(pipeline, settings)
+    with pytest.raises(BrokerError, match=f"No Kafka broker answered at {address} within 1 s"):
+        opening.__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.integration
+class TestTopics:
+    """On a real broker."""
+
+    def test_topics_that_are_there_are_accepted(
+        self, pipeline: Pipeline, broker: str, topic: str, tmp_path: Path
+    ) -> None:
+        require_topics(with_topic(pipeline, topic), make_settings(tmp_path, broker), broker)
+
+    def test_each_missing_topic_is_told_with_the_nearest_one_and_the_way_to_make_it(
+        self, pipeline: Pipeline, broker: str, new_topic: Callable[[], str], tmp_path: Path
+    ) -> None:
+        there = new_topic()
+        bronze = replace(pipeline.bronze[0], topics=[there, f"{there}_b"])
+        wanting = replace(pipeline, bronze=[bronze])
+        with pytest.raises(BrokerError) as told:
+            require_topics(wanting, make_settings(tmp_path, broker), broker)
+        text = str(told.value)
+        assert text.startswith(f"bronze.quakes: topic {there}_b does not exist at {broker}")
+        assert f"(did you mean {there!r}?)" in text
+        assert f"--create --topic {there}_b" in text
+
+    def test_topics_of_a_pattern_may_come_later(
+        self, pipeline: Pipeline, broker: str, tmp_path: Path
+    ) -> None:
+        bronze = replace(pipeline.bronze[0], pattern="nothing_yet_.*")
+        require_topics(replace(pipeline, bronze=[bronze]), make_settings(tmp_path, broker), broker)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(0, "ended with exit code 0"), (3, "ended with exit code 3"), (-9, "was ended by signal 9 (SIGKILL)")],
+)
+def test_how_a_process_ended_is_told_in_words(code: int, words: str) -> None:
+    assert process.ended(code) == words
+
+
+@pytest.mark.parametrize(("code", "exit_code"), [(4, 4), (1, 1), (0, 1), (-9, 1)])
+def test_a_separate_job_that_ends_gives_the_run_its_exit_code(code: int, exit_code: int) -> None:
+    """A job that merely ended was not asked to: that is an error as well."""
+    failure = _failure("silver", code)
+    assert failure.exit_code == exit_code
+    assert str(failure).startswith(f"the silver job failed: it {process.ended(code)}; ")

@@ -1,0 +1,171 @@
+"""The supervisor's decisions, over queries that end when a test says so; real ones have tests of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from common.errors import MedallionError, QueryFailedError
+from orchestration.supervisor import StopSignal, Supervisor, term_interrupts
+
+
+class Query:
+    """A query as the supervisor sees it; idle or in a micro-batch, alive, ended or dead."""
+
+    def __init__(self, name: str, *, is_idle: bool = True) -> None:
+        self.name, self.is_idle = name, is_idle
+        self.is_active = True
+        self.stopped_while_idle: bool | None = None
+        self.died_of: MedallionError | None = None
+
+    def failure(self) -> MedallionError | None:
+        """What it died of."""
+        return self.died_of
+
+    def die(self) -> None:
+        """End as a query that failed."""
+        self.died_of = QueryFailedError(self.name, "a cause")
+        self.is_active = False
+
+    def stop(self) -> None:
+        """End as a query that was told to."""
+        if self.is_active:
+            self.stopped_while_idle = self.is_idle
+            self.is_active = False
+
+
+def supervisor(*queries: Query, stop: StopSignal | None = None, seconds: float = 10) -> Supervisor:
+    """One that watches these."""
+    session: Any = None
+    made = Supervisor(session, stop or StopSignal(), stop_timeout_seconds=seconds)
+    made.queries += queries  # type: ignore[arg-type]
+    return made
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Signal handlers as they were."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_query_that_dies_ends_the_others_and_is_what_is_raised() -> None:
+    bronze, silver = Query("bronze.x"), Query("silver.x")
+    silver.die()
+    watching = supervisor(bronze, silver)
+    with pytest.raises(QueryFailedError) as told:
+        watching.run()
+    assert told.value.query == "silver.x"
+    assert bronze.stopped_while_idle is True
+    assert watching.gate.closed.is_set()
+
+
+def test_queries_that_end_by_themselves_end_the_run_without_an_error() -> None:
+    query = Query("bronze.x")
+    query.is_active = False
+    supervisor(query).run()
+
+
+def test_with_keep_open_more_can_be_started_after_all_have_ended() -> None:
+    query = Query("bronze.x")
+    query.is_active = False
+    watching = supervisor(query)
+    watching.run(keep_open=True)
+    assert not watching.gate.closed.is_set()
+    watching.run()
+    assert watching.gate.closed.is_set()
+
+
+def test_a_stop_closes_the_gate_first_and_waits_until_each_is_idle() -> None:
+    stop, busy, idle = StopSignal(), Query("silver.x", is_idle=False), Query("bronze.x")
+    watching = supervisor(busy, idle, stop=stop)
+    gates: list[bool] = []
+
+    def finish() -> None:
+        gates.append(watching.gate.closed.wait(10))
+        busy.is_idle = True
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    stop.say()
+    watching.run()
+    thread.join()
+    assert gates == [True]
+    assert (busy.stopped_while_idle, idle.stopped_while_idle) == (True, True)
+
+
+def test_the_deadline_stops_a_query_where_it_is_and_names_it() -> None:
+    stop, busy = StopSignal(), Query("silver.x", is_idle=False)
+    stop.say()
+    assert supervisor(busy, Query("bronze.x"), stop=stop, seconds=0.2).end() == ["silver.x"]
+    assert busy.stopped_while_idle is False
+
+
+def test_a_second_signal_does_not_wait_for_the_boundary() -> None:
+    stop, busy = StopSignal(), Query("silver.x", is_idle=False)
+    stop.say()
+    threading.Timer(0.2, stop.say).start()
+    began = time.monotonic()
+    assert supervisor(busy, stop=stop, seconds=60).end() == ["silver.x"]
+    assert time.monotonic() - began < 30
+
+
+def test_what_is_done_at_each_poll_is_done_until_the_stop() -> None:
+    stop, query = StopSignal(), Query("bronze.x")
+    polls: list[int] = []
+
+    def each() -> None:
+        polls.append(len(polls))
+        if len(polls) == 3:
+            stop.say()
+
+    supervisor(query, stop=stop).run(each)
+    assert polls == [0, 1, 2]
+
+
+def test_an_error_at_a_poll_still_ends_the_queries() -> None:
+    query = Query("bronze.x")
+
+    def each() -> None:
+        raise ConnectionRefusedError
+
+    with pytest.raises(ConnectionRefusedError):
+        supervisor(query).run(each)
+    assert query.stopped_while_idle is True
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_both_signals_are_a_stop_while_installed_and_what_they_were_after(
+    number: signal.Signals, handlers: None
+) -> None:
+    before = signal.getsignal(number)
+    with StopSignal().installed() as stop:
+        os.kill(os.getpid(), number)
+        assert stop.wait(10)
+        os.kill(os.getpid(), number)
+        deadline = time.monotonic() + 10
+        while stop.count < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert stop.count == 2
+    assert signal.getsignal(number) is before
+
+
+def test_sigterm_while_a_job_starts_is_an_interrupt(handlers: None) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def starting() -> None:
+        with term_interrupts():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        starting()
+    assert signal.getsignal(signal.SIGTERM) is before
