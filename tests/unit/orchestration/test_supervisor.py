@@ -1,4 +1,4 @@
-"""The supervisor's decisions, over queries that end when a test says so; real ones have tests of their own."""
+"""The supervisor's decisions, over queries that end when a test says so; real ones have their own tests."""
 
 from __future__ import annotations
 
