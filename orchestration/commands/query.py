@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     app.command("query")(query)
 
 
-def query(  # noqa: PLR0913  # one argument per option
+def query(  # one argument per option
     sql: Annotated[
         str | None,
         typer.Argument(

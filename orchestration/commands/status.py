@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command("status")(status)
 
 
-def status(  # noqa: PLR0913  # one argument per option
+def status(  # one argument per option
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     overrides: SetOption = None,
