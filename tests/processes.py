@@ -129,11 +129,12 @@ class Command:
 
     def end(self) -> None:
         """Leave nothing of it: whatever it started goes first, by pid, then itself."""
-        for pid in reversed(descendants(self.pid)):
-            _kill(pid)
+        # Of one that has ended nothing may be looked up: its pid may be another process's by now.
         if self.is_running:
+            for pid in reversed(descendants(self.pid)):
+                _kill(pid)
             _kill(self.pid)
-        self._process.wait()
+            self._process.wait()
 
 
 class Medallion:
