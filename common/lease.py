@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from common.errors import LeaseHeldError
+from common.errors import LeaseHeldError, SetupError
 from common.process import started
 
 _ORPHAN_SECONDS = 30.0
@@ -39,7 +39,13 @@ class Leases:
         self._files: dict[str, int] = {}
 
     def __enter__(self) -> Self:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError(
+                f"{self._folder} cannot be made ({error.strerror}). Name a folder that can be written with "
+                "data_dir, or warehouse for the tables."
+            ) from error
         try:
             for table in self._tables:
                 self._take(table)

@@ -101,8 +101,10 @@ def build_session(
     else:
         conf["spark.jars"] = ",".join(paths)
     options = _java_options(log_dir / f"{app}.log") + (["-XX:TieredStopAtLevel=1"] if is_short else [])
-    conf["spark.driver.extraJavaOptions"] = " ".join(options)
+    own = "spark.driver.extraJavaOptions"
+    conf["spark.sql.warehouse.dir"] = (log_dir.parent / "spark-warehouse").as_uri()
     conf |= settings.spark.conf
+    conf[own] = " ".join([*options, *filter(None, [settings.spark.conf.get(own)])])
     conf |= {"spark.app.name": f"medallion {app}", "spark.master": settings.spark.master}
     return _launch(conf, log_dir / f"{app}.jvm.log")
 

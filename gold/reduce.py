@@ -29,19 +29,26 @@ def newest_per_key(frame: DataFrame, *, key: Sequence[str], order: Sequence[str]
     )
 
 
-def changed(newest: DataFrame, table: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> DataFrame:
+def changed(
+    newest: DataFrame, table: DataFrame, *, key: Sequence[str], order: Sequence[str], is_small: bool = True
+) -> DataFrame:
     """Rows of ``newest`` whose key the table lacks, or has an older row of.
 
     MERGE rewrites every file in which a key matches, even where it then changes nothing: what is not
-    newer must not reach it. The batch is broadcast, so of the table only key and order are read.
+    newer must not reach it. A small batch is broadcast, so of the table only key and order are read.
     Grain: one row per key in both, and so in the result.
     """
     same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in key)
     earlier = "NOT struct({}) > struct({})".format(
         *(", ".join(f"{side}.`{c}`" for c in order) for side in "st")
     )
-    batch = F.broadcast(newest.select(*dict.fromkeys((*key, *order))).alias("s"))
+    small = F.broadcast if is_small else _as_it_is
+    batch = small(newest.select(*dict.fromkeys((*key, *order))).alias("s"))
     kept = (
         table.alias("t").join(batch, F.expr(f"{same} AND {earlier}")).select(*(f"t.{name}" for name in key))
     )
-    return newest.alias("s").join(F.broadcast(kept.alias("t")), F.expr(same), "left_anti")
+    return newest.alias("s").join(small(kept.alias("t")), F.expr(same), "left_anti")
+
+
+def _as_it_is(frame: DataFrame) -> DataFrame:
+    return frame

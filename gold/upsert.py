@@ -18,6 +18,9 @@ from gold.reduce import COORDINATES, changed, newest_per_key, total_order
 from gold.source import silver_stream
 from gold.tables import PROPERTIES
 
+_BROADCAST_KEYS = 100_000
+"""Up to here a micro-batch's keys are sent to every task; more would fill the driver's heap."""
+
 
 def stream(spark: SparkSession, pipeline: str, gold: Upsert, *, settings: Settings, layout: Layout) -> Stream:
     """The query of one upserted table; makes the table where there is none.
@@ -34,9 +37,11 @@ def stream(spark: SparkSession, pipeline: str, gold: Upsert, *, settings: Settin
     def write(batch_rows: DataFrame, batch: MicroBatch) -> None:
         newest = newest_per_key(batch_rows, key=gold.key, order=order).persist(StorageLevel.MEMORY_AND_DISK)
         table = batch_rows.sparkSession.read.format("delta").load(path)
-        fresh = changed(newest, table, key=gold.key, order=order).persist(StorageLevel.MEMORY_AND_DISK)
+        keys = newest.count()
+        fresh = changed(newest, table, key=gold.key, order=order, is_small=keys <= _BROADCAST_KEYS)
+        fresh = fresh.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            counts = {"keys": newest.count(), "written": fresh.count()}
+            counts = {"keys": keys, "written": fresh.count()}
             if counts["written"]:
                 delta.merge_newest(fresh.coalesce(1), path, batch, counts, key=gold.key, order=order)
             else:

@@ -10,7 +10,6 @@ import importlib
 import os
 import sys
 
-import click
 import typer
 
 from common.errors import MedallionError
@@ -32,6 +31,12 @@ for _name in COMMANDS:
     importlib.import_module(f"orchestration.commands.{_name}").register(app)
 
 
+# Typer brings a click of its own, or not, by its version: its public classes know which.
+_FAULT: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+
 def main() -> None:
     """Run a command and end the process with its exit code."""
     try:
@@ -39,10 +44,10 @@ def main() -> None:
     except MedallionError as error:
         _tell(error)
         code = error.exit_code
-    except click.exceptions.Abort:
+    except typer.Abort:
         code = 130
-    except click.ClickException as error:
-        error.show()
+    except _FAULT as error:
+        error.show()  # type: ignore[attr-defined]  # every ClickException can
         code = 2
     except KeyboardInterrupt:
         code = 130

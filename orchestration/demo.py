@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from common.declare import Aggregate, Pipeline, Topic
-from common.errors import MedallionError, UsageError
+from common.errors import UsageError
 from common.layout import Layout, all_tables
 from common.settings import Settings
 from orchestration import demo_view, kafka, produce
@@ -55,7 +55,7 @@ class Sample:
                 stop=self.stop,
                 on_progress=self._count,
             )
-        except MedallionError as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, the thread that watches must tell it
             self.error = error
 
     def _count(self, done: produce.Produced) -> None:
@@ -83,6 +83,11 @@ def run(  # noqa: PLR0913  # the knobs of a demo
     if topic is None:
         raise UsageError(
             f"pipeline {pipeline.name} has no topic with a sample. Give one: Topic(…, sample=…)."
+        )
+    if (named := kafka.resolve(pipeline, settings)) is not None:
+        raise UsageError(
+            f"The demo writes sample events, and this pipeline reads from {named}. It runs on the embedded "
+            "broker only; to fill a topic of your own: medallion produce."
         )
     layout = Layout.of(pipeline, settings)
     with opened(pipeline, settings, name="demo", is_short=True) as job:
@@ -128,7 +133,7 @@ def _watch(job: Job, collector: Collector, sample: Sample, seconds: float, began
             through = sample.stop.is_set() and not any(table.lag.count for table in status.tables)
             if through or clock.is_late() or job.stop.wait(1.0):
                 break
-            if (failure := job.supervisor.poll()) is not None:
+            if (failure := job.supervisor.poll() or sample.error) is not None:
                 raise failure
     if clock.first_gold is not None:
         say(f"first gold rows {clock.first_gold - began:.1f} s after the command was typed")

@@ -86,11 +86,12 @@ def opened(
         address: Future[str] = Future()
         if "bronze" not in layers:
             address.set_result("")
-        elif kafka.resolve(pipeline, settings) is None:
+        elif kafka.resolve(pipeline, settings) is None and not _asked_for_port(settings):
             address = stack.enter_context(_meanwhile(broker_for(pipeline, settings)))
         else:
             address.set_result(stack.enter_context(broker_for(pipeline, settings)))
-            require_topics(pipeline, settings, address.result())
+            if kafka.resolve(pipeline, settings) is not None:
+                require_topics(pipeline, settings, address.result())
         began = time.monotonic()
         spark = build_session(settings, name, layout.log, is_short=is_short)
         stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
@@ -101,6 +102,11 @@ def opened(
         supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         yield Job(tuple(layers), wiring, supervisor, stop)
+
+
+def _asked_for_port(settings: Settings) -> bool:
+    """Whether the embedded broker may find its port taken: that is told before Spark is started."""
+    return bool(settings.kafka.port or settings.kafka.controller_port)
 
 
 @contextmanager

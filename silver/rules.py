@@ -36,7 +36,9 @@ def judged(
     """
     fault = F.col(f"{META}.fault")
     no_key = reduce(or_, (F.col(name).isNull() for name in key))
-    bound = F.col(f"{META}.timestamp") + F.expr(f"interval '{max_future}'")
+    # Kafka's timestamp is the producer's clock, which may be wrong too; ours says when it was read.
+    known = F.least(f"{META}.timestamp", f"{META}.ingested_at")
+    bound = known + F.expr(f"interval '{max_future}'")
     checks = [
         F.when(no_key, F.lit(NULL_KEY)),
         F.when(F.col(event_time).isNull(), F.lit(NULL_EVENT_TIME)),
