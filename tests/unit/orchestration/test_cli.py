@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
     [
         (["chekc"], "check"),
         (["status", "--no-such-option"], "--no-such-option"),
-        (["run"], "LAYER"),
+        (["run"], "layer"),
         (["run", "brass"], "brass"),
         (["check", "--set", "kafka.prt=1"], "kafka.port"),
         (["check", "-p", "nowhere.py"], "nowhere.py"),
