@@ -79,8 +79,12 @@ class Leases:
             holder = _read(descriptor)
             os.close(descriptor)
             raise LeaseHeldError(table, _described(holder)) from None
+        try:
+            _await_end(table, _read(descriptor))
+        except BaseException:
+            os.close(descriptor)  # as it is: the next to come must know of that JVM too
+            raise
         self._files[table] = descriptor
-        _await_end(table, _read(descriptor))
         self._write(descriptor)
 
     def _write(self, descriptor: int, jvm_pid: int | None = None) -> None:
