@@ -13,7 +13,8 @@ from common.errors import PipelineError
 from silver.rules import REASONS, check_rules, judged
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SCHEMA = """_kafka struct<timestamp: timestamp, fault: string>, case string, id string, part int,
+SCHEMA = """_kafka struct<timestamp: timestamp, ingested_at: timestamp, fault: string>,
+    case string, id string, part int,
     at timestamp, amount double"""
 RULES = [Rule("amount_positive", "amount > 0"), Rule("amount_small", "amount < 100"), Rule("never", "false")]
 
@@ -45,17 +46,32 @@ def judge(spark: Any, rows: Sequence[tuple[Any, ...]], rules: Sequence[Rule]) ->
 
 
 def test_every_broken_rule_is_a_reason_and_a_good_row_has_none(spark: Any) -> None:
-    rows = [((NOON, None), name, *values) for name, (values, _) in CASES.items()]
+    rows = [((NOON, NOON, None), name, *values) for name, (values, _) in CASES.items()]
     found = judge(spark, rows, RULES[:2])
     assert found == {name: reasons for name, (_, reasons) in CASES.items()}
 
 
 def test_what_could_not_be_parsed_has_its_fault_as_the_only_reason(spark: Any) -> None:
     rows = [
-        ((NOON, "malformed_json"), "faulty", None, None, None, None),
-        ((NOON, None), "fine", "a", 1, NOON, 1.0),
+        ((NOON, NOON, "malformed_json"), "faulty", None, None, None, None),
+        ((NOON, NOON, None), "fine", "a", 1, NOON, 1.0),
     ]
     assert judge(spark, rows, RULES) == {"faulty": ["malformed_json"], "fine": ["never"]}
+
+
+def test_the_future_begins_after_the_earlier_of_kafkas_clock_and_ours(spark: Any) -> None:
+    """A producer whose clock is wrong cannot vouch for its own events."""
+    later, event = NOON + timedelta(days=1), NOON + timedelta(hours=2)
+    rows = [
+        ((later, NOON, None), "its clock is ahead", "a", 1, event, 1.0),
+        ((NOON, later, None), "read a day after", "a", 1, event, 1.0),
+        ((later, later, None), "both are later", "a", 1, event, 1.0),
+    ]
+    assert judge(spark, rows, []) == {
+        "its clock is ahead": ["future_event_time"],
+        "read a day after": ["future_event_time"],
+        "both are later": [],
+    }
 
 
 def test_every_rule_that_is_no_condition_over_the_columns_is_told_by_its_name(spark: Any) -> None:
