@@ -28,6 +28,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator
 from common.declaring import declared, source_of
 from common.errors import PipelineError, Problem, nearest
 from common.expectations import EXPECTATIONS
+from common.formats import Avro, Bytes, Csv, Debezium, Json, Text, Value, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,6 +39,29 @@ else:
     Hook = Callable
 
 T = TypeVar("T")
+
+__all__ = [
+    "Aggregate",
+    "Avro",
+    "Bytes",
+    "Csv",
+    "Debezium",
+    "Expect",
+    "Gold",
+    "Hook",
+    "Json",
+    "Lookup",
+    "Message",
+    "Pipeline",
+    "Quality",
+    "Rule",
+    "Silver",
+    "Table",
+    "Text",
+    "Topic",
+    "Upsert",
+    "Value",
+]
 
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 _INTERVAL = re.compile(r"^\s*(\d+\.\d+\s+seconds?|\d+\s+(second|minute|hour|day|week)s?)\s*$")
@@ -60,12 +84,6 @@ def _interval(text: str) -> str:
     if not _INTERVAL.match(text):
         raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'")
     return text.strip()
-
-
-def _listed(value: object) -> object:
-    if isinstance(value, str):
-        raise ValueError(f'must be a list, even of one: ["{value}"]')  # noqa: TRY004  # pydantic wants it
-    return value
 
 
 def _some(items: Sequence[T]) -> tuple[T, ...]:
@@ -98,15 +116,9 @@ def _selves(names: Sequence[object]) -> dict[object, object]:
     return {name: name for name in names}
 
 
-def _schema(value: object) -> object:
-    if isinstance(value, str) or hasattr(value, "jsonValue"):
-        return value
-    raise ValueError("must be DDL text, the name of a .json file, or a StructType")
-
-
 TableName = Annotated[str, AfterValidator(_table_name)]
 Interval = Annotated[str, AfterValidator(_interval)]
-Names = Annotated[Sequence[str], BeforeValidator(_listed), AfterValidator(_some)]
+Names = Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(_some)]
 Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
 Columns = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
 Options = Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
@@ -197,32 +209,46 @@ def _reserved(option: str) -> Iterator[str]:
 
 
 @declared
-class Json:
-    """JSON values, read with a schema.
-
-    Attributes:
-        schema: DDL text (``"id string, time bigint"``), the name of a ``.json`` file beside the
-            pipeline (what ``frame.schema.json()`` of Spark writes), or a ``StructType``.
-    """
-
-    EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"id string, amount decimal(12,2)"'}
-
-    schema: Annotated[Any, PlainValidator(_schema)]
-
-
-@declared
 class Rule:
-    """What an accepted row meets; a rule that is false or null sends the row to quarantine.
+    """What a row meets. A condition that is false or null is broken: unknown is not good.
 
     Attributes:
-        name: The reason written beside a quarantined row.
-        condition: SQL text over the silver columns; null counts as broken.
+        name: The reason written beside a rejected row, and the name it is counted by.
+        condition: SQL text over the silver columns, the tables of ``lookups``, and ``_kafka``.
+        on_fail: ``warn`` counts the row and accepts it; ``quarantine`` sets it aside with its raw bytes;
+            ``drop`` keeps only its coordinates and reasons; ``fail`` stops the query before anything
+            of the micro-batch is written.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"amount_positive"', "condition": '"amount > 0"'}
 
     name: TableName
     condition: str
+    on_fail: Literal["warn", "drop", "quarantine", "fail"] = "quarantine"
+
+
+@declared
+class Lookup:
+    """Another Delta table that rules may ask, as it is when each micro-batch begins (stream-static join).
+
+    A rule sees the row that matches as a struct of this name, null where there is none:
+    ``Rule("known_country", "countries.code is not null")``.
+
+    Attributes:
+        name: The struct's name.
+        table: A table of the pipeline (``gold.countries``), or the path or URI of any Delta table.
+        on: Column of that table -> SQL text over the silver columns. Of several matching rows one is taken.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "name": '"countries"',
+        "table": '"s3a://reference/countries"',
+        "on": '{"code": "country"}',
+    }
+
+    name: TableName
+    table: str
+    on: Expressions
 
 
 @declared
@@ -232,12 +258,13 @@ class Silver:
     Grain: one row per ``key`` within the watermark; the first micro-batch to bring it wins, and the first
     of one bronze file; of rows from several files of one micro-batch it may be any. Rows that cannot be
     parsed, lack a key or an event time, or break a rule are in ``silver.<name>__quarantine`` with
-    their raw bytes, coordinates and every reason.
+    their raw bytes, coordinates and every reason. Rows later than the watermark are in
+    ``silver.<name>__late``. A record without a value (a tombstone) is counted, and stays in bronze.
 
     Attributes:
         name: The table: ``silver.<name>``.
         reads: The bronze table it reads: ``bronze.<name>``.
-        value: How a message's value is read.
+        value: How a message's value is read: Json, Debezium, Avro, Csv, Text or Bytes.
         columns: SQL text per column, over the value's fields, or a row-for-row function
             ``DataFrame -> DataFrame``. Both also see ``_kafka``: a struct of topic, partition,
             offset, timestamp, key and headers; a function must keep that column.
@@ -245,8 +272,19 @@ class Silver:
         event_time: The column that says when it happened; a timestamp, never null.
         watermark: How late a row may be, and how long a duplicate is recognised.
         rules: What a row must meet.
+        lookups: Other tables that rules may ask.
         max_future: How far an event time may lie after Kafka's timestamp; beyond, the row is
             quarantined before the watermark sees it.
+        dedupe: ``within_watermark``: rows of one key within the watermark are one event;
+            ``event_time``: rows of one key and one event time are; ``exact``: rows of one key are,
+            however far apart, found by a MERGE into the table; nothing is late then.
+        keep: Which row of a key stays: the ``first`` to arrive, or the ``newest`` by event time (ties by
+            Kafka coordinates), which replaces an older one and needs ``dedupe="exact"``.
+        late: What becomes of a row later than the watermark, beside being kept in ``__late``: ``merge``
+            inserts it unless its key is there; ``keep`` does nothing more.
+        unknown_fields: What becomes of fields of the value that its schema does not name: ``ignore``
+            leaves them in bronze alone; ``rescue`` keeps them as JSON text in the column ``_rescued``;
+            ``evolve`` makes columns of them; ``fail`` stops the query.
     """
 
     LAYER: ClassVar[str] = "silver"
@@ -261,13 +299,26 @@ class Silver:
 
     name: TableName
     reads: str
-    value: Json
+    value: Value
     columns: Columns
     key: Names
     event_time: str
     watermark: Interval
     rules: Annotated[Sequence[Rule], AfterValidator(tuple)] = ()
+    lookups: Annotated[Sequence[Lookup], AfterValidator(tuple)] = ()
     max_future: Interval = "1 hour"
+    dedupe: Literal["within_watermark", "event_time", "exact"] = "within_watermark"
+    keep: Literal["first", "newest"] = "first"
+    late: Literal["merge", "keep"] = "merge"
+    unknown_fields: Literal["ignore", "rescue", "evolve", "fail"] = "ignore"
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        if self.keep == "newest" and self.dedupe != "exact":
+            yield 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
+        strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
+        if self.unknown_fields != "ignore" and not strict_json:
+            yield f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium values only"
 
     @property
     def table(self) -> str:
@@ -278,6 +329,16 @@ class Silver:
     def quarantine(self) -> str:
         """``silver.<name>__quarantine``."""
         return f"silver.{self.name}__quarantine"
+
+    @property
+    def late_table(self) -> str:
+        """``silver.<name>__late``."""
+        return f"silver.{self.name}__late"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """The tables that its query writes beside it."""
+        return (self.quarantine, self.late_table)
 
 
 @declared

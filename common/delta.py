@@ -12,7 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType, StringType, TimestampType
 
 from common.delta_log import LogReader
 from common.errors import TableShapeError
@@ -22,7 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_ORDERED = (IntegralType, StringType, TimestampType)
+
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+BY = ("first load", "replay", "erasure", "repair", "compaction")
+"""Who writes a table outside its query's micro-batches: a commit's metadata names one of these."""
 
 MERGE = "merge"
 """The step of a batch that is merged; one that turns out to change nothing leaves its mark by the same."""
@@ -173,6 +184,86 @@ def merge_newest(  # noqa: PLR0913
         )
     finally:
         spark.conf.unset(_METADATA)
+
+
+def note(pipeline: str, table: str, by: str, **facts: Any) -> str:
+    """What a commit outside any micro-batch says of itself; ``by`` is one of ``BY``.
+
+    It names no query, so that none takes it for its own.
+    """
+    if by not in BY:
+        raise AssertionError(f"{by!r} is none of {BY}")
+    return json.dumps({"pipeline": pipeline, "table": table, "by": by, **facts})
+
+
+def insert_new(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
+    """Insert the rows whose key the table lacks, by an insert-only MERGE; nothing else is touched.
+
+    The commit only adds files, so a stream reads it as it reads an append. Files are pruned by the
+    literal bounds of the frame's keys; persist the frame, it is read twice.
+
+    Args:
+        frame: At most one row per key; keys are not null. Its columns are the table's.
+        path: The table.
+        told: The commit's metadata.
+        key: Columns that are compared.
+    """
+    from delta.tables import DeltaTable  # noqa: PLC0415
+
+    spark = frame.sparkSession
+    same = reduce(and_, (F.col(f"t.`{name}`") == F.col(f"s.`{name}`") for name in key))
+    spark.conf.set(_METADATA, told)
+    try:
+        (
+            DeltaTable.forPath(spark, path)
+            .alias("t")
+            .merge(frame.alias("s"), reduce(and_, _bounds(frame, key), same))
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+    finally:
+        spark.conf.unset(_METADATA)
+
+
+def delete_matching(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
+    """Delete the table's rows whose key is in the frame, by a MERGE pruned by the keys' literal bounds.
+
+    Args:
+        frame: Has the key columns.
+        path: The table.
+        told: The commit's metadata.
+        key: Columns that are compared; not null.
+    """
+    from delta.tables import DeltaTable  # noqa: PLC0415
+
+    spark = frame.sparkSession
+    keys = frame.select(*key).distinct()
+    same = reduce(and_, (F.col(f"t.`{name}`") == F.col(f"s.`{name}`") for name in key))
+    spark.conf.set(_METADATA, told)
+    try:
+        (
+            DeltaTable.forPath(spark, path)
+            .alias("t")
+            .merge(keys.alias("s"), reduce(and_, _bounds(frame, key), same))
+            .whenMatchedDelete()
+            .execute()
+        )
+    finally:
+        spark.conf.unset(_METADATA)
+
+
+def _bounds(frame: DataFrame, key: Sequence[str]) -> list[Column]:
+    """What the table's keys lie between, so that MERGE reads only the files that may hold them."""
+    plain = [name for name in key if isinstance(frame.schema[name].dataType, _ORDERED)]
+    if not plain:
+        return []
+    ends = frame.agg(*(end(name) for name in plain for end in (F.min, F.max))).first()
+    if ends is None or ends[0] is None:
+        return []
+    return [
+        F.col(f"t.`{name}`").between(F.lit(ends[2 * place]), F.lit(ends[2 * place + 1]))
+        for place, name in enumerate(plain)
+    ]
 
 
 def _difference(have: Mapping[str, str], want: Mapping[str, str]) -> str:

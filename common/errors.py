@@ -13,8 +13,13 @@ MedallionError                  exit 1, the base; never raised itself
 │   ├── TableMissingError       a table that must exist does not
 │   ├── TableShapeError         a table exists with other columns than the pipeline declares
 │   ├── HistoryGoneError        the commits a first load must read are no longer all there
-│   └── CheckpointMismatchError a checkpoint and a table do not belong together
+│   ├── CheckpointMismatchError a checkpoint and a table do not belong together
+│   └── ForeignChangeError      someone else changed rows of a table that a stream reads
 ├── QueryFailedError            a streaming query died; names the query and the cause
+│   ├── RuleFailedError         a row broke a rule that is declared to stop the query
+│   └── UnknownFieldError       a value has a field that the pipeline is declared to stop at
+├── RegistryError               the schema registry does not answer; the query waits and tries again
+├── AccountError                the audit found offsets that are nowhere, or in two places
 ├── QualityFailedError          exit 3: a quality suite failed
 └── LeaseHeldError              exit 4: another process is writing the table
 
@@ -140,6 +145,10 @@ class CheckpointMismatchError(TableError):
     """A checkpoint and the table it feeds do not belong together."""
 
 
+class ForeignChangeError(TableError):
+    """Rows of a table that a stream reads were changed by someone else than the engine."""
+
+
 class QueryFailedError(MedallionError):
     """A streaming query died.
 
@@ -151,6 +160,24 @@ class QueryFailedError(MedallionError):
     def __init__(self, query: str, cause: str) -> None:
         self.query, self.cause = query, cause
         super().__init__(f"{query} failed: {cause}")
+
+
+class RuleFailedError(QueryFailedError):
+    """A row broke a rule that is declared with ``on_fail="fail"``; nothing of its micro-batch was written."""
+
+
+class UnknownFieldError(QueryFailedError):
+    """A value has a field that its schema does not name, under ``unknown_fields="fail"``."""
+
+
+class RegistryError(MedallionError):
+    """The schema registry cannot be reached, or answers with something else than a schema."""
+
+    retryable = True
+
+
+class AccountError(MedallionError):
+    """The audit found offsets that are nowhere, in two places, or counted otherwise than they are."""
 
 
 class QualityFailedError(MedallionError):

@@ -93,7 +93,7 @@ def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
     for table in pipeline.tables:
         names.append(table.table)
         if isinstance(table, Silver):
-            names.append(table.quarantine)
+            names.extend(table.side_tables)
     return tuple(names)
 
 

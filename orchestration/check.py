@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from common.declare import Aggregate, Expect, Pipeline, Quality, Silver, Upsert
+from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Silver, Upsert
 from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem, SqlError, nearest
 from common.schema import fields
@@ -61,6 +61,8 @@ def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _value(silver: Silver, problems: list[Problem]) -> Scope:
     """What silver's columns see; problems of the value's schema are added to ``problems``."""
+    if not isinstance(silver.value, Json):
+        return Scope("the value", None)
     try:
         found = fields(silver.value, folder_of(silver.value))
     except PipelineError as error:

@@ -173,7 +173,7 @@ def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
         for table in groups[layer]:
             names.append(table.table)
             if isinstance(table, Silver):
-                names.append(table.quarantine)
+                names.extend(table.side_tables)
     return tuple(names)
 
 

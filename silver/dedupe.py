@@ -15,26 +15,32 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, Varian
 
 from common.errors import PipelineError, Problem, nearest
 from silver.parse import META
-from silver.rules import REASONS
+from silver.rules import ACCEPT, VERDICT
 
 KEY = "__key"
 EVENT_TIME = "__event_time"
 
 
-def deduplicated(frame: DataFrame, *, key: Sequence[str], event_time: str, watermark: str) -> DataFrame:
-    """One accepted row per key within the watermark, of the first micro-batch; every rejected row.
+def keyed(frame: DataFrame, *, key: Sequence[str], event_time: str, with_event_time: bool) -> DataFrame:
+    """Judged rows with ``__key``, the text by which two rows are one event, and ``__event_time``.
+
+    ``with_event_time`` makes the event time part of the key.
+    """
+    accepted = F.col(VERDICT) == ACCEPT
+    coordinates = F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
+    names = (*key, event_time) if with_event_time and event_time not in key else key
+    return frame.withColumn(KEY, F.when(accepted, key_text(frame, names)).otherwise(coordinates)).withColumn(
+        EVENT_TIME, F.when(accepted, F.col(event_time))
+    )
+
+
+def deduplicated(frame: DataFrame, watermark: str) -> DataFrame:
+    """One accepted row per ``__key`` within the watermark, of the first micro-batch; every other row.
 
     Within a micro-batch the first row read wins, and Spark reads the largest file first. Rows later
-    than the watermark are dropped by Spark. Adds ``__key`` and ``__event_time``.
+    than the watermark are dropped by Spark.
     """
-    accepted = F.size(REASONS) == 0
-    coordinates = F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
-    return (
-        frame.withColumn(KEY, F.when(accepted, key_text(frame, key)).otherwise(coordinates))
-        .withColumn(EVENT_TIME, F.when(accepted, F.col(event_time)))
-        .withWatermark(EVENT_TIME, watermark)
-        .dropDuplicatesWithinWatermark([KEY])
-    )
+    return frame.withWatermark(EVENT_TIME, watermark).dropDuplicatesWithinWatermark([KEY])
 
 
 def key_text(frame: DataFrame, key: Sequence[str]) -> Column:

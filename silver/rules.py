@@ -1,4 +1,4 @@
-"""Every row judged in one pass: all reasons against it, or none. Pure.
+"""Every row judged in one pass: all reasons against it, or none, and the verdict. Pure.
 
 A rule that yields null counts as broken: unknown is not good.
 """
@@ -23,12 +23,24 @@ NULL_EVENT_TIME = "null_event_time"
 FUTURE_EVENT_TIME = "future_event_time"
 
 REASONS = "__reasons"
+WARNED = "__warned"
+VERDICT = "__verdict"
+
+ACCEPT = "accept"
+TOMBSTONE = "tombstone"
+QUARANTINE = "quarantine"
+DROP = "drop"
+FAIL = "fail"
 
 
 def judged(
     frame: DataFrame, *, key: Sequence[str], event_time: str, max_future: str, rules: Sequence[Rule]
 ) -> DataFrame:
-    """The frame with ``__reasons``: array<string>, empty for an accepted row.
+    """The frame with what is to become of each row.
+
+    Adds ``__reasons``: array<string>, all that speaks against the row, empty for an accepted one;
+    ``__warned``: array<string>, rules broken that only warn; ``__verdict``: ``accept``, ``tombstone`` (no
+    value: neither judged nor kept), ``fail``, ``quarantine`` or ``drop``, the first of these that applies.
 
     A value that could not be parsed has its fault as the only reason: nothing is known of the rest.
     A row dated later than Kafka's timestamp plus ``max_future`` is refused here, before the watermark
@@ -39,14 +51,33 @@ def judged(
     # Kafka's timestamp is the producer's clock, which may be wrong too; ours says when it was read.
     known = F.least(f"{META}.timestamp", f"{META}.ingested_at")
     bound = known + F.expr(f"interval '{max_future}'")
-    checks = [
+    own = [
         F.when(no_key, F.lit(NULL_KEY)),
         F.when(F.col(event_time).isNull(), F.lit(NULL_EVENT_TIME)),
         F.when(F.col(event_time) > bound, F.lit(FUTURE_EVENT_TIME)),
-        *(F.when(_broken(rule), F.lit(rule.name)) for rule in rules),
     ]
-    reasons = F.when(fault.isNotNull(), F.array(fault)).otherwise(F.array_compact(F.array(*checks)))
-    return frame.withColumn(REASONS, reasons)
+    checks = [F.when(_broken(rule), F.lit(rule.name)) for rule in rules if rule.on_fail != "warn"]
+    warnings = [F.when(_broken(rule), F.lit(rule.name)) for rule in rules if rule.on_fail == "warn"]
+    nothing = F.array().cast("array<string>")
+    reasons = F.when(fault.isNotNull(), F.array(fault)).otherwise(F.array_compact(F.array(*own, *checks)))
+    warned = (
+        F.when(fault.isNotNull(), nothing).otherwise(F.array_compact(F.array(*warnings)))
+        if warnings
+        else nothing
+    )
+    return frame.withColumn(REASONS, reasons).withColumn(WARNED, warned).withColumn(VERDICT, _verdict(rules))
+
+
+def _verdict(rules: Sequence[Rule]) -> Column:
+    """What the reasons lead to; a reason that is no rule's is the engine's own and quarantines."""
+    by_verb = {verb: [rule.name for rule in rules if rule.on_fail == verb] for verb in (FAIL, DROP)}
+    verdict = F.when(F.col(f"{META}.value").isNull(), TOMBSTONE)
+    if by_verb[FAIL]:
+        verdict = verdict.when(F.arrays_overlap(REASONS, F.array(*map(F.lit, by_verb[FAIL]))), FAIL)
+    if by_verb[DROP]:
+        all_drop = F.size(F.array_except(REASONS, F.array(*map(F.lit, by_verb[DROP])))) == 0
+        verdict = verdict.when((F.size(REASONS) > 0) & all_drop, DROP)
+    return verdict.when(F.size(REASONS) > 0, QUARANTINE).otherwise(ACCEPT)
 
 
 def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:

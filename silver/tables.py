@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from silver.dedupe import EVENT_TIME, KEY
 from silver.parse import META
-from silver.rules import REASONS
+from silver.rules import ACCEPT, DROP, QUARANTINE, REASONS, VERDICT, WARNED
 
 PROPERTIES = {
     # What any reader of Delta can read; a table leaves this only by name.
@@ -23,13 +23,13 @@ PROPERTIES = {
     "delta.deletedFileRetentionDuration": "interval 14 days",
 }
 
-_SCRATCH = {META, REASONS, KEY, EVENT_TIME}
+_SCRATCH = {META, REASONS, WARNED, VERDICT, KEY, EVENT_TIME}
 
 
 def accepted(frame: DataFrame) -> DataFrame:
     """Rows without a reason, as the silver table has them."""
     declared = [name for name in frame.columns if name not in _SCRATCH]
-    return frame.where(F.size(REASONS) == 0).select(
+    return frame.where(F.col(VERDICT) == ACCEPT).select(
         *declared,
         F.col(f"{META}.topic").alias("_kafka_topic"),
         F.col(f"{META}.partition").alias("_kafka_partition"),
@@ -40,8 +40,9 @@ def accepted(frame: DataFrame) -> DataFrame:
 
 
 def rejected(frame: DataFrame) -> DataFrame:
-    """Rows with a reason, as the quarantine table has them."""
-    return frame.where(F.size(REASONS) > 0).select(
+    """Rows set aside, as the quarantine table has them; of a dropped row neither key, value nor headers."""
+    kept = F.col(VERDICT) == QUARANTINE
+    return frame.where(F.col(VERDICT).isin(QUARANTINE, DROP)).select(
         F.col(f"{META}.topic").alias("topic"),
         F.col(f"{META}.partition").alias("partition"),
         F.col(f"{META}.offset").alias("offset"),
@@ -49,7 +50,8 @@ def rejected(frame: DataFrame) -> DataFrame:
         F.col(f"{META}.timestamp_type").alias("kafka_timestamp_type"),
         F.col(f"{META}.ingested_at").alias("ingested_at"),
         F.col(REASONS).alias("reasons"),
-        F.col(f"{META}.key").alias("key"),
-        F.col(f"{META}.value").alias("value"),
-        F.col(f"{META}.headers").alias("headers"),
+        F.col(VERDICT).alias("verdict"),
+        F.when(kept, F.col(f"{META}.key")).alias("key"),
+        F.when(kept, F.col(f"{META}.value")).alias("value"),
+        F.when(kept, F.col(f"{META}.headers")).alias("headers"),
     )

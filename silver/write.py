@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from common import delta
 from common.delta import MicroBatch
-from silver.rules import REASONS
+from silver.rules import ACCEPT, DROP, QUARANTINE, TOMBSTONE, VERDICT
 from silver.tables import accepted, rejected
 
 _ROWS_PER_FILE = 250_000
@@ -30,11 +29,16 @@ def writer(silver_path: str, quarantine_path: str) -> Callable[[DataFrame, Micro
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
-            total, bad = kept.agg(
-                F.count("*"), F.coalesce(F.sum((F.size(REASONS) > 0).cast("long")), F.lit(0))
-            ).first() or (0, 0)
-            counts = {"accepted": total - bad, "quarantined": bad, **batch.dropped()}
-            delta.append(_packed(accepted(kept), total - bad), silver_path, batch, "accepted", counts)
+            found = {row[0]: row[1] for row in kept.groupBy(VERDICT).count().collect()}
+            good, bad = found.get(ACCEPT, 0), found.get(QUARANTINE, 0) + found.get(DROP, 0)
+            counts = {
+                "accepted": good,
+                "quarantined": found.get(QUARANTINE, 0),
+                "dropped": found.get(DROP, 0),
+                "tombstones": found.get(TOMBSTONE, 0),
+                **batch.dropped(),
+            }
+            delta.append(_packed(accepted(kept), good), silver_path, batch, "accepted", counts)
             if bad:
                 delta.append(_packed(rejected(kept), bad), quarantine_path, batch, "quarantine", counts)
         finally:

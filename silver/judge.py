@@ -1,0 +1,47 @@
+"""Bronze rows read, shaped, judged and keyed: the one way to see them, for a stream and for a batch. Pure.
+
+The stream, the first load, the replay of quarantined rows and the audit all judge by this, so that a row
+has one fate whoever asks.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from common.declare import Json, Silver
+from common.declaring import folder_of, source_of
+from common.errors import PipelineError, Problem
+from common.schema import ddl_or_json
+from silver.dedupe import check_types, keyed
+from silver.parse import parsed, shaped, struct_type
+from silver.rules import check_rules, judged
+
+
+def read(bronze: DataFrame, silver: Silver) -> DataFrame:
+    """The declared columns, and ``_kafka``; one row per row.
+
+    Args:
+        bronze: Rows with bronze's columns, of a stream or a batch.
+        silver: The declaration.
+
+    Raises:
+        PipelineError: The declaration does not fit the value's fields.
+    """
+    place, source = silver.table, source_of(silver)
+    if not isinstance(silver.value, Json):
+        raise PipelineError([Problem(f"{place}, value", "cannot be read yet; write Json(…)", source)])
+    schema = struct_type(ddl_or_json(silver.value, folder_of(silver.value)))
+    frame = shaped(parsed(bronze, schema), silver.columns, place, source)
+    check_types(frame, key=silver.key, event_time=silver.event_time, place=place, source=source)
+    check_rules(frame, silver.rules, place)
+    return frame
+
+
+def judge(frame: DataFrame, silver: Silver) -> DataFrame:
+    """What ``read`` gave, with ``__reasons``, ``__warned``, ``__verdict``, ``__key`` and ``__event_time``."""
+    found = judged(
+        frame, key=silver.key, event_time=silver.event_time, max_future=silver.max_future, rules=silver.rules
+    )
+    return keyed(
+        found, key=silver.key, event_time=silver.event_time, with_event_time=silver.dedupe == "event_time"
+    )
