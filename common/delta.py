@@ -3,8 +3,9 @@
 A commit says in its metadata which query (by the id that lives in its checkpoint) and which batch wrote
 it. Spark replays at most one batch: the one that was running when the query ended, as the first of its
 next run. So the first batch of a run asks the table's log whether it is there already, and every later
-one is new: a table has one writer, which holds its lease. Delta's own transaction ids say the same, but
-have the whole state of the table rebuilt at every commit: five times the CPU of a small append.
+one is new: a table has one writer, which holds its lease. A batch may have several commits in one table,
+each a step of its own: a replay does the steps that the table lacks. Delta's own transaction ids say the
+same, but have the whole state of the table rebuilt at every commit: five times the CPU of a small append.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pyspark.sql.types import IntegralType, StringType, TimestampType
 
 from common.delta_log import LogReader
 from common.errors import TableShapeError
-from common.identity import last_own_commit
+from common.identity import own_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,7 +62,7 @@ class MicroBatch:
     is_first: bool = True
     dropped: Callable[[], Mapping[str, int]] = dict
 
-    def metadata(self, step: str, counts: Mapping[str, int]) -> str:
+    def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""
         return json.dumps(
             {
@@ -118,7 +119,7 @@ def append(  # noqa: PLR0913  # a write has this many parts
     path: str,
     batch: MicroBatch,
     step: str,
-    counts: Mapping[str, int],
+    counts: Mapping[str, Any],
     *,
     mode: str = "append",
 ) -> None:
@@ -127,29 +128,61 @@ def append(  # noqa: PLR0913  # a write has this many parts
     Args:
         frame: The rows.
         path: The table.
-        batch: The batch's identity; one that the table has is skipped.
-        step: What the write is to its query, for the commit's metadata.
+        batch: The batch's identity; one whose step the table has is skipped.
+        step: What the write is to its query; a batch has one commit per step.
         counts: What became of the batch's rows, for the same.
         mode: ``append`` or ``overwrite``.
     """
-    if not is_written(path, batch):
+    if not is_written(path, batch, step):
         told = batch.metadata(step, counts)
         frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
 
 
-def is_written(path: str, batch: MicroBatch) -> bool:
-    """Whether the table has a batch already: the process that wrote it ended before Spark noted so."""
+def is_written(path: str, batch: MicroBatch, step: str) -> bool:
+    """Whether the table has a step of a batch: the process that wrote it ended before Spark noted so.
+
+    Searched from the newest commit down, and no further than the batch before.
+    """
     if not batch.is_first:
         return False
-    last = last_own_commit(path, batch.query)
-    return last is not None and last["query_id"] == batch.query_id and last["batch_id"] >= batch.batch_id
+    for told in own_commits(path, batch.query):
+        if told["query_id"] != batch.query_id or told["batch_id"] < batch.batch_id:
+            return False
+        if told["batch_id"] > batch.batch_id or told.get("step") == step:
+            return True
+    return False
+
+
+def merge_new(  # noqa: PLR0913
+    frame: DataFrame,
+    path: str,
+    batch: MicroBatch,
+    step: str,
+    counts: Mapping[str, Any],
+    *,
+    key: Sequence[str],
+) -> None:
+    """Insert a batch's rows whose key the table lacks, as ``insert_new`` does; once per identity and step.
+
+    Without such a row there is a commit all the same, which says so.
+
+    Args:
+        frame: At most one row per key; keys are not null. Persist it, it is read twice.
+        path: The table.
+        batch: The batch's identity; one whose step the table has is skipped.
+        step: What the write is to its query; a batch has one commit per step.
+        counts: What became of the batch's rows, for the commit's metadata.
+        key: Columns that are compared.
+    """
+    if not is_written(path, batch, step):
+        insert_new(frame, path, batch.metadata(step, counts), key=key)
 
 
 def merge_newest(  # noqa: PLR0913
     frame: DataFrame,
     path: str,
     batch: MicroBatch,
-    counts: Mapping[str, int],
+    counts: Mapping[str, Any],
     *,
     key: Sequence[str],
     order: Sequence[str],
@@ -166,7 +199,7 @@ def merge_newest(  # noqa: PLR0913
     """
     from delta.tables import DeltaTable  # noqa: PLC0415
 
-    if is_written(path, batch):
+    if is_written(path, batch, MERGE):
         return
     spark = frame.sparkSession
     same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in key)

@@ -8,6 +8,7 @@ answer is in the table.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from common.checkpoint import Checkpoint
@@ -81,22 +82,26 @@ def check_side_table(table: str, table_path: str, checkpoint_path: str) -> None:
 
 
 def last_own_commit(table_path: str, query: str) -> dict[str, Any] | None:
-    """What the newest commit of a query says of itself: query_id, batch_id, positions, counts.
+    """What the newest commit of a query says of itself: query_id, batch_id, step, positions, counts.
 
     ``None`` where the table does not exist, or none of its newest thousand commits is the query's.
     """
+    return next(own_commits(table_path, query), None)
+
+
+def own_commits(table_path: str, query: str) -> Iterator[dict[str, Any]]:
+    """What the commits of a query say of themselves, newest first, among the newest thousand."""
     log = LogReader(table_path)
     latest = log.latest_version()
     if latest is None:
-        return None
+        return
     for version in range(latest, max(-1, latest - _LOOK_BACK), -1):
         commit = log.commit(version)
         if commit is None:
-            return None
+            return
         try:
             told = json.loads(commit.user_metadata or "null")
         except ValueError:
             continue
         if isinstance(told, dict) and told.get("query") == query and "query_id" in told:
-            return told
-    return None
+            yield told

@@ -86,6 +86,38 @@ def test_a_write_of_the_same_identity_is_skipped_and_of_any_other_is_not(spark: 
     }
 
 
+def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Two appends and an insert-only merge by one batch into one table; maintenance in between."""
+    path, done = str(tmp_path / "t"), batch(4, is_first=False)
+    delta.ensure(spark, "silver.t", path, struct(spark, "n int"), {})
+
+    def frame(*numbers: int) -> Any:
+        return spark.createDataFrame([(n,) for n in numbers], "n int")
+
+    def steps(batch: MicroBatch) -> None:
+        delta.append(frame(1), path, batch, "accepted", {"accepted": 1})
+        delta.append(frame(2), path, batch, "more", {})
+        delta.merge_new(frame(1, 2, 3), path, batch, "late", {"merged": 1, "rules": {"r": 2}}, key=["n"])
+
+    delta.append(frame(1), path, done, "accepted", {"accepted": 1})
+    frame().write.format("delta").mode("append").save(path)
+    steps(batch(4))
+    assert rows(path) == [(1,), (2,), (3,)]
+    version = DeltaTable(path).version()
+    steps(batch(4))
+    assert DeltaTable(path).version() == version
+    told = [json.loads(one["userMetadata"]) for one in DeltaTable(path).history(2)]
+    assert [(one["batch_id"], one["step"]) for one in told] == [(4, "late"), (4, "more")]
+    assert told[0]["counts"] == {"merged": 1, "rules": {"r": 2}}
+    steps(batch(5, is_first=False))
+    assert rows(path) == [(1,), (1,), (2,), (2,), (3,)]
+    steps_of_5 = ("accepted", "more", "late", "another")
+    assert [delta.is_written(path, batch(5), each) for each in steps_of_5] == [True, True, True, False]
+    assert spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
+
+
 def test_an_empty_batch_leaves_its_mark_and_an_overwrite_replaces_all(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     frame = spark.createDataFrame([(1,), (2,)], "n int")
