@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common import class_archive
 from common.errors import SetupError
 from common.jars import require
 from common.java import find_java
@@ -101,6 +102,8 @@ def build_session(
     else:
         conf["spark.jars"] = ",".join(paths)
     options = _java_options(log_dir / f"{app}.log") + (["-XX:TieredStopAtLevel=1"] if is_short else [])
+    if local and "ArchiveClassesAtExit" not in settings.spark.conf.get("spark.driver.extraJavaOptions", ""):
+        options += class_archive.options(java, jars)
     own = "spark.driver.extraJavaOptions"
     conf["spark.sql.warehouse.dir"] = (log_dir.parent / "spark-warehouse").as_uri()
     conf |= settings.spark.conf

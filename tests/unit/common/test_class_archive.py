@@ -1,0 +1,54 @@
+"""The archive of Spark's classes: used where it is, missed by nobody where it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common import class_archive
+from common.java import Java
+from common.settings import Settings
+
+JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
+    """A Java that is a shell script: whatever it is told, it fails."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
+    (home / "bin" / "java").chmod(0o755)
+    return Java(home, 17, "setting java_home")
+
+
+def test_without_an_archive_the_jvm_is_told_nothing(java: Java) -> None:
+    assert class_archive.options(java, JARS) == []
+
+
+def test_an_archive_is_of_one_java_and_one_class_path(java: Java) -> None:
+    file = class_archive.archive(java, JARS)
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert f"-XX:SharedArchiveFile={file}" in class_archive.options(java, JARS)
+    assert class_archive.options(java, JARS[:1]) == []
+    assert class_archive.options(java, tuple(reversed(JARS))) == []
+    (java.home / "bin" / "java").write_text("#!/bin/sh\nexit 2\n")
+    assert class_archive.options(java, JARS) == []
+
+
+def test_an_archive_that_is_there_is_not_made_again(java: Java) -> None:
+    file = class_archive.archive(java, JARS)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"classes")
+    assert class_archive.record(Settings(), java, JARS) == file
+    assert file.read_bytes() == b"classes"
+
+
+def test_a_java_that_makes_none_leaves_only_what_it_said(java: Java) -> None:
+    settings = Settings(java_home=java.home)
+    assert class_archive.record(settings, java, JARS) is None
+    assert [file.suffix for file in class_archive.archive(java, JARS).parent.iterdir()] == [".log"]
+    assert class_archive.options(java, JARS) == []
