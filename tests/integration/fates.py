@@ -100,7 +100,7 @@ class Fates:
         self._expires = {key: at for key, at in self._expires.items() if at > self._watermark}
 
 
-def read(value: bytes) -> Event | str:
+def read(value: bytes) -> Event | str:  # noqa: PLR0911  # a fault each
     """The value of one message, or why it cannot be read."""
     if not value.strip(b" \t\r\n"):
         return "empty_value"
