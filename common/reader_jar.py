@@ -83,7 +83,9 @@ def _classes(gateway: object, sources: Mapping[str, str]) -> dict[str, bytes]:
     found = jvm.java.util.HashMap()
     compiler = jvm.org.codehaus.janino.Compiler()
     compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))
-    compiler.setClassFileFinder(jvm.org.codehaus.commons.compiler.util.resource.ResourceFinder.EMPTY_RESOURCE_FINDER)
+    compiler.setClassFileFinder(
+        jvm.org.codehaus.commons.compiler.util.resource.ResourceFinder.EMPTY_RESOURCE_FINDER
+    )
     compiler.setClassFileCreator(resource.MapResourceCreator(found))
     compiler.setDebugLines(True)
     units = gateway.new_array(resource.Resource, len(sources))  # type: ignore[attr-defined]

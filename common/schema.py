@@ -1,90 +1,136 @@
-"""The shape of a JSON value, read without Spark: its fields, their types, and what is nested in them.
+"""The shape of a value, read without Spark: its fields, their types, and what is nested in them.
 
 Three ways to write one schema: DDL text, a ``.json`` file as ``frame.schema.json()`` of Spark writes it,
-or a ``StructType``. Everything wrong with it is told at once, in a ``PipelineError`` whose place is ``Json``.
+or a ``StructType``. Everything wrong with it is told at once, in a ``PipelineError`` at the format.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from common.ddl import JSON_TYPES, DdlError, Field, parse, unknown_type
-from common.declare import Json
+from common.declare import Bytes, Csv, Debezium, Json, Text
 from common.declaring import source_of
 from common.errors import PipelineError, Problem, nearest
+from common.value_types import required_faults, type_faults
 
 __all__ = ["Field", "ddl_or_json", "fields"]
 
 
-def fields(json_format: Json, folder: Path) -> tuple[Field, ...]:
-    """The top-level fields of a JSON value, in the order of the schema.
+Structured = Json | Debezium | Csv
+"""Formats whose schema is Spark's."""
+
+_SOURCE = "connector string, db string, schema string, `table` string, ts_ms bigint"
+_ENVELOPE = "op string, ts_ms bigint, source struct<" + _SOURCE + ">"
+
+
+def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
+    """The fields that a value's columns see, in the order of the schema.
 
     Args:
-        json_format: The declaration.
+        value: The format.
         folder: Where a relative file name starts: the folder of the pipeline file.
 
     Raises:
-        PipelineError: The schema cannot be found or read, or is no valid schema.
+        PipelineError: The schema cannot be found or read, is no valid schema, or has types that the format
+            has not; or a required field is not in it.
     """
+    if isinstance(value, Text):
+        return (Field("value", "string"),)
+    if isinstance(value, Bytes):
+        return (Field("value", "binary"),)
     faults: list[str] = []
     found: tuple[Field, ...] = ()
-    if _is_ddl(json_format):
+    if _is_ddl(value):
         try:
-            found = parse(json_format.schema)
+            found = parse(_written(value))
         except DdlError as error:
             faults.append(str(error))
     else:
-        document, name = _document(json_format, folder)
+        document, name = _document(value, folder)
         found = _struct(document, name, "", faults)
     faults.extend(_twins(found, ""))
-    _refuse(json_format, faults)
+    if not faults:
+        faults.extend(type_faults(value, found))
+    if isinstance(value, Debezium):
+        row = f"struct<{','.join(f'{field.name}:{field.type}' for field in found)}>"
+        found = (Field("before", row, found), Field("after", row, found), *parse(_ENVELOPE))
+    if not faults:
+        faults.extend(required_faults(value, found))
+    _refuse(value, faults)
     return found
 
 
-def ddl_or_json(json_format: Json, folder: Path) -> str:
+def ddl_or_json(value: Structured, folder: Path) -> str:
     """The text from which Spark makes the StructType: DDL, or a StructType as JSON (it begins with ``{``).
 
     Raises:
-        PipelineError: The schema cannot be found or read, or is no valid schema.
+        PipelineError: As ``fields``.
     """
-    fields(json_format, folder)
-    if _is_ddl(json_format):
-        text: str = json_format.schema
-        return text
-    return json.dumps(_document(json_format, folder)[0])
+    fields(value, folder)
+    if _is_ddl(value):
+        text: str = _written(value)
+        if not isinstance(value, Debezium):
+            return text
+        row = text if re.match(r"\s*struct\s*<", text, re.IGNORECASE) else f"struct<{text}>"
+        return f"before {row}, after {row}, {_ENVELOPE}"
+    document = _document(value, folder)[0]
+    if isinstance(value, Debezium):
+        members = [_nullable(name, document) for name in ("before", "after")]
+        source = {"type": "struct", "fields": [_nullable(*each) for each in _SOURCE_FIELDS]}
+        members += [_nullable("op", "string"), _nullable("ts_ms", "long"), _nullable("source", source)]
+        document = {"type": "struct", "fields": members}
+    return json.dumps(document)
 
 
-def _refuse(json_format: Json, faults: Sequence[str]) -> None:
+_SOURCE_FIELDS = [
+    *((name, "string") for name in ("connector", "db", "schema", "table")),
+    ("ts_ms", "long"),
+]
+
+
+def _nullable(name: str, kind: object) -> dict[str, object]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def _refuse(value: Structured, faults: Sequence[str]) -> None:
     if faults:
-        source = source_of(json_format)
-        raise PipelineError([Problem("Json", fault, source) for fault in faults])
+        source = source_of(value)
+        raise PipelineError([Problem(type(value).__name__, fault, source) for fault in faults])
 
 
-def _is_ddl(json_format: Json) -> bool:
-    return isinstance(json_format.schema, str) and not json_format.schema.strip().lower().endswith(".json")
+def _written(value: Structured) -> Any:
+    return value.row if isinstance(value, Debezium) else value.schema
 
 
-def _document(json_format: Json, folder: Path) -> tuple[Any, str]:
+def _is_ddl(value: Structured) -> bool:
+    written = _written(value)
+    return isinstance(written, str) and not written.strip().lower().endswith(".json")
+
+
+def _document(value: Structured, folder: Path) -> tuple[Any, str]:
     """The schema as Spark's JSON, and what to call it in a message."""
-    if not isinstance(json_format.schema, str):
-        return json_format.schema.jsonValue(), "the StructType"
-    name = json_format.schema.strip()
+    written = _written(value)
+    if not isinstance(written, str):
+        return written.jsonValue(), "the StructType"
+    name = written.strip()
     path = folder / name
     try:
         return json.loads(path.read_text(encoding="utf-8")), name
     except FileNotFoundError:
         beside = [file.name for file in path.parent.glob("*.json")] if path.parent.is_dir() else []
-        _refuse(json_format, [f"there is no file {name!r} in {folder}; {nearest(path.name, beside)}"])
+        _refuse(value, [f"there is no file {name!r} in {folder}; {nearest(path.name, beside)}"])
     except OSError as error:
-        _refuse(json_format, [f"{name} cannot be read ({error.strerror})"])
+        _refuse(value, [f"{name} cannot be read ({error.strerror})"])
     except UnicodeDecodeError:
-        _refuse(json_format, [f"{name} is not UTF-8 text; write it with frame.schema.json() of Spark"])
+        _refuse(value, [f"{name} is not UTF-8 text; write it with frame.schema.json() of Spark"])
     except (json.JSONDecodeError, RecursionError) as error:
         where = f"{name}:{error.lineno}" if isinstance(error, json.JSONDecodeError) else name
-        _refuse(json_format, [f"{where} is not JSON; write it with frame.schema.json() of Spark"])
+        _refuse(value, [f"{where} is not JSON; write it with frame.schema.json() of Spark"])
     raise AssertionError("unreachable")
 
 

@@ -13,6 +13,7 @@ from common import class_archive
 from common.errors import SetupError
 from common.jars import require
 from common.java import find_java
+from common.reader_jar import reader_jar
 from common.settings import Settings
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def build_session(
         JarError: A locked jar cannot be had.
     """
     java = find_java(settings)
-    jars = require(settings, *sets)
+    jars = (*require(settings, *sets), reader_jar(settings))
     log_dir.mkdir(parents=True, exist_ok=True)
     _log_python(log_dir / f"{app}.python.log")
     os.environ["JAVA_HOME"] = str(java.home)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Silver, Upsert
+from common.declare import Aggregate, Avro, Expect, Pipeline, Quality, Silver, Upsert
 from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem, SqlError, nearest
 from common.schema import fields
@@ -21,13 +21,12 @@ from orchestration.scope import KAFKA, METADATA, Scope, unknown
 
 REASONS = frozenset(
     {
-        "null_value",
-        "empty_value",
-        "not_utf8",
-        "malformed_json",
-        "null_key",
-        "null_event_time",
-        "future_event_time",
+        *("empty_value", "not_utf8", "too_large", "too_deep", "reader_failed"),
+        *("malformed_json", "trailing_data", "not_an_object", "duplicate_key", "bad_unicode"),
+        *("wrong_type", "missing_required", "invalid_timestamp", "timestamp_without_offset"),
+        *("non_finite_number", "number_out_of_range", "number_rounded"),
+        *("malformed_csv", "wrong_field_count"),
+        *("null_key", "null_event_time", "future_event_time"),
     }
 )
 """Reasons that the engine itself writes beside a quarantined row; no rule may have their names."""
@@ -61,7 +60,7 @@ def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _value(silver: Silver, problems: list[Problem]) -> Scope:
     """What silver's columns see; problems of the value's schema are added to ``problems``."""
-    if not isinstance(silver.value, Json):
+    if isinstance(silver.value, Avro):
         return Scope("the value", None)
     try:
         found = fields(silver.value, folder_of(silver.value))

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from common.declare import Json, Silver
-from common.declaring import folder_of, source_of
-from common.errors import PipelineError, Problem
-from common.schema import ddl_or_json
+from common.declare import Silver
+from common.declaring import source_of
 from silver.dedupe import check_types, keyed
-from silver.parse import parsed, shaped, struct_type
+from silver.parse import parsed, shaped
 from silver.rules import check_rules, judged
 
 
@@ -28,10 +26,8 @@ def read(bronze: DataFrame, silver: Silver) -> DataFrame:
         PipelineError: The declaration does not fit the value's fields.
     """
     place, source = silver.table, source_of(silver)
-    if not isinstance(silver.value, Json):
-        raise PipelineError([Problem(f"{place}, value", "cannot be read yet; write Json(…)", source)])
-    schema = struct_type(ddl_or_json(silver.value, folder_of(silver.value)))
-    frame = shaped(parsed(bronze, schema), silver.columns, place, source)
+    rescue = silver.unknown_fields != "ignore"
+    frame = shaped(parsed(bronze, silver.value, rescue=rescue), silver.columns, place, source)
     check_types(frame, key=silver.key, event_time=silver.event_time, place=place, source=source)
     check_rules(frame, silver.rules, place)
     return frame

@@ -5,56 +5,32 @@ A value is parsed once. What cannot be parsed keeps its row, with null columns a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
 
-from common.declare import Hook
+from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
+from silver.readers import READ, reading
 
 META = "_kafka"
 """The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
 
-_CORRUPT = "__corrupt"
-_PARSED = "__value"
-_BLANKS = " \t\r\n"
 
-NULL_VALUE = "null_value"
-EMPTY_VALUE = "empty_value"
-NOT_UTF8 = "not_utf8"
-MALFORMED_JSON = "malformed_json"
-
-
-def struct_type(text: str) -> StructType:
-    """The type that DDL text, or a StructType written as JSON, describes; DDL needs a Spark session."""
-    if text.lstrip().startswith("{"):
-        return StructType.fromJson(json.loads(text))
-    return cast("StructType", StructType.fromDDL(text))
-
-
-def parsed(bronze: DataFrame, schema: StructType) -> DataFrame:
+def parsed(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:
     """Bronze rows as the value's fields, plus ``_kafka``.
 
     ``_kafka`` holds topic, partition, offset, timestamp, timestamp_type, ingested_at, key, value,
-    headers, and ``fault``: why the value could not be read, or null. With a fault all fields are null.
+    headers, ``fault``: why the value could not be read, or null; ``fault_field``: the path of the field at
+    which that was found; ``rescued``: JSON text of unknown fields, or null. With a fault all fields are null,
+    as they are for a null value, which has none.
+
+    Raises:
+        PipelineError: The format's schema cannot be had.
     """
-    read = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    text = F.col("value").cast("string")
-    whole = bronze.select("*", F.from_json(text, read, options).alias(_PARSED))
-    fault = (
-        F.when(F.col("value").isNull(), NULL_VALUE)
-        .when(F.length("value") == 0, EMPTY_VALUE)
-        .when(~F.is_valid_utf8(text), NOT_UTF8)
-        .when(F.trim(text, F.lit(_BLANKS)) == "", EMPTY_VALUE)
-        .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull(), MALFORMED_JSON)
-    )
-    judged = whole.select("*", fault.alias("__fault"))
+    found = reading(bronze, value, rescue=rescue)
     kafka = F.struct(
         "topic",
         "partition",
@@ -65,13 +41,11 @@ def parsed(bronze: DataFrame, schema: StructType) -> DataFrame:
         "key",
         "value",
         "headers",
-        F.col("__fault").alias("fault"),
+        *(F.col(f"{READ}.{name}").alias(name) for name in ("fault", "fault_field", "rescued")),
     )
-    fields = [
-        F.when(F.col("__fault").isNull(), F.col(_PARSED).getField(field.name)).alias(field.name)
-        for field in schema.fields
-    ]
-    return judged.select(kafka.alias(META), *fields)
+    content = F.col(f"{READ}.value")
+    fields = [content.getField(field.name).alias(field.name) for field in found.fields]
+    return found.frame.select(kafka.alias(META), *fields)
 
 
 def shaped(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, source: str) -> DataFrame:

@@ -16,6 +16,7 @@ from rich.text import Text
 from common import class_archive, jars
 from common.java import Java
 from common.progress import megabytes, say
+from common.reader_jar import reader_jar
 from common.settings import Settings
 from orchestration.console import err, out, page
 from orchestration.doctor import EAGER_SETS, Finding, examine
@@ -62,10 +63,12 @@ def setup(
     chosen = context(settings=settings, overrides=overrides).settings
     java = ensure_java(chosen)
     paths = jars.require(chosen, *EAGER_SETS)
+    reader = reader_jar(chosen)
     classes = _class_archive(chosen, java)
     if as_json:
         found = {"home": str(java.home), "version": java.version, "origin": java.origin}
         document = {"java": found, "jars": [str(path) for path in paths], "class_archive": classes}
+        document["value_reader"] = str(reader)
         out.print_json(json.dumps(document))
         return
     size = megabytes(sum(jar.size_bytes for jar in jars.locked(*EAGER_SETS)))
@@ -78,7 +81,7 @@ def setup(
 
 def _class_archive(chosen: Settings, java: Java) -> str | None:
     """Path of the archive of Spark's classes, made now where there is none; ``None`` if it cannot be."""
-    class_path = jars.require(chosen, "spark")
+    class_path = (*jars.require(chosen, "spark"), reader_jar(chosen))
     file = class_archive.archive(java, class_path)
     if not file.is_file():
         say(err, "recording Spark's classes, once: half a minute, 190 MB in the cache, shorter starts after")

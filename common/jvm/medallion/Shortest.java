@@ -7,8 +7,8 @@ import java.math.RoundingMode;
 
 /**
  * The shortest decimal number that a binary one stands for, which is the number that was meant: of the
- * decimals that round to it those of fewest digits, of these the nearest. A decimal of more digits than
- * that was rounded when it became binary.
+ * decimals that round to it those of fewest digits, of these the nearest, of two the even one. A decimal of
+ * more digits than that was rounded when it became binary.
  */
 final class Shortest {
     private static final boolean IS_SHORT_TEXT = Runtime.version().feature() >= 19;
@@ -66,6 +66,8 @@ final class Shortest {
         if (!isHigh) {
             return low;
         }
-        return exact.subtract(low).compareTo(high.subtract(exact)) <= 0 ? low : high;
+        int order = exact.subtract(low).compareTo(high.subtract(exact));
+        boolean isLowEven = !low.unscaledValue().testBit(0);
+        return order < 0 || (order == 0 && isLowEven) ? low : high;
     }
 }

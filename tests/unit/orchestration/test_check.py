@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -175,9 +176,11 @@ def test_rules_are_told_apart_from_each_other_and_from_the_engines_reasons() -> 
 
 
 def test_the_engines_reasons_are_those_that_silver_writes() -> None:
-    from silver import parse, rules  # noqa: PLC0415  # needs pyspark, and nothing else here does
+    from silver import rules  # noqa: PLC0415  # needs pyspark, and nothing else here does
 
-    written = {parse.NULL_VALUE, parse.EMPTY_VALUE, parse.NOT_UTF8, parse.MALFORMED_JSON}
+    source = (ROOT / "common" / "jvm" / "medallion" / "Reasons.java").read_text()
+    written = set(re.findall(r'static final String \w+ = "(\w+)";', source))
+    assert len(written) == 19
     assert written | {rules.NULL_KEY, rules.NULL_EVENT_TIME, rules.FUTURE_EVENT_TIME} == REASONS
 
 

@@ -15,13 +15,14 @@ from bronze.table import SCHEMA
 from common.declare import Json
 from common.errors import PipelineError
 from common.schema import ddl_or_json
-from silver.parse import META, parsed, shaped, struct_type
+from silver.parse import META, parsed, shaped
+from silver.readers import struct_type
 
 DDL = "id string, n bigint, price decimal(10,2), at timestamp, nested struct<a: int>"
 NOTHING = (None, None, None, None)
 
 CASES: dict[bytes | None, tuple[str | None, tuple[Any, ...]]] = {
-    None: ("null_value", NOTHING),
+    None: (None, NOTHING),
     b"": ("empty_value", NOTHING),
     b" \n\t ": ("empty_value", NOTHING),
     b'{"id":"\xff"}': ("not_utf8", NOTHING),
@@ -33,16 +34,16 @@ CASES: dict[bytes | None, tuple[str | None, tuple[Any, ...]]] = {
     '{"id":"Łódź 🌍"}'.encode(): (None, ("Łódź 🌍", None, None, None)),
     b'{"id":"a"': ("malformed_json", NOTHING),
     b"not json": ("malformed_json", NOTHING),
-    b"null": ("malformed_json", NOTHING),
-    b"5": ("malformed_json", NOTHING),
-    b"[1]": ("malformed_json", NOTHING),
-    b'[{"id":"a"},{"id":"b"}]': ("malformed_json", NOTHING),
-    b'{"id":"a","n":"text"}': ("malformed_json", NOTHING),
-    b'{"id":"a","n":9223372036854775808}': ("malformed_json", NOTHING),
-    b'{"id":"a","n":1.5}': ("malformed_json", NOTHING),
-    b'{"id":"a","price":1e20}': ("malformed_json", NOTHING),
-    b'{"id":"a","at":"yesterday"}': ("malformed_json", NOTHING),
-    b'{"id":"a","nested":{"a":"x"}}': ("malformed_json", NOTHING),
+    b"null": ("not_an_object", NOTHING),
+    b"5": ("not_an_object", NOTHING),
+    b"[1]": ("not_an_object", NOTHING),
+    b'[{"id":"a"},{"id":"b"}]': ("not_an_object", NOTHING),
+    b'{"id":"a","n":"text"}': ("wrong_type", NOTHING),
+    b'{"id":"a","n":9223372036854775808}': ("number_out_of_range", NOTHING),
+    b'{"id":"a","n":1.5}': ("wrong_type", NOTHING),
+    b'{"id":"a","price":1e20}': ("number_out_of_range", NOTHING),
+    b'{"id":"a","at":"yesterday"}': ("invalid_timestamp", NOTHING),
+    b'{"id":"a","nested":{"a":"x"}}': ("wrong_type", NOTHING),
     b'{"id":"a",}': ("malformed_json", NOTHING),
     b"\x00": ("malformed_json", NOTHING),
     b"\xef\xbb\xbf{}": ("malformed_json", NOTHING),
@@ -62,7 +63,7 @@ def bronze(spark: Any) -> Callable[..., Any]:
 
 def test_each_value_is_one_row_with_its_fields_or_its_fault(bronze: Callable[..., Any]) -> None:
     price = F.col("price").cast("string").alias("price")
-    frame = parsed(bronze(*CASES), struct_type(DDL))
+    frame = parsed(bronze(*CASES), Json(DDL))
     rows = frame.select(F.col(META), "id", "n", price, F.col("nested.a").alias("a")).collect()
     found = {
         None if row[META].value is None else bytes(row[META].value): (row[META].fault, tuple(row)[1:])
@@ -73,11 +74,11 @@ def test_each_value_is_one_row_with_its_fields_or_its_fault(bronze: Callable[...
 
 
 def test_the_coordinates_and_the_raw_bytes_stay_beside_the_fields(bronze: Callable[..., Any]) -> None:
-    frame = parsed(bronze(b"{"), struct_type("id string"))
+    frame = parsed(bronze(b"{"), Json("id string"))
     assert frame.columns == [META, "id"]
     assert frame.schema[META].dataType.names == [
         *("topic", "partition", "offset", "timestamp", "timestamp_type", "ingested_at"),
-        *("key", "value", "headers", "fault"),
+        *("key", "value", "headers", "fault", "fault_field", "rescued"),
     ]
 
 
@@ -118,7 +119,7 @@ def test_a_columns_function_that_is_not_row_for_row_is_refused_by_table_and_line
 ) -> None:
     hook, word = HOOKS[name]
     with pytest.raises(PipelineError, match=r"silver\.orders") as refused:
-        shaped(parsed(bronze(b"{}"), struct_type("id string, n bigint")), hook, "silver.orders", "p.py:3")
+        shaped(parsed(bronze(b"{}"), Json("id string, n bigint")), hook, "silver.orders", "p.py:3")
     assert word in str(refused.value)
     assert str(refused.value).startswith("p.py:3: silver.orders")
 
@@ -128,7 +129,7 @@ def test_a_columns_function_may_add_change_and_drop_columns(bronze: Callable[...
         return frame.withColumn("twice", F.col("n") * 2).withColumnRenamed("id", "order_id").drop("n")
 
     frame = shaped(
-        parsed(bronze(b'{"id":"a","n":4}'), struct_type("id string, n bigint")), columns, "silver.orders", ""
+        parsed(bronze(b'{"id":"a","n":4}'), Json("id string, n bigint")), columns, "silver.orders", ""
     )
     assert [tuple(row) for row in frame.drop(META).collect()] == [("a", 8)]
 
@@ -145,7 +146,7 @@ def test_a_columns_function_may_add_change_and_drop_columns(bronze: Callable[...
 def test_a_sql_column_that_does_not_resolve_is_told_by_its_name(
     bronze: Callable[..., Any], columns: dict[str, str], told: list[str]
 ) -> None:
-    frame = parsed(bronze(b"{}"), struct_type("id string, n bigint, nested struct<a: int>"))
+    frame = parsed(bronze(b"{}"), Json("id string, n bigint, nested struct<a: int>"))
     with pytest.raises(PipelineError) as refused:
         shaped(frame, columns, "silver.orders", "p.py:3")
     assert all(word in str(refused.value) for word in told)

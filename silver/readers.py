@@ -1,0 +1,184 @@
+"""A value's format as an expression that reads it: one per row, whatever is asked of the result. Pure.
+
+Each format gives ``__read``: struct of ``fault`` (why it could not be read, or null), ``fault_field`` (the
+path of the field at which that was found), ``rescued`` (JSON text of fields that the schema does not name)
+and ``value`` (struct of the declared fields, null with a fault). A null value has a null ``__read``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pyspark import SparkContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from common.declare import Bytes, Csv, Debezium, Json, Text, Value
+from common.declaring import folder_of
+from common.schema import ddl_or_json
+
+READ = "__read"
+
+EMPTY_VALUE = "empty_value"
+NOT_UTF8 = "not_utf8"
+MALFORMED_JSON = "malformed_json"
+
+_CORRUPT = "__corrupt"
+_PARSED = "__value"
+_BLANKS = " \t\r\n"
+_CLASS = "medallion.ValueReader"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Bronze rows with ``__read``, and the fields of its ``value``."""
+
+    frame: DataFrame
+    fields: tuple[StructField, ...]
+
+
+def reading(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Reading:
+    """Bronze rows with ``__read`` beside their columns.
+
+    Args:
+        bronze: Rows with a binary column ``value``.
+        value: The format.
+        rescue: Collect the fields that the schema does not name.
+
+    Raises:
+        PipelineError: The format's schema cannot be had.
+    """
+    if isinstance(value, Json) and not value.strict:
+        return _lenient(bronze, struct_type(ddl_or_json(value, folder_of(value))))
+    if isinstance(value, (Json, Debezium, Csv)):
+        schema = struct_type(ddl_or_json(value, folder_of(value)))
+        return _strict(bronze, schema, _spec(value, schema, rescue=rescue))
+    if isinstance(value, Text):
+        schema = StructType([StructField("value", StringType())])
+        spec = {"format": "text", "schema": schema.jsonValue(), "max_bytes": value.max_bytes}
+        return _strict(bronze, schema, spec)
+    if isinstance(value, Bytes):
+        return _raw(bronze)
+    raise NotImplementedError(f"{type(value).__name__} values are not read here")
+
+
+def struct_type(text: str) -> StructType:
+    """The type that DDL text, or a StructType written as JSON, describes; DDL needs a Spark session."""
+    if text.lstrip().startswith("{"):
+        return StructType.fromJson(json.loads(text))
+    return cast("StructType", StructType.fromDDL(text))
+
+
+def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> dict[str, Any]:
+    """What ``medallion.Spec`` reads."""
+    told: dict[str, Any] = {
+        "format": type(value).__name__.lower(),
+        "schema": schema.jsonValue(),
+        "required": list(value.required),
+        "timestamps": value.timestamps,
+        "max_bytes": value.max_bytes,
+    }
+    if isinstance(value, Csv):
+        return told | {"separator": value.separator, "null_text": value.null_text}
+    return told | {"max_depth": value.max_depth, "rescue": rescue}
+
+
+def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any]) -> Reading:
+    loose = _loose(schema)
+    result = StructType(
+        [
+            StructField("fault", StringType()),
+            StructField("fault_field", StringType()),
+            StructField("rescued", StringType()),
+            StructField("value", loose),
+        ]
+    )
+    column = _call(F.col("value"), F.lit(json.dumps(spec)), result)
+    return Reading(bronze.withColumn(READ, column), tuple(loose.fields))
+
+
+def _call(value: Column, spec: Column, result: StructType) -> Column:
+    """Our Java method as an expression of Spark's own: bytes in, an internal row out, nothing converted.
+
+    It is told to be non-deterministic, which it is not: so Spark neither repeats it where its fields are
+    used, nor moves a filter on them below it, and each row is read once.
+    """
+    jvm: Any = SparkContext._jvm  # noqa: SLF001  # no public way to make an expression of a Java method
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    arguments = jvm.PythonUtils.toSeq([utils.expression(each._jc) for each in (value, spec)])  # noqa: SLF001
+    expression = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
+        jvm.org.apache.spark.util.Utils.classForName(_CLASS, True, False),
+        jvm.org.apache.spark.sql.types.DataType.fromJson(result.json()),
+        "read",
+        arguments,
+        jvm.PythonUtils.toSeq([]),
+        True,  # null gives null
+        True,  # the result may be null
+        False,  # deterministic: see above
+        getattr(jvm.scala, "None$").__getattr__("MODULE$"),
+    )
+    return Column(utils.column(expression))
+
+
+def _loose(kind: DataType) -> Any:
+    """The type as a reader gives it: all may be null, and a char or varchar is a string in a row."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _loose(f.dataType), True, f.metadata) for f in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_loose(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _loose(kind.valueType))
+    return StringType() if isinstance(kind, (CharType, VarcharType)) else kind
+
+
+def _raw(bronze: DataFrame) -> Reading:
+    nothing = F.lit(None).cast("string")
+    read = F.struct(
+        nothing.alias("fault"),
+        nothing.alias("fault_field"),
+        nothing.alias("rescued"),
+        F.struct("value").alias("value"),
+    )
+    return Reading(
+        bronze.withColumn(READ, F.when(F.col("value").isNotNull(), read)),
+        (StructField("value", BinaryType()),),
+    )
+
+
+def _lenient(bronze: DataFrame, schema: StructType) -> Reading:
+    """Spark's own reader, which also rewrites values without a word."""
+    read = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    text = F.col("value").cast("string")
+    whole = bronze.select("*", F.from_json(text, read, options).alias(_PARSED))
+    fault = (
+        F.when(F.length("value") == 0, EMPTY_VALUE)
+        .when(~F.is_valid_utf8(text), NOT_UTF8)
+        .when(F.trim(text, F.lit(_BLANKS)) == "", EMPTY_VALUE)
+        .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull(), MALFORMED_JSON)
+    )
+    judged = whole.select("*", fault.alias("__fault"))
+    nothing = F.lit(None).cast("string")
+    fields = F.struct(*(F.col(_PARSED).getField(field.name).alias(field.name) for field in schema.fields))
+    result = F.struct(
+        F.col("__fault").alias("fault"),
+        nothing.alias("fault_field"),
+        nothing.alias("rescued"),
+        F.when(F.col("__fault").isNull(), fields).alias("value"),
+    )
+    kept = [F.col(name) for name in bronze.columns]
+    told = F.when(F.col("value").isNotNull(), result)
+    return Reading(judged.select(*kept, told.alias(READ)), tuple(schema.fields))
