@@ -144,6 +144,8 @@ class Topic:
         max_offsets_per_trigger: Records per micro-batch; unset: the setting of that name.
         min_partitions: Spark's ``minPartitions``; unset: the setting of that name.
         fail_on_data_loss: Stop when offsets that were not read yet are gone.
+        may_have_gaps: Not every offset holds a record that can be read: the topic is compacted, or its
+            producers use transactions. The audit then counts the offsets between, and finds no fault.
         kafka: Kafka client options such as ``{"security.protocol": "SSL"}``; settings win.
         sample: ``seed -> iterator of Message``: offline sample data for ``medallion produce``.
     """
@@ -160,6 +162,7 @@ class Topic:
     max_offsets_per_trigger: int | None = None
     min_partitions: int | None = None
     fail_on_data_loss: bool = True
+    may_have_gaps: bool = False
     kafka: Options = field(default_factory=lambda: MappingProxyType({}))
     sample: Callable[[int], Iterator[Message]] | None = None
 

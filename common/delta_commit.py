@@ -11,13 +11,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 
 class Added(NamedTuple):
-    """A file that a commit brought, or that a snapshot holds: bytes, and rows where known."""
+    """A file that a commit brought, or that a snapshot holds: bytes, and rows where known.
+
+    ``path`` is relative to the table, or whole where the file lies elsewhere.
+    """
 
     bytes: int
     rows: int | None
+    path: str
+
+    def within(self, table: str) -> str:
+        """Its path or URI, of a table at ``table``."""
+        is_whole = self.path.startswith("/") or ":/" in self.path
+        return self.path if is_whole else f"{table.rstrip('/')}/{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,7 @@ class Commit:
         timestamp: When it was made, UTC.
         operation: Delta's name for it, such as ``WRITE``, ``MERGE``, ``OPTIMIZE``; may be empty.
         added: Files with new data, in the order a stream counts them.
+        removed: Files whose data it took out, for good or to write it anew; no compacted ones.
         removed_files: Files it took out, compacted ones included.
         is_change: It took out data, so a stream with ``skipChangeCommits`` skips all of it.
         user_metadata: What the writer noted with it.
@@ -38,6 +49,7 @@ class Commit:
     timestamp: datetime
     operation: str
     added: tuple[Added, ...]
+    removed: tuple[Added, ...]
     removed_files: int
     is_change: bool
     user_metadata: str | None
@@ -66,15 +78,16 @@ def parsed(version: int, content: bytes, written_ms: Callable[[], int | None]) -
     """
     info: dict[str, Any] = {}
     added: list[Added] = []
-    removed, is_change = 0, False
+    removed: list[Added] = []
+    removed_files = 0
     try:
         for line in content.splitlines():
             action = json.loads(line) if line else {}
             if add := action.get("add"):
                 added += [_added(add)] if add["dataChange"] else []
             elif remove := action.get("remove"):
-                removed += 1
-                is_change |= bool(remove["dataChange"])
+                removed_files += 1
+                removed += [_added(remove)] if remove["dataChange"] else []
             elif found := action.get("commitInfo"):
                 info = found
     except (KeyError, TypeError, AttributeError) as error:
@@ -85,8 +98,9 @@ def parsed(version: int, content: bytes, written_ms: Callable[[], int | None]) -
         timestamp=utc(made_ms),
         operation=str(info.get("operation", "")),
         added=tuple(added),
-        removed_files=removed,
-        is_change=is_change,
+        removed=tuple(removed),
+        removed_files=removed_files,
+        is_change=bool(removed),
         user_metadata=info.get("userMetadata"),
     )
 
@@ -108,4 +122,4 @@ def utc(milliseconds: int) -> datetime:
 
 def _added(add: dict[str, Any]) -> Added:
     stats = json.loads(add.get("stats") or "{}")
-    return Added(int(add["size"]), stats.get("numRecords"))
+    return Added(int(add.get("size") or 0), stats.get("numRecords"), unquote(add["path"]))

@@ -83,6 +83,10 @@ class LogReader:
         self._latest = version
         return version
 
+    def oldest_version(self) -> int | None:
+        """The oldest commit that the log still has, or None when there is no table."""
+        return min(self._listed(), default=None)
+
     def commit(self, version: int) -> Commit | None:
         """A commit, or None when there is none of that version, or none any more."""
         if version not in self._commits:
@@ -129,7 +133,14 @@ class LogReader:
         Raises:
             HistoryGoneError: Some of those commits are cleaned up already.
         """
-        total = Backlog()
+        return sum(self._spans(start, end), Backlog())
+
+    def files_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> tuple[Added, ...]:
+        """The files that a stream reads between two positions, in its order; as ``between``."""
+        return tuple(file for files in self._spans(start, end) for file in files)
+
+    def _spans(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Iterator[tuple[Added, ...]]:
+        """What a stream reads between two positions, commit by commit."""
         first, skip = 0, 0
         if start is not None:
             first, skip = start.version, max(0, start.index + 1)
@@ -138,17 +149,16 @@ class LogReader:
             snapshot = end
         if snapshot is not None:
             taken = end.index + 1 if end is not None and end.in_snapshot else None
-            total += tuple(self._snapshot_files(snapshot.version)[skip:taken])
+            yield self._snapshot_files(snapshot.version)[skip:taken]
             first, skip = snapshot.version + 1, 0
         last = None if end is None else end.version if end.index >= 0 else end.version - 1
         if last is not None and last < first:
-            return total
+            return
         for commit in self.commits(first, last):
             if not commit.is_change:
                 stop = end.index + 1 if end is not None and commit.version == end.version else None
-                total += commit.added[skip:stop]
+                yield commit.added[skip:stop]
             skip = 0
-        return total
 
     def snapshot(self) -> Snapshot | None:
         """The table as it is now, or None when there is none."""
@@ -267,4 +277,4 @@ def _live(table: Any) -> tuple[Added, ...]:
     files = table.get_add_actions()
     columns = ("modification_time", "path", "size_bytes", "num_records")
     order = sorted(zip(*(files.column(name).to_pylist() for name in columns), strict=True))
-    return tuple(Added(int(size), rows) for _, _, size, rows in order)
+    return tuple(Added(int(size), rows, path) for _, path, size, rows in order)

@@ -1,0 +1,101 @@
+"""Rows that are in no table: tombstones, and duplicates with the row of silver that stands for them.
+
+Only these few are read from bronze with their values and parsed; of silver, only the key's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType, StringType
+
+from common.declare import Silver
+from orchestration.audit_rows import KAFKA, PLACE
+from silver.dedupe import key_text
+from silver.judge import read
+from silver.parse import META
+
+KEY = "key_text"
+IS_TOMBSTONE = "is_tombstone"
+HAS_KEY = "has_key"
+
+_ORDERED = (IntegralType, StringType)
+"""No timestamps: on their way through Python they may lose an hour twice a year."""
+
+
+def key_columns(silver: Silver) -> tuple[str, ...]:
+    """The columns by which two rows are one event."""
+    if silver.dedupe == "event_time" and silver.event_time not in silver.key:
+        return (*silver.key, silver.event_time)
+    return tuple(silver.key)
+
+
+def looked_up(bronze: DataFrame, rest: DataFrame, silver: Silver) -> DataFrame:
+    """Bronze's rows at some coordinates, as their key: coordinates, key columns, key text, tombstone or not.
+
+    The key is that of the columns as they are read today, whatever today's rules say of the row.
+    """
+    names = key_columns(silver)
+    typed = read(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver)
+    return typed.select(
+        *(F.col(f"{META}.{name}").alias(name) for name in PLACE),
+        F.col(f"{META}.value").isNull().alias(IS_TOMBSTONE),
+        reduce(and_, (F.col(name).isNotNull() for name in names)).alias(HAS_KEY),
+        key_text(typed, names).alias(KEY),
+        F.struct(*names).alias("columns"),
+    )
+
+
+def late_keys(late: DataFrame, only: DataFrame, silver: Silver) -> DataFrame:
+    """The late table's rows at some coordinates, as ``looked_up`` gives those of bronze."""
+    names = key_columns(silver)
+    named = late.select(
+        *(F.col(name).alias(alias) for name, alias in zip(KAFKA, PLACE, strict=True)),
+        F.lit(False).alias(IS_TOMBSTONE),
+        F.lit(True).alias(HAS_KEY),
+        key_text(late, names).alias(KEY),
+        F.struct(*names).alias("columns"),
+    )
+    return named.join(only.select(*PLACE), list(PLACE), "left_semi")
+
+
+def unwitnessed(found: DataFrame, silver_rows: DataFrame | None, silver: Silver) -> DataFrame:
+    """Those of ``found`` whose key no row of silver has.
+
+    Silver is read within the literal bounds of their keys, so that files which cannot hold one are skipped.
+    """
+    if silver_rows is None:
+        return found
+    names = key_columns(silver)
+    witnesses = silver_rows.where(_bounds(found, names)).select(key_text(silver_rows, names).alias(KEY))
+    return found.join(witnesses, KEY, "left_anti")
+
+
+def alone(frame: DataFrame) -> DataFrame:
+    """``is_first``: whether a row is the first of those with its key, the others being its duplicates.
+
+    Of rows that are missing together, one should have been in silver, and the rest have lost their witness.
+    """
+    first = F.row_number().over(Window.partitionBy(KEY).orderBy(*PLACE)) == 1
+    return frame.withColumn("is_first", first | ~F.col(HAS_KEY))
+
+
+def _bounds(found: DataFrame, names: Sequence[str]) -> Column:
+    plain = [name for name in names if isinstance(found.schema["columns"].dataType[name].dataType, _ORDERED)]
+    ends = (
+        found.agg(*(end(f"columns.{name}") for name in plain for end in (F.min, F.max))).first()
+        if plain
+        else None
+    )
+    if ends is None:
+        return F.lit(True)
+    within = [
+        F.col(name).between(F.lit(ends[2 * place]), F.lit(ends[2 * place + 1]))
+        for place, name in enumerate(plain)
+        if ends[2 * place] is not None
+    ]
+    return reduce(and_, within, F.lit(True))
