@@ -133,7 +133,10 @@ class LogReader:
         Raises:
             HistoryGoneError: Some of those commits are cleaned up already.
         """
-        return sum(self._spans(start, end), Backlog())
+        total = Backlog()
+        for files in self._spans(start, end):
+            total += files
+        return total
 
     def files_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> tuple[Added, ...]:
         """The files that a stream reads between two positions, in its order; as ``between``."""

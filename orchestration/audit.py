@@ -28,9 +28,10 @@ from orchestration.audit_log import (
     TableLog,
     Told,
     bronze_reach,
-    foreign_changes,
+    foreign,
     is_begun,
     is_read,
+    missing_batches,
     pin,
 )
 
@@ -262,6 +263,7 @@ class _Work:
             if within is None or row["low"] < within.first or row["high"] >= within.end:
                 outside += row["offsets"]
         self._twice(found, seen)
+        self._valueless(sources)
         if seen.get(rows.REST) or (seen.get("late") and self.silver.late == "merge"):
             self._rest(found, sources, counts, seen)
         if outside:
@@ -306,6 +308,8 @@ class _Work:
     def _log_faults(self, reach: BronzeReach, ranges: Mapping[Partition, Range]) -> None:
         pins = self.pins
         self._tell("lost commit", pins.faults)
+        own = [one for one in pins.bronze.commits if one.batch_id is not None]
+        self._tell("lost commit", missing_batches(pins.bronze.table, own))
         firsts = {place: one.first for place, one in ranges.items()}
         found = audit_counts.bronze_faults(
             pins.bronze, reach, firsts, after=-1, may_have_gaps=self.topic.may_have_gaps
@@ -330,6 +334,13 @@ class _Work:
         if seen.get(rows.TWICE):
             for where, frame in rows.doubled(found):
                 self._found("twice", where, frame)
+
+    def _valueless(self, sources: Sources) -> None:
+        """Tombstones that were quarantined: they belong into bronze alone."""
+        aside = sources.quarantine.rows(self.spark)
+        if aside is not None and {"verdict", "value"} <= set(aside.columns):
+            odd = aside.where("verdict = 'quarantine' and value is null")
+            self._found("twice", f"a record without a value is in {self.silver.quarantine} too", odd)
 
     def _outside(self, found: DataFrame, ranges: Mapping[Partition, Range]) -> None:
         from orchestration import audit_rows as rows  # noqa: PLC0415  # see above
@@ -480,8 +491,8 @@ def _erasures(bronze: TableLog) -> list[Told]:
 
 
 def _changed(bronze: TableLog) -> str:
-    found = list(foreign_changes(bronze))
-    return f"; someone else changed rows: {'; '.join(found[:3])}" if found else ""
+    found = list(foreign(bronze))
+    return f"; written by someone else: {'; '.join(found[:3])}" if found else ""
 
 
 def _are_there(log: TableLog, files: tuple[Added, ...]) -> bool:

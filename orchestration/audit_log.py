@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from common.checkpoint import Checkpoint, DeltaPosition
@@ -55,9 +56,9 @@ class Told:
         return counts if isinstance(counts, dict) else {}
 
     @property
-    def is_foreign_change(self) -> bool:
-        """It changed rows, and is neither a micro-batch's nor tagged as one of the engine's own."""
-        return self.commit.is_change and self.batch_id is None and not self.by
+    def is_foreign(self) -> bool:
+        """It has rows, and is neither a micro-batch's nor tagged as one of the engine's own."""
+        return bool(self.commit.added or self.commit.removed) and self.batch_id is None and not self.by
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,7 @@ def _lost(
 
 def missing_batches(table: str, batches: Sequence[Told]) -> Iterator[str]:
     """Numbers that are skipped between a query's commits."""
-    for before, after in zip(batches, batches[1:], strict=False):
+    for before, after in pairwise(batches):
         if before.query_id != after.query_id:
             continue
         first, last = (before.batch_id or 0) + 1, (after.batch_id or 0) - 1
@@ -317,10 +318,10 @@ def is_begun(commit: Commit, position: DeltaPosition) -> bool:
     return commit.version == position.version and position.index >= 0
 
 
-def foreign_changes(log: TableLog) -> Iterator[str]:
-    """Changes of rows that the engine did not make, in words."""
+def foreign(log: TableLog) -> Iterator[str]:
+    """Commits with rows that the engine did not make, in words."""
     for one in log.commits:
-        if one.is_foreign_change:
+        if one.is_foreign:
             yield f"{log.table} version {one.version}, {one.commit.operation}, {shown(one.commit.timestamp)}"
 
 

@@ -60,7 +60,7 @@ def read_files(spark: SparkSession, path: str, files: Iterable[Added], like: Dat
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The rows an account is made of; ``waiting`` are files that silver has not read of a commit it has begun."""
+    """The rows an account is made of; ``waiting`` are files of bronze that silver has not read yet."""
 
     bronze: Source
     silver: Source
@@ -150,7 +150,7 @@ def _fate(*, merges_late: bool, is_loading: bool) -> Column:
 
 
 def gaps(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
-    """Offsets within the ranges that no row has. Counted in buckets first, so that only short ones are listed."""
+    """Offsets within the ranges that no row has; counted in buckets first, and only short ones are listed."""
     bucket = F.floor(F.col("offset") / _BUCKET).alias("bucket")
     spans = ranges_frame(spark, ranges).where("stop > start")
     low = F.expr(f"greatest(start, bucket * {_BUCKET})").alias("low")
@@ -229,13 +229,11 @@ def doubled(found: DataFrame) -> list[tuple[str, DataFrame]]:
     where = F.concat_ws(
         " and ",
         *(
-            F.when(is_many, F.concat(F.lit("more than once in "), F.lit(name))).when(
-                _count(name) > 0, F.lit(name)
-            )
+            F.when(is_many, f"{name} more than once").when(_count(name) > 0, name)
             for name, is_many in several
             if name != "bronze"
         ),
-        F.when(_count("bronze") > 1, "more than once in bronze"),
+        F.when(_count("bronze") > 1, "bronze more than once"),
     )
     frame = found.where(f"{FATE} = '{TWICE}'").withColumn("where", where)
     names = sorted(str(row[0]) for row in frame.select("where").distinct().collect())

@@ -12,12 +12,12 @@ from common.errors import AccountError
 from orchestration.audit import FATES, SHOWN, Account, Fault
 
 _NEXT = {
-    "missing": "the row is lost to silver: restore the table's version before the change, or fill silver anew",
+    "missing": "restore the table's version before the change, or fill silver anew",
     "no witness": "restore the row it is a duplicate of",
-    "twice": "a replay that was interrupted is finished by running it again; else restore the older version",
+    "twice": "a replay that was interrupted is finished by running it again; else restore what was before",
     "unknown": "rows of bronze are gone, or someone else wrote the table: look at the table's history",
-    "gap": "read the offsets again from Kafka; a compacted topic, or one written by transactions, is declared "
-    "with Topic(…, may_have_gaps=True)",
+    "gap": "read the offsets again from Kafka; a compacted topic, or one written by transactions, is "
+    "declared with Topic(…, may_have_gaps=True)",
     "counts": "look at that version in the table's history: who wrote it, and what changed since",
     "lost commit": "restore the table's newest copy together with its checkpoint",
 }

@@ -85,7 +85,8 @@ def alone(frame: DataFrame) -> DataFrame:
 
 
 def _bounds(found: DataFrame, names: Sequence[str]) -> Column:
-    plain = [name for name in names if isinstance(found.schema["columns"].dataType[name].dataType, _ORDERED)]
+    types = {field.name: field.dataType for field in found.select("columns.*").schema.fields}
+    plain = [name for name in names if isinstance(types[name], _ORDERED)]
     ends = (
         found.agg(*(end(f"columns.{name}") for name in plain for end in (F.min, F.max))).first()
         if plain

@@ -31,7 +31,7 @@ def audit(
 
     Offsets = silver + duplicates + late + quarantine + dropped + tombstones + erased + waiting, per topic
     and partition; every duplicate has its witness in silver, and the micro-batches' counts add up to the
-    same. Reads tables and logs alone: no broker, no lease; jobs may run. Exit code 1 when it does not balance.
+    same. Reads tables and logs alone: no broker, no lease; jobs may run. Exit code 1: it does not balance.
 
     --json: {"balanced", "offsets", "tables": [{"table", "reads", "balanced", "since", "batch_id",
     "versions": {table: version}, "offsets", "totals": {place: offsets}, "partitions": [{"topic",
