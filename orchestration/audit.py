@@ -144,7 +144,7 @@ def chosen(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
     return (named.get(table) or named[f"silver.{table}"],)
 
 
-def audit(
+def audit(  # noqa: PLR0913  # what it reads, and how it tells of itself
     spark: SparkSession,
     pipeline: Pipeline,
     silver: Silver,
@@ -272,7 +272,7 @@ class _Work:
         if absent or lacking or outside:
             self._absent(found, ranges, counts)
         after = dict.fromkeys(("silver", "late", "quarantine"), -1)
-        self._tell("counts", audit_counts.table_faults(self.pins, self.silver, held, after))
+        self._tell("counts", audit_counts.table_faults(self.pins, held, after))
         partitions = tuple(
             PartitionAccount(*place, one.first, one.end, counts[place])
             for place, one in sorted(ranges.items())
@@ -292,7 +292,7 @@ class _Work:
             is_there = bronze.is_whole and _are_there(bronze, files)
             lows = _ends(self.spark, bronze, files if is_there else None)
             firsts = {place: lows.get(place, (end, end))[0] for place, end in reach.ends.items()}
-            known = {place: end for place, end in reach.ends.items()}
+            known = dict(reach.ends)
         else:
             lows = _ends(self.spark, bronze, None)
             firsts = {place: low for place, (low, _) in lows.items()}
@@ -443,8 +443,8 @@ class _Work:
         put = [file.rows for one in gone for file in one.commit.added]
         erased = None if None in taken or None in put else sum(map(int, taken)) - sum(map(int, put))  # type: ignore[arg-type]
         self.notes.append(
-            f"{self.pins.bronze.table}: files that an erasure rewrote are vacuumed: it took out "
-            f"{'rows, nobody knows how many' if erased is None else f'{erased:,} rows'}, and {lacking:,} are lacking"
+            f"{self.pins.bronze.table}: files that an erasure rewrote are vacuumed; it took out "
+            f"{'an unknown number of' if erased is None else f'{erased:,}'} rows, and {lacking:,} are lacking"
         )
         return erased is None or lacking <= erased
 

@@ -77,15 +77,12 @@ def _differs(one: Told, table: str, rows: int | None, told: int) -> Iterator[str
         )
 
 
-def table_faults(
-    pins: Pins, silver: Silver, held: Mapping[str, int], after: Mapping[str, int]
-) -> Iterator[str]:
+def table_faults(pins: Pins, held: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
     """Tables that hold another number of rows than the engine's commits have put there.
 
     Args:
         pins: The commits.
-        silver: The declaration.
-        held: Rows per table: ``silver``, ``late``, ``quarantine``; those that commits after ``after`` brought.
+        held: Rows per table: ``silver``, ``late``, ``quarantine``; what commits after ``after`` brought.
         after: Per table the version from which on is looked; -1 is from the beginning.
     """
     for name, log in (("silver", pins.silver), ("late", pins.late), ("quarantine", pins.quarantine)):
