@@ -106,24 +106,23 @@ def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any]) -> Read
             StructField("value", loose),
         ]
     )
-    column = _call(F.col("value"), F.lit(json.dumps(spec)), result)
+    column = _call("read", result, F.col("value"), F.lit(json.dumps(spec)))
     return Reading(bronze.withColumn(READ, column), tuple(loose.fields))
 
 
-def _call(value: Column, spec: Column, result: StructType) -> Column:
-    """Our Java method as an expression of Spark's own: bytes in, an internal row out, nothing converted.
+def _call(method: str, result: DataType, *arguments: Column) -> Column:
+    """A Java method of ours as an expression of Spark: bytes in, an internal row out, nothing converted.
 
     It is told to be non-deterministic, which it is not: so Spark neither repeats it where its fields are
     used, nor moves a filter on them below it, and each row is read once.
     """
     jvm: Any = SparkContext._jvm  # noqa: SLF001  # no public way to make an expression of a Java method
     utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    arguments = jvm.PythonUtils.toSeq([utils.expression(each._jc) for each in (value, spec)])  # noqa: SLF001
     expression = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
         jvm.org.apache.spark.util.Utils.classForName(_CLASS, True, False),
         jvm.org.apache.spark.sql.types.DataType.fromJson(result.json()),
-        "read",
-        arguments,
+        method,
+        jvm.PythonUtils.toSeq([utils.expression(each._jc) for each in arguments]),  # noqa: SLF001
         jvm.PythonUtils.toSeq([]),
         True,  # null gives null
         True,  # the result may be null
@@ -163,7 +162,8 @@ def _lenient(bronze: DataFrame, schema: StructType) -> Reading:
     read = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = F.col("value").cast("string")
-    whole = bronze.select("*", F.from_json(text, read, options).alias(_PARSED))
+    once = _call("text", StringType(), F.col("value"))
+    whole = bronze.select("*", F.from_json(once, read, options).alias(_PARSED))
     fault = (
         F.when(F.length("value") == 0, EMPTY_VALUE)
         .when(~F.is_valid_utf8(text), NOT_UTF8)

@@ -7,6 +7,10 @@ package medallion;
 final class Times {
     private static final int[] DAYS = new int[] {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
+    /** Of 0001-01-01T00:00:00Z, and of 9999-12-31T23:59:59Z. */
+    private static final long LEAST_SECOND = -62135596800L;
+    private static final long LAST_SECOND = 253402300799L;
+
     /** Days since 1970-01-01, after a date. */
     int days;
     /** Microseconds since 1970-01-01T00:00Z, or of the clock on the wall where no offset is there. */
@@ -70,7 +74,7 @@ final class Times {
             seconds -= offset;
         }
         micros = seconds * 1000000L + fraction;
-        return true;
+        return seconds >= LEAST_SECOND && seconds <= LAST_SECOND;
     }
 
     private boolean day() {

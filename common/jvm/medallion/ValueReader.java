@@ -44,6 +44,11 @@ public final class ValueReader {
         return own.read(value);
     }
 
+    /** The bytes as a text, whatever they are. */
+    public static UTF8String text(byte[] value) {
+        return UTF8String.fromBytes(value);
+    }
+
     private void turnTo(UTF8String text) {
         Spec spec = (Spec) SPECS.get(text);
         if (spec == null) {
