@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariableError
 
@@ -59,6 +59,12 @@ Trigger = Annotated[
     BeforeValidator(_trigger),
     Field(description="Interval between micro-batches; 'asap' starts the next one as soon as data is there."),
 ]
+
+
+def _registry(text: str | None) -> str | None:
+    if text is not None and "@" in text.partition("://")[2].partition("/")[0]:
+        raise ValueError("a login does not belong in an address; name a variable in schema_registry_login")
+    return text
 
 
 class _Section(BaseModel):
@@ -111,6 +117,17 @@ class SilverSettings(_Section):
     )
     max_bytes_per_trigger: str | None = Field(
         default=None, description="Soft limit such as 512m; unset: files only."
+    )
+    schema_registry: Annotated[str | None, AfterValidator(_registry)] = Field(
+        default=None,
+        description="Where schemas of framed Avro values are: a registry's http(s) address, or a folder of "
+        "<id>.avsc.",
+    )
+    schema_registry_login: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Name of the environment variable with the registry's login: user:password, or Bearer "
+        "and a token.",
     )
 
 
@@ -317,7 +334,9 @@ def _explain(error: ValidationError, path: Path | None, init: Mapping[str, Any])
         else:
             message = fault["msg"].removeprefix("Value error, ")
             # What goes to Kafka's clients and to Spark may be a password
-            shown = "not usable" if {"options", "conf"} & set(names) else repr(fault["input"])
+            shown = (
+                "not usable" if {"options", "conf", "schema_registry"} & set(names) else repr(fault["input"])
+            )
             yield f"{where}: {dotted} is {shown}: {message}."
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common import class_archive
+from common import avro_schema, class_archive
 from common.errors import SetupError
 from common.jars import require
 from common.java import find_java
@@ -96,6 +96,7 @@ def build_session(
     conf["spark.sql.streaming.stateStore.providerClass"] = STATE_STORES[settings.spark.state_store]
     conf["spark.ui.enabled"] = str(settings.spark.ui).lower()
     conf["spark.driver.memory"] = settings.spark.driver_memory
+    conf |= registry_conf(settings)
     paths = [str(jar) for jar in jars]
     if local:
         # On the driver's own class path the classes load faster than from a child loader.
@@ -111,6 +112,18 @@ def build_session(
     conf[own] = " ".join([*options, *filter(None, [settings.spark.conf.get(own)])])
     conf |= {"spark.app.name": f"medallion {app}", "spark.master": settings.spark.master}
     return _launch(conf, log_dir / f"{app}.jvm.log")
+
+
+def registry_conf(settings: Settings) -> dict[str, str]:
+    """Where the reader of Avro values finds schemas: a session keeps it, for all that read values in it."""
+    place, login = settings.silver.schema_registry, settings.silver.schema_registry_login
+    if place is not None and "://" not in place:
+        place = str(Path(place).absolute())
+    return {
+        name: value
+        for name, value in ((avro_schema.REGISTRY, place), (avro_schema.REGISTRY_LOGIN, login))
+        if value is not None
+    }
 
 
 def _hush() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from common import avro_schema
 from common.declare import Aggregate, Avro, Expect, Pipeline, Quality, Silver, Upsert
 from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem, SqlError, nearest
@@ -26,6 +27,7 @@ REASONS = frozenset(
         *("wrong_type", "missing_required", "invalid_timestamp", "timestamp_without_offset"),
         *("non_finite_number", "number_out_of_range", "number_rounded"),
         *("malformed_csv", "wrong_field_count"),
+        *("malformed_avro", "unknown_framing", "unknown_schema_id", "unresolvable_schema"),
         *("null_key", "null_event_time", "future_event_time"),
     }
 )
@@ -60,10 +62,13 @@ def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _value(silver: Silver, problems: list[Problem]) -> Scope:
     """What silver's columns see; problems of the value's schema are added to ``problems``."""
-    if isinstance(silver.value, Avro):
-        return Scope("the value", None)
     try:
-        found = fields(silver.value, folder_of(silver.value))
+        folder = folder_of(silver.value)
+        found = (
+            avro_schema.fields(silver.value, folder)
+            if isinstance(silver.value, Avro)
+            else fields(silver.value, folder)
+        )
     except PipelineError as error:
         problems.extend(
             Problem(f"{silver.table}, value", each.message, each.source) for each in error.problems

@@ -26,8 +26,10 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from common.declare import Bytes, Csv, Debezium, Json, Text, Value
-from common.declaring import folder_of
+from common import avro_schema
+from common.declare import Avro, Bytes, Csv, Debezium, Json, Text, Value
+from common.declaring import folder_of, source_of
+from common.errors import PipelineError, Problem
 from common.schema import ddl_or_json
 
 READ = "__read"
@@ -40,6 +42,7 @@ _CORRUPT = "__corrupt"
 _PARSED = "__value"
 _BLANKS = " \t\r\n"
 _CLASS = "medallion.ValueReader"
+_AVRO_CLASS = "medallion.AvroReader"
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def reading(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Reading
         return _strict(bronze, schema, spec)
     if isinstance(value, Bytes):
         return _raw(bronze)
-    raise NotImplementedError(f"{type(value).__name__} values are not read here")
+    return _avro(bronze, value)
 
 
 def struct_type(text: str) -> StructType:
@@ -96,7 +99,28 @@ def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> 
     return told | {"max_depth": value.max_depth, "rescue": rescue}
 
 
-def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any]) -> Reading:
+def _avro(bronze: DataFrame, value: Avro) -> Reading:
+    """Avro values; where writers' schemas are, the session's conf says."""
+    folder = folder_of(value)
+    schema = StructType.fromJson(avro_schema.spark_json(avro_schema.fields(value, folder)))
+    spec = {
+        "schema": avro_schema.text(value, folder),
+        "framing": value.framing,
+        "max_bytes": value.max_bytes,
+    }
+    if value.framing == "registry":
+        conf = bronze.sparkSession.conf
+        spec |= {
+            "registry": conf.get(avro_schema.REGISTRY, ""),
+            "auth": conf.get(avro_schema.REGISTRY_LOGIN, ""),
+        }
+        if not spec["registry"]:
+            text = 'framing "registry" needs the setting silver.schema_registry: an address, or a folder'
+            raise PipelineError([Problem("Avro", text, source_of(value))])
+    return _strict(bronze, schema, spec, _AVRO_CLASS)
+
+
+def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader: str = _CLASS) -> Reading:
     loose = _loose(schema)
     result = StructType(
         [
@@ -106,11 +130,11 @@ def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any]) -> Read
             StructField("value", loose),
         ]
     )
-    column = _call("read", result, F.col("value"), F.lit(json.dumps(spec)))
+    column = _call("read", result, F.col("value"), F.lit(json.dumps(spec)), reader=reader)
     return Reading(bronze.withColumn(READ, column), tuple(loose.fields))
 
 
-def _call(method: str, result: DataType, *arguments: Column) -> Column:
+def _call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
     """A Java method of ours as an expression of Spark: bytes in, an internal row out, nothing converted.
 
     It is told to be non-deterministic, which it is not: so Spark neither repeats it where its fields are
@@ -119,7 +143,7 @@ def _call(method: str, result: DataType, *arguments: Column) -> Column:
     jvm: Any = SparkContext._jvm  # noqa: SLF001  # no public way to make an expression of a Java method
     utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
     expression = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
-        jvm.org.apache.spark.util.Utils.classForName(_CLASS, True, False),
+        jvm.org.apache.spark.util.Utils.classForName(reader, True, False),
         jvm.org.apache.spark.sql.types.DataType.fromJson(result.json()),
         method,
         jvm.PythonUtils.toSeq([utils.expression(each._jc) for each in arguments]),  # noqa: SLF001

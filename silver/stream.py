@@ -8,6 +8,7 @@ from common import delta
 from common.declare import Silver
 from common.layout import Layout
 from common.settings import Settings
+from common.spark import registry_conf
 from common.streaming import Stream
 from silver import tables
 from silver.dedupe import deduplicated
@@ -26,6 +27,8 @@ def stream(
         TableShapeError: A table exists with other columns.
         HistoryGoneError: A first load is not possible any more.
     """
+    for name, value in registry_conf(settings).items():
+        spark.conf.set(name, value)
     checkpoint = layout.checkpoint_path(silver.table)
     bronze = bronze_stream(
         spark,

@@ -221,6 +221,6 @@ final class AvroBytes extends Decoder {
     }
 
     private static Fault malformed() {
-        return new Fault(AvroReader.MALFORMED_AVRO);
+        return new Fault(Reasons.MALFORMED_AVRO);
     }
 }

@@ -20,11 +20,6 @@ import org.apache.spark.unsafe.types.UTF8String;
  * The writer's schema is resolved to the declared one by Avro's own decoder. Readers are kept per thread.
  */
 public final class AvroReader {
-    static final String MALFORMED_AVRO = "malformed_avro";
-    static final String UNKNOWN_FRAMING = "unknown_framing";
-    static final String UNKNOWN_SCHEMA_ID = "unknown_schema_id";
-    static final String UNRESOLVABLE_SCHEMA = "unresolvable_schema";
-
     private static final int FRAME = 5;
     private static final int MOST_WRITERS = 1000;
     private static final ConcurrentHashMap SPECS = new ConcurrentHashMap();
@@ -86,7 +81,7 @@ public final class AvroReader {
         Integer id = null;
         if (registry != null) {
             if (value.length < FRAME || value[0] != 0) {
-                return Rows.fault(UNKNOWN_FRAMING, null);
+                return Rows.fault(Reasons.UNKNOWN_FRAMING, null);
             }
             id = Integer.valueOf((value[1] & 0xFF) << 24 | (value[2] & 0xFF) << 16 | (value[3] & 0xFF) << 8 | (value[4] & 0xFF));
             from = FRAME;
@@ -109,15 +104,15 @@ public final class AvroReader {
                 return Rows.value(row, null);
             }
             path.clear();
-            reason = MALFORMED_AVRO;
+            reason = Reasons.MALFORMED_AVRO;
         } catch (Fault fault) {
             reason = fault.reason;
         } catch (AvroTypeException error) {
-            reason = UNRESOLVABLE_SCHEMA;
+            reason = Reasons.UNRESOLVABLE_SCHEMA;
         } catch (RuntimeException error) {
-            reason = MALFORMED_AVRO;
+            reason = Reasons.MALFORMED_AVRO;
         } catch (IOException error) {
-            reason = MALFORMED_AVRO;
+            reason = Reasons.MALFORMED_AVRO;
         } catch (StackOverflowError error) {
             reason = Reasons.TOO_DEEP;
         }
@@ -134,10 +129,10 @@ public final class AvroReader {
         if (id != null) {
             writer = registry.schema(id.intValue());
             if (writer == SchemaRegistry.UNKNOWN) {
-                return UNKNOWN_SCHEMA_ID;
+                return Reasons.UNKNOWN_SCHEMA_ID;
             }
         }
-        Object made = writer == SchemaRegistry.UNUSABLE ? UNRESOLVABLE_SCHEMA : resolving(writer);
+        Object made = writer == SchemaRegistry.UNUSABLE ? Reasons.UNRESOLVABLE_SCHEMA : resolving(writer);
         if (decoders.size() >= MOST_WRITERS) {
             decoders.clear();
         }
@@ -149,15 +144,15 @@ public final class AvroReader {
         try {
             Schema named = Schema.applyAliases(writer, schema);
             if (AvroRules.forbid(named, schema)) {
-                return UNRESOLVABLE_SCHEMA;
+                return Reasons.UNRESOLVABLE_SCHEMA;
             }
             return DecoderFactory.get().resolvingDecoder(named, schema, null);
         } catch (AvroRuntimeException error) {
-            return UNRESOLVABLE_SCHEMA;
+            return Reasons.UNRESOLVABLE_SCHEMA;
         } catch (IOException error) {
-            return UNRESOLVABLE_SCHEMA;
+            return Reasons.UNRESOLVABLE_SCHEMA;
         } catch (StackOverflowError error) {
-            return UNRESOLVABLE_SCHEMA;
+            return Reasons.UNRESOLVABLE_SCHEMA;
         }
     }
 }

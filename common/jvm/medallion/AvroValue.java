@@ -220,7 +220,7 @@ final class AvroValue {
 
     private Decimal decimal(byte[] content) {
         if (content.length == 0) {
-            throw new Fault(AvroReader.MALFORMED_AVRO);
+            throw new Fault(Reasons.MALFORMED_AVRO);
         }
         LogicalTypes.Decimal kind = (LogicalTypes.Decimal) schema.getLogicalType();
         BigInteger digits = new BigInteger(content);

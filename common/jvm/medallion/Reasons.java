@@ -20,6 +20,10 @@ final class Reasons {
     static final String TIMESTAMP_WITHOUT_OFFSET = "timestamp_without_offset";
     static final String MALFORMED_CSV = "malformed_csv";
     static final String WRONG_FIELD_COUNT = "wrong_field_count";
+    static final String MALFORMED_AVRO = "malformed_avro";
+    static final String UNKNOWN_FRAMING = "unknown_framing";
+    static final String UNKNOWN_SCHEMA_ID = "unknown_schema_id";
+    static final String UNRESOLVABLE_SCHEMA = "unresolvable_schema";
     static final String READER_FAILED = "reader_failed";
 
     private Reasons() {
