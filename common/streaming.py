@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from common.checkpoint import Checkpoint
 from common.delta import MicroBatch
-from common.errors import MedallionError, QueryFailedError
+from common.errors import MedallionError, QueryFailedError, RegistryError
 from common.metrics import dropped_by_dedupe
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _HANDLE_SECONDS = 60.0
+_REGISTRY = re.compile(r"medallion\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -99,6 +100,8 @@ class RunningQuery:
         died = self.query.exception()
         if died is None and error is None:
             return None
+        if (silent := _REGISTRY.search(f"{error}\n{died}")) is not None:
+            return RegistryError(f"{self.name}: {silent[1]}")
         return QueryFailedError(self.name, one_line(str(error or died)))
 
     def progress(self) -> Iterator[dict[str, Any]]:

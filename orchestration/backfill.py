@@ -58,9 +58,9 @@ def _layer(job: Job, layer: Layer) -> Done:
     began = time.monotonic()
     with _Bars(layer, totals) as bars:
         job.supervisor.start(streams, available_now=True)
-        queries = job.supervisor.queries[first:]
-        job.supervisor.run(lambda: bars.update(queries), keep_open=True)
-        bars.update(queries)
+        # Asked anew each time: a query that waited for a registry is another one then.
+        job.supervisor.run(lambda: bars.update(job.supervisor.queries[first:]), keep_open=True)
+        bars.update(job.supervisor.queries[first:])
         rows = bars.rows()
         if not job.stop.is_said():
             bars.finish()

@@ -1,8 +1,11 @@
 """Starts queries, watches them, and ends them at a micro-batch boundary.
 
-All queries of a process end together: by SIGINT or SIGTERM, or because one of them died. A stop first
-closes the gate, so that no query begins another micro-batch, and stops each as soon as it is idle.
-A second signal, or the deadline, stops them where they are: what was running is replayed next time.
+All queries of a process end together: by SIGINT or SIGTERM, or because one of them died. One that died
+of something that passes (a schema registry that does not answer) is started again instead, after a pause
+that grows, while the others go on.
+
+A stop first closes the gate, so that no query begins another micro-batch, and stops each as soon as it is
+idle. A second signal, or the deadline, stops them where they are: what was running is replayed next time.
 """
 
 from __future__ import annotations
@@ -13,16 +16,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from common.errors import MedallionError
 from common.streaming import Gate, RunningQuery, Stream, start
+from orchestration.console import say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_GIVE_UP_SECONDS = 120.0
 
 
 class StopSignal:
@@ -70,11 +77,45 @@ def term_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-class Supervisor:
-    """The queries of one process."""
+@dataclass
+class _Trouble:
+    """A query that died of something that passes.
 
-    def __init__(self, spark: SparkSession, stop: StopSignal, *, stop_timeout_seconds: float) -> None:
+    Attributes:
+        began: When that was first seen, as all times here by ``time.monotonic``.
+        pause: Seconds until it is started again; twice as many each time.
+        due: When that is; ``None`` while it runs again and has not finished a micro-batch yet.
+    """
+
+    began: float
+    pause: float
+    due: float | None
+
+    def again(self, now: float) -> None:
+        """It died of it once more."""
+        self.pause = min(2 * self.pause, _LONGEST_PAUSE)
+        self.due = now + self.pause
+
+
+class Supervisor:
+    """The queries of one process.
+
+    With ``available_now`` a query that keeps dying of something that passes is given up after
+    ``give_up_seconds``; a job without an end tries for ever.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        stop: StopSignal,
+        *,
+        stop_timeout_seconds: float,
+        give_up_seconds: float = _GIVE_UP_SECONDS,
+    ) -> None:
         self._spark, self._stop = spark, stop
+        self._give_up = give_up_seconds
+        self._bounded: set[str] = set()
+        self._troubles: dict[str, _Trouble] = {}
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.queries: list[RunningQuery] = []
@@ -97,6 +138,8 @@ class Supervisor:
             if when is not None and not when(stream):
                 self._waiting.append((stream, functools.partial(when, stream)))
                 continue
+            if available_now:
+                self._bounded.add(stream.name)
             self.queries.append(start(self._spark, stream, self.gate, available_now=available_now))
 
     @property
@@ -111,7 +154,32 @@ class Supervisor:
             if is_ready() and not self._stop.is_said():
                 self._waiting.remove(waiting)
                 self.queries.append(start(self._spark, stream, self.gate))
+        for place, query in enumerate(self.queries):
+            self._mend(place, query)
         return self._first_failure()
+
+    def _mend(self, place: int, query: RunningQuery) -> None:
+        """Start a query again that died of something that passes, once its pause is over; say so once."""
+        failure, trouble = query.failure(), self._troubles.get(query.name)
+        now = time.monotonic()
+        if failure is None:
+            if trouble is not None and (not query.is_active or any(True for _ in query.progress())):
+                del self._troubles[query.name]
+                say(f"{query.name}: works again, after {now - trouble.began:.0f} s")
+        elif failure.retryable:
+            if trouble is None:
+                self._troubles[query.name] = _Trouble(now, _SHORTEST_PAUSE, now + _SHORTEST_PAUSE)
+                say(f"{failure} {query.name} waits and tries again; the other queries go on")
+            elif trouble.due is None:
+                trouble.again(now)
+            elif now >= trouble.due and not self._stop.is_said() and not self._is_hopeless(query.name):
+                trouble.due = None
+                is_bounded = query.name in self._bounded
+                self.queries[place] = start(self._spark, query.stream, self.gate, available_now=is_bounded)
+
+    def _is_hopeless(self, name: str) -> bool:
+        trouble = self._troubles.get(name)
+        return name in self._bounded and (trouble is None or time.monotonic() - trouble.began > self._give_up)
 
     def run(self, each_poll: Callable[[], None] = lambda: None, *, keep_open: bool = False) -> None:
         """Watch until all have ended, one has died, or a stop was asked for; then end the rest cleanly.
@@ -125,12 +193,12 @@ class Supervisor:
         try:
             while not self._stop.is_said():
                 failure = self.poll()
-                if failure is not None or not (self._waiting or any(q.is_active for q in self.queries)):
+                if failure is not None or not (self._waiting or self._troubles or self._is_any_active()):
                     break
                 each_poll()
                 self._stop.wait(_POLL_SECONDS)
         finally:
-            if not keep_open or self._stop.is_said() or any(query.is_active for query in self.queries):
+            if not keep_open or self._stop.is_said() or self._is_any_active():
                 self.end()
         failure = failure or self._first_failure()
         if failure is not None:
@@ -153,5 +221,15 @@ class Supervisor:
             query.stop()
         return [query.name for query in active]
 
+    def _is_any_active(self) -> bool:
+        return any(query.is_active for query in self.queries)
+
     def _first_failure(self) -> MedallionError | None:
-        return next((failure for query in self.queries if (failure := query.failure()) is not None), None)
+        """What the first query died of that is not started again."""
+        for query in self.queries:
+            failure = query.failure()
+            if failure is None:
+                continue
+            if not failure.retryable or (self._is_hopeless(query.name) and not self._stop.is_said()):
+                return failure
+        return None

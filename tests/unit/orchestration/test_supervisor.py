@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from common.errors import MedallionError, QueryFailedError
+from common.errors import MedallionError, QueryFailedError, RegistryError
+from orchestration import supervisor as supervising
 from orchestration.supervisor import StopSignal, Supervisor, term_interrupts
 
 
@@ -169,3 +170,72 @@ def test_sigterm_while_a_job_starts_is_an_interrupt(handlers: None) -> None:
     with pytest.raises(KeyboardInterrupt):
         starting()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+class Mended(Query):
+    """A query that may be started again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.stream = name
+        self.done: list[dict[str, Any]] = []
+
+    def progress(self) -> Iterator[dict[str, Any]]:
+        """Micro-batches it has finished."""
+        return iter(self.done)
+
+    def lose_registry(self) -> None:
+        """Die of something that passes."""
+        self.died_of, self.is_active = RegistryError(f"{self.name}: no answer."), False
+
+
+@pytest.fixture(name="restarts")
+def _restarts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """Starts that the supervisor makes, with whether they have an end; pauses are short."""
+    made: list[tuple[str, bool]] = []
+
+    def start(session: Any, stream: Any, gate: Any, *, available_now: bool) -> Mended:
+        made.append((stream, available_now))
+        return Mended(stream)
+
+    monkeypatch.setattr(supervising, "start", start)
+    monkeypatch.setattr(supervising, "_SHORTEST_PAUSE", 0.01)
+    return made
+
+
+def test_what_died_of_something_that_passes_is_started_again_and_told_twice(
+    restarts: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(supervising, "say", said.append)
+    bronze, silver = Query("bronze.x"), Mended("silver.x")
+    watching = supervisor(bronze, silver)
+    silver.lose_registry()
+    for lost in range(3):
+        while len(restarts) == lost:
+            assert watching.poll() is None
+        if lost < 2:
+            watching.queries[1].lose_registry()  # type: ignore[attr-defined]
+    watching.poll()
+    assert len(said) == 1
+    watching.queries[1].done.append({})  # type: ignore[attr-defined]
+    watching.poll()
+    assert restarts == [("silver.x", False)] * 3
+    assert bronze.is_active
+    assert [text[:20] for text in said] == ["silver.x: no answer.", "silver.x: works agai"]
+
+
+def test_a_stop_while_a_query_waits_ends_without_an_error(restarts: list[tuple[str, bool]]) -> None:
+    stop, silver = StopSignal(), Mended("silver.x")
+    silver.lose_registry()
+    watching = supervisor(silver, stop=stop)
+    watching.run(stop.say)
+    assert restarts == []
+
+
+def test_another_failure_ends_all_though_one_waits(restarts: list[tuple[str, bool]]) -> None:
+    bronze, silver = Query("bronze.x"), Mended("silver.x")
+    silver.lose_registry()
+    bronze.die()
+    with pytest.raises(QueryFailedError, match=r"bronze\.x"):
+        supervisor(silver, bronze).run()
