@@ -52,6 +52,7 @@ class MicroBatch:
         is_first: Whether it is the first of this run of its query, which alone may be a replay.
         dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
             once the batch was consumed whole.
+        late_watermark_ms: By which watermark it judged rows late, milliseconds since the epoch.
     """
 
     pipeline: str
@@ -61,6 +62,7 @@ class MicroBatch:
     positions: tuple[Any, ...]
     is_first: bool = True
     dropped: Callable[[], Mapping[str, int]] = dict
+    late_watermark_ms: Callable[[], int | None] = lambda: None
 
     def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,14 +19,34 @@ def dropped_by_dedupe(query: StreamingQuery) -> dict[str, int]:
     operators of the plan.
     """
     counts = {"duplicates": 0, "late": 0}
-    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001  # progress comes only after the batch
-    nodes: list[Any] = [execution.executedPlan()]
-    while nodes:
-        node = nodes.pop()
+    for node in _executed(query):
         metrics = node.metrics()
         for name, key in ((DUPLICATES, "duplicates"), (LATE, "late")):
             if metrics.contains(name):
                 counts[key] += int(metrics.apply(name).value())
+    return counts
+
+
+def late_watermark_ms(query: StreamingQuery) -> int | None:
+    """The watermark by which the running micro-batch judged rows late, milliseconds since the epoch.
+
+    It is an older one than progress reports show: that of the batch before the last. A row is late when
+    its event time is at or before it. None where no operator has one.
+    """
+    found = (node.eventTimeWatermarkForLateEvents() for node in _executed(query) if _judges_late(node))
+    return next((int(each.get()) for each in found if each.isDefined()), None)
+
+
+def _judges_late(node: Any) -> bool:
+    return bool(node.metrics().contains(LATE))
+
+
+def _executed(query: StreamingQuery) -> Iterator[Any]:
+    """The operators of the plan that the running micro-batch has executed."""
+    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001  # progress comes only after the batch
+    nodes: list[Any] = [execution.executedPlan()]
+    while nodes:
+        node = nodes.pop()
+        yield node
         children = node.children()
         nodes.extend(children.apply(i) for i in range(children.size()))
-    return counts

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.checkpoint import Checkpoint
 from common.delta import MicroBatch
 from common.errors import MedallionError, QueryFailedError, RegistryError
-from common.metrics import dropped_by_dedupe
+from common.metrics import dropped_by_dedupe, late_watermark_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -181,6 +181,7 @@ def _identity(
         positions=tuple(entry.sources) if entry else (),
         # The first batch may begin before `start` has handed the query out.
         dropped=lambda: dropped_by_dedupe(handle.result(timeout=_HANDLE_SECONDS)),
+        late_watermark_ms=lambda: late_watermark_ms(handle.result(timeout=_HANDLE_SECONDS)),
     )
 
 

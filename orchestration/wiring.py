@@ -112,7 +112,8 @@ class Wiring:
         checkpoint = self.layout.checkpoint_path(declared.table)
         check_identity(declared.table, self.layout.table_path(declared.table), checkpoint)
         if isinstance(declared, Silver):
-            check_side_table(declared.quarantine, self.layout.table_path(declared.quarantine), checkpoint)
+            for beside in declared.side_tables:
+                check_side_table(beside, self.layout.table_path(beside), checkpoint)
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout

@@ -13,6 +13,7 @@ from common.streaming import Stream
 from silver import tables
 from silver.dedupe import deduplicated
 from silver.judge import judge, read
+from silver.late import LateRows, late_schema
 from silver.source import bronze_stream
 from silver.write import writer
 
@@ -20,7 +21,7 @@ from silver.write import writer
 def stream(
     spark: SparkSession, pipeline: str, silver: Silver, *, settings: Settings, layout: Layout
 ) -> Stream:
-    """The query of one silver table; makes the table and its quarantine where there are none.
+    """The query of one silver table; makes the table and those beside it where there are none.
 
     Raises:
         PipelineError: The declaration does not fit the data's columns and types.
@@ -38,14 +39,27 @@ def stream(
         settings=settings.silver,
     )
     frame = rows(bronze, silver)
-    path, aside = layout.table_path(silver.table), layout.table_path(silver.quarantine)
-    delta.ensure(spark, silver.table, path, tables.accepted(frame).schema, tables.PROPERTIES)
+    names = (silver.table, silver.quarantine, silver.late_table)
+    path, aside, late = (layout.table_path(name) for name in names)
+    columns = tables.accepted(frame).schema
+    delta.ensure(spark, silver.table, path, columns, tables.PROPERTIES)
     delta.ensure(spark, silver.quarantine, aside, tables.rejected(frame).schema, tables.PROPERTIES)
+    delta.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
+    late_rows = LateRows(
+        silver=silver,
+        silver_path=path,
+        late_path=late,
+        bronze_path=layout.table_path(silver.reads),
+        bronze_schema=bronze.schema,
+        checkpoint=checkpoint,
+        begins=0,
+        judged=lambda given: judge(read(given, silver), silver),
+    )
     return Stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=writer(path, aside),
+        write=writer(path, aside, late_rows),
         checkpoint=checkpoint,
         trigger=settings.silver.trigger,
     )

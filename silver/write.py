@@ -1,7 +1,8 @@
 """One micro-batch into silver and quarantine, each once.
 
-Order of effects: the batch is consumed whole and kept, then silver is written, then quarantine. A crash
-anywhere in between replays the batch; each table skips what it already has.
+Order of effects: the batch is consumed whole and kept, then silver is written, then late rows are kept and
+merged into silver, then quarantine. A crash anywhere in between replays the batch; each table skips what
+it already has.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from pyspark.sql import DataFrame
 
 from common import delta
 from common.delta import MicroBatch
+from silver.late import LateRows
 from silver.rules import ACCEPT, DROP, QUARANTINE, TOMBSTONE, VERDICT
 from silver.tables import accepted, rejected
 
 _ROWS_PER_FILE = 250_000
 
 
-def writer(silver_path: str, quarantine_path: str) -> Callable[[DataFrame, MicroBatch], None]:
+def writer(
+    silver_path: str, quarantine_path: str, late_rows: LateRows
+) -> Callable[[DataFrame, MicroBatch], None]:
     """The ``foreachBatch`` body of a silver table.
 
     Silver commits for every batch, even without a row, because its commit carries the batch's counts.
@@ -38,7 +42,11 @@ def writer(silver_path: str, quarantine_path: str) -> Callable[[DataFrame, Micro
                 "tombstones": found.get(TOMBSTONE, 0),
                 **batch.dropped(),
             }
-            delta.append(_packed(accepted(kept), good), silver_path, batch, "accepted", counts)
+            with late_rows.of(kept, batch, counts.get("late", 0)) as late:
+                counts["merged"] = late.merged if late else 0
+                delta.append(_packed(accepted(kept), good), silver_path, batch, "accepted", counts)
+                if late:
+                    late_rows.write(late, batch, counts)
             if bad:
                 delta.append(_packed(rejected(kept), bad), quarantine_path, batch, "quarantine", counts)
         finally:

@@ -68,7 +68,8 @@ class Engine:
 
     def commits(self, table: str) -> list[dict[str, Any]]:
         """What our own commits say of themselves, oldest first."""
-        told = [json.loads(one["userMetadata"]) for one in self.history(table) if "userMetadata" in one]
+        ours = [one for one in reversed(self.history(table)) if "userMetadata" in one]
+        told = [json.loads(one["userMetadata"]) for one in ours]
         return sorted(told, key=lambda one: int(one["batch_id"]))
 
     def history(self, table: str) -> list[dict[str, Any]]:

@@ -1,0 +1,195 @@
+"""Rows that the watermark dropped, found again by their place in bronze.
+
+Spark counts the rows it drops and forgets them. A micro-batch that dropped some has its files read once
+more, and the rows at or before the watermark that Spark judged by are the late ones: kept in
+``silver.<name>__late`` with that watermark, and inserted into silver where their key is not there yet.
+A micro-batch without late rows costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from common import delta
+from common.checkpoint import Checkpoint, DeltaPosition, delta_position
+from common.declare import Silver
+from common.delta import MicroBatch
+from common.delta_log import LogReader
+from common.errors import AccountError, HistoryGoneError
+from common.folder import Folder
+from silver.dedupe import EVENT_TIME
+from silver.rules import ACCEPT, VERDICT
+from silver.tables import accepted
+
+STEP = "late"
+"""The step of a micro-batch that writes late rows, to either table."""
+
+WATERMARK = "_watermark"
+
+COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+
+ARRIVAL = ("_ingested_at", *COORDINATES)
+"""By this the first of several rows of one key is told from the others."""
+
+
+def late_schema(silver: StructType) -> StructType:
+    """The columns of ``silver.<name>__late``: silver's, and the watermark that judged the row."""
+    return StructType([*silver.fields, StructField(WATERMARK, TimestampType())])
+
+
+def event_key(silver: Silver) -> tuple[str, ...]:
+    """The columns by which two rows of silver are one event."""
+    more = (
+        [silver.event_time] if silver.dedupe == "event_time" and silver.event_time not in silver.key else []
+    )
+    return (*silver.key, *more)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The late rows of one micro-batch, as silver has them.
+
+    Attributes:
+        rows: All of them.
+        missing: Those whose event silver lacks, one per key: the first that arrived.
+        merged: How many ``missing`` are.
+    """
+
+    rows: DataFrame
+    missing: DataFrame
+    merged: int
+
+
+@dataclass(frozen=True, slots=True)
+class LateRows:
+    """Where late rows are looked for, and where they go.
+
+    Attributes:
+        silver: The declaration.
+        silver_path: Its table.
+        late_path: The table of its late rows.
+        bronze_path: The table it reads.
+        bronze_schema: That table's columns.
+        checkpoint: Of the query.
+        begins: The commit of bronze that the query's first micro-batch begins with.
+        judged: Judges bronze rows as the query does.
+    """
+
+    silver: Silver
+    silver_path: str
+    late_path: str
+    bronze_path: str
+    bronze_schema: StructType
+    checkpoint: str
+    begins: int
+    judged: Callable[[DataFrame], DataFrame]
+
+    @contextmanager
+    def of(self, kept: DataFrame, batch: MicroBatch, dropped: int) -> Iterator[Late | None]:
+        """The late rows of a micro-batch, while the context lasts; ``None`` where Spark dropped none.
+
+        Args:
+            kept: The micro-batch as it came out of Spark's operators, consumed whole.
+            batch: Its identity.
+            dropped: How many late rows Spark says it dropped.
+
+        Raises:
+            AccountError: Another number of late rows is found than Spark counted.
+            HistoryGoneError: A file that the micro-batch has read is gone.
+        """
+        if not dropped:
+            yield None
+            return
+        rows = self._found(kept.sparkSession, batch).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            found = rows.count()
+            if found != dropped:
+                raise AccountError(
+                    f"{self.silver.table}, micro-batch {batch.batch_id}: Spark dropped {dropped} late rows, "
+                    f"but {found} are found in the files of {self.bronze_path} that it read. Nothing of the "
+                    "micro-batch is written; the next start does it again. Where a lookup's table changed "
+                    "meanwhile, that is all; otherwise report it, with the pipeline."
+                )
+            missing = self._missing(rows, accepted(kept)).persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                merged = missing.count() if self.silver.late == "merge" else 0
+                yield Late(rows, missing, merged)
+            finally:
+                missing.unpersist()
+        finally:
+            rows.unpersist()
+
+    def write(self, late: Late, batch: MicroBatch, counts: Mapping[str, Any]) -> None:
+        """Keep the late rows, then insert those that silver lacks; each once per micro-batch."""
+        delta.append(late.rows.coalesce(1), self.late_path, batch, STEP, counts)
+        if late.merged:
+            new = late.missing.drop(WATERMARK)
+            delta.merge_new(new, self.silver_path, batch, STEP, counts, key=event_key(self.silver))
+
+    def _found(self, spark: SparkSession, batch: MicroBatch) -> DataFrame:
+        watermark = batch.late_watermark_ms()
+        time = F.timestamp_millis(F.lit(watermark).cast("bigint"))
+        judged = self.judged(self._input(spark, batch.batch_id))
+        late = judged.where((F.col(VERDICT) == ACCEPT) & (F.col(EVENT_TIME) <= time))
+        return accepted(late).withColumn(WATERMARK, time)
+
+    def _input(self, spark: SparkSession, batch_id: int) -> DataFrame:
+        """The rows of bronze that a micro-batch has read."""
+        log = LogReader(self.bronze_path)
+        start, end = (_position(self.checkpoint, each) for each in (batch_id - 1, batch_id))
+        if start is None:
+            start = DeltaPosition(self.begins, -1, "", in_snapshot=False)
+        paths = [file.within(self.bronze_path) for file in log.files_between(start, end)]
+        gone = [path for path in paths if not _is_there(path)]
+        if gone:
+            raise HistoryGoneError(
+                f"{self.silver.table}, micro-batch {batch_id}: {gone[0]}, which it reads, is gone, so its "
+                "late rows cannot be kept. Restore the file, and let no VACUUM of bronze keep less than silver "
+                "still has to read."
+            )
+        # A folder's name may hold what Hadoop takes for a pattern; without patterns it checks no path.
+        reader = spark.read.schema(self.bronze_schema).option("__globPaths__", "false")
+        return reader.parquet(*paths)
+
+    def _missing(self, rows: DataFrame, fresh: DataFrame) -> DataFrame:
+        """The first row per key, of the keys that no other row of silver or of the micro-batch has.
+
+        A row that silver has from these very coordinates is one that a replayed batch has merged before.
+        """
+        key = event_key(self.silver)
+        first = first_per_key(rows, key)
+        table = rows.sparkSession.read.format("delta").load(self.silver_path)
+        mine = F.broadcast(
+            first.select(*(F.col(f"`{c}`").alias(f"__mine_{c}") for c in (*key, *COORDINATES)))
+        )
+        same = reduce(and_, (F.col(f"`{c}`") == F.col(f"`__mine_{c}`") for c in key))
+        itself = reduce(and_, (F.col(c) == F.col(f"__mine_{c}") for c in COORDINATES))
+        others = [each.select(*key, *COORDINATES) for each in (table, fresh)]
+        taken = [each.join(mine, same & ~itself, "left_semi").select(*key) for each in others]
+        return first.join(taken[0].union(taken[1]), list(key), "left_anti").select(*rows.columns)
+
+
+def first_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Of the rows of one key the one that arrived first; ties by Kafka coordinates."""
+    order = Window.partitionBy(*key).orderBy(*ARRIVAL)
+    return rows.withColumn("__place", F.row_number().over(order)).where("__place = 1").drop("__place")
+
+
+def _is_there(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return Folder(folder).exists(name)
+
+
+def _position(checkpoint: str, batch_id: int) -> DeltaPosition | None:
+    entry = Checkpoint(checkpoint).entry(batch_id) if batch_id >= 0 else None
+    return delta_position(entry) if entry else None
