@@ -154,8 +154,8 @@ class LateRows:
         if gone:
             raise HistoryGoneError(
                 f"{self.silver.table}, micro-batch {batch_id}: {gone[0]}, which it reads, is gone, so its "
-                "late rows cannot be kept. Restore the file, and let no VACUUM of bronze keep less than silver "
-                "still has to read."
+                "late rows cannot be kept. Restore the file, and let no VACUUM of bronze keep less than "
+                "silver still has to read."
             )
         # A folder's name may hold what Hadoop takes for a pattern; without patterns it checks no path.
         reader = spark.read.schema(self.bronze_schema).option("__globPaths__", "false")
