@@ -12,7 +12,6 @@ from common.checkpoint import DeltaPosition
 from common.declare import Silver
 from orchestration.audit_log import (
     FATES,
-    BronzeReach,
     Partition,
     Pins,
     TableLog,
@@ -21,6 +20,7 @@ from orchestration.audit_log import (
     foreign,
     kafka_positions,
 )
+from orchestration.audit_reach import BronzeReach
 
 
 def batch_faults(pins: Pins, silver: Silver, after: int, start: DeltaPosition | None) -> Iterator[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from common.checkpoint import Checkpoint, DeltaPosition
@@ -63,25 +64,23 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class TableLog:
-    """The commits of one table that an audit covers, oldest first."""
+    """The commits of one table that an audit covers, oldest first.
+
+    Attributes:
+        is_whole: None of those that were asked for is gone.
+        base: The version before the first that was asked for; None for the whole log.
+    """
 
     table: str
     path: str
     commits: tuple[Told, ...]
     is_whole: bool
+    base: int | None = None
 
     @property
     def version(self) -> int | None:
         """The newest version covered, None where there is no table."""
-        return self.commits[-1].version if self.commits else None
-
-    def until(self, end: int | None) -> TableLog:
-        """The same, without what came after a version."""
-        if end is None:
-            return self
-        return TableLog(
-            self.table, self.path, tuple(one for one in self.commits if one.version <= end), self.is_whole
-        )
+        return self.commits[-1].version if self.commits else self.base
 
     def since(self, start: int) -> tuple[Told, ...]:
         """The commits after a version."""
@@ -119,13 +118,15 @@ class Pins:
         return (self.bronze, self.silver, self.quarantine, self.late)
 
 
-def read_log(table: str, path: str, query: str) -> TableLog:
-    """Every commit that a table's log still has."""
+def read_log(table: str, path: str, query: str, first: int = 0) -> TableLog:
+    """Every commit that a table's log still has, from ``first`` on."""
     log = LogReader(path)
     oldest = log.oldest_version()
     if oldest is None:
         return TableLog(table, path, (), is_whole=True)
-    return TableLog(table, path, tuple(told(one, query) for one in log.commits(oldest)), oldest == 0)
+    commits = log.commits(max(oldest, first))
+    base = first - 1 if first > 0 else None
+    return TableLog(table, path, tuple(told(one, query) for one in commits), oldest <= first, base)
 
 
 def told(commit: Commit, query: str) -> Told:
@@ -141,29 +142,42 @@ def told(commit: Commit, query: str) -> Told:
     return Told(commit, facts)
 
 
-def pin(silver: Silver, layout: Layout) -> Pins:
+def pin(
+    silver: Silver, layout: Layout, firsts: Mapping[str, int] = MappingProxyType({}), last: int = -1
+) -> Pins:
     """The newest moment at which every table holds whole micro-batches only, however they move meanwhile.
 
     A micro-batch writes silver, then its late rows, then quarantine. The newest one counts where its
     checkpoint, or the tables, say that all of this is done; else the audit looks at the one before.
+
+    Args:
+        silver: The declaration.
+        layout: Where its tables are.
+        firsts: Per table the first commit that matters.
+        last: The micro-batch of silver before these.
     """
+
+    def log(table: str, query: str = silver.table) -> TableLog:
+        return read_log(table, layout.table_path(table), query, firsts.get(table, 0))
+
     # In this order: what the checkpoint calls done is in every table that is read after it, and silver is
     # written before the tables beside it, so that they never seem to be ahead of it.
     checkpoint = Checkpoint(layout.checkpoint_path(silver.table))
     query_id, done = checkpoint.query_id(), checkpoint.last_committed()
-    aside = read_log(silver.quarantine, layout.table_path(silver.quarantine), silver.table)
-    late = read_log(silver.late_table, layout.table_path(silver.late_table), silver.table)
-    mine = read_log(silver.table, layout.table_path(silver.table), silver.table)
-    bronze = read_log(silver.reads, layout.table_path(silver.reads), silver.reads)
-    batches = sorted(mine.steps("accepted"), key=lambda one: one.batch_id or 0)
-    faults = list(_lost(silver, batches, (*aside.commits, *late.commits), query_id, done))
+    aside = log(silver.quarantine)
+    late = log(silver.late_table)
+    mine = log(silver.table)
+    bronze = log(silver.reads, silver.reads)
+    batches = mine.steps("accepted")
+    beside = (*aside.commits, *late.commits)
+    faults = list(_lost(silver, batches, beside, query_id, done, last))
     batch = None
-    for place, one in reversed(list(enumerate(batches))):
+    for one in reversed(batches):
         is_done = done is not None and one.query_id == query_id and done >= (one.batch_id or 0)
-        if is_done or _is_complete(silver, one, mine, aside, late):
+        if is_done or _is_complete(one, mine, aside, late):
             batch = one
             break
-        mine, aside, late = (_before(batches[place], log) for log in (mine, aside, late))
+        mine, aside, late = (before(one, each) for each in (mine, aside, late))
     position, is_loading = _position(batch, mine)
     return Pins(bronze, mine, aside, late, batch, position, is_loading, tuple(faults))
 
@@ -180,7 +194,7 @@ def _position(batch: Told | None, silver: TableLog) -> tuple[DeltaPosition | Non
     return position, len({one.facts.get("bucket") for one in loads}) < int(facts.get("of", 0))
 
 
-def _before(batch: Told, log: TableLog) -> TableLog:
+def before(batch: Told, log: TableLog) -> TableLog:
     """A table's log as it was before a micro-batch touched silver.
 
     What the engine itself moved between the tables since then is left out of each of them alike.
@@ -192,10 +206,10 @@ def _before(batch: Told, log: TableLog) -> TableLog:
         if one.version > 0 and one.by and one.commit.timestamp >= batch.commit.timestamp:
             break
         kept.append(one)
-    return TableLog(log.table, log.path, tuple(kept), log.is_whole)
+    return replace(log, commits=tuple(kept))
 
 
-def _is_complete(silver: Silver, batch: Told, mine: TableLog, aside: TableLog, late: TableLog) -> bool:
+def _is_complete(batch: Told, mine: TableLog, aside: TableLog, late: TableLog) -> bool:
     """Whether the tables hold every step of a micro-batch."""
 
     def has(log: TableLog, step: str) -> bool:
@@ -206,20 +220,21 @@ def _is_complete(silver: Silver, batch: Told, mine: TableLog, aside: TableLog, l
         return False
     if not counts.get("late", 0):
         return True
-    return has(late, "late") and (silver.late == "keep" or has(mine, "late"))
+    return has(late, "late") and (not counts.get("merged", 0) or has(mine, "late"))
 
 
-def _lost(
+def _lost(  # noqa: PLR0913, PLR0917  # all that may tell of a commit
     silver: Silver,
     batches: Sequence[Told],
     others: Sequence[Told],
     query_id: str | None,
     committed: int | None,
+    last: int,
 ) -> Iterator[str]:
     """Micro-batches that silver should have a commit of, and has none."""
     yield from missing_batches(silver.table, batches)
     newest = batches[-1] if batches else None
-    last = -1 if newest is None else newest.batch_id or 0
+    last = last if newest is None else newest.batch_id or 0
     beyond = max((one.batch_id for one in others if one.batch_id is not None), default=-1)
     if beyond > last:
         yield (
@@ -271,51 +286,9 @@ def kafka_positions(batch: Told) -> dict[Partition, int]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class BronzeReach:
-    """Which offsets bronze has read, as its commits say.
-
-    Attributes:
-        ends: The next offset per partition after the newest micro-batch.
-        cut: The same after the last micro-batch that silver has processed, or has begun to.
-        begun: Per partition the micro-batch that first spoke of it: there is its first offset.
-        is_told: Every commit with rows says its positions; else the rows themselves are all that is known.
-    """
-
-    ends: dict[Partition, int]
-    cut: dict[Partition, int]
-    begun: dict[Partition, Told]
-    is_told: bool
-
-
-def bronze_reach(bronze: TableLog, position: DeltaPosition | None) -> BronzeReach:
-    """What bronze's commits say of the offsets it has read, and how many of them silver has processed."""
-    ends: dict[Partition, int] = {}
-    cut: dict[Partition, int] = {}
-    begun: dict[Partition, Told] = {}
-    told_all = True
-    for one in bronze.commits:
-        if one.batch_id is None:
-            told_all &= not one.commit.added or one.commit.is_change or one.by == "compaction"
-            continue
-        after = kafka_positions(one)
-        begun |= {partition: one for partition in after if partition not in ends}
-        ends |= after
-        if position is not None and (is_read(one.commit, position) or is_begun(one.commit, position)):
-            cut |= after
-    return BronzeReach(ends, cut, begun, told_all and bool(ends))
-
-
-def is_read(commit: Commit, position: DeltaPosition) -> bool:
-    """Whether a stream at a position has read all of a commit."""
-    if commit.version < position.version:
-        return True
-    return commit.version == position.version and 0 <= len(commit.added) - 1 <= position.index
-
-
-def is_begun(commit: Commit, position: DeltaPosition) -> bool:
-    """Whether a stream at a position has read some files of a commit, or all."""
-    return commit.version == position.version and position.index >= 0
+def made_ms(commit: Commit) -> int:
+    """When a commit was made, milliseconds since the epoch."""
+    return round(commit.timestamp.timestamp() * 1000)
 
 
 def foreign(log: TableLog) -> Iterator[str]:

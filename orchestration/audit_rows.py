@@ -55,7 +55,9 @@ class Source:
 
 def read_files(spark: SparkSession, path: str, files: Iterable[Added], like: DataFrame) -> DataFrame:
     """Rows of data files, live or not, with a table's columns."""
-    return spark.read.schema(like.schema).parquet(*(file.within(path) for file in files))
+    # A folder's name may hold what Hadoop takes for a pattern.
+    reader = spark.read.schema(like.schema).option("__globPaths__", "false")
+    return reader.parquet(*(file.within(path) for file in files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,15 @@ def outside(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Ra
     known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "start", "stop"))
     joined = found.join(known, ["topic", "partition"], "left")
     return joined.where("start is null or offset < start or offset >= stop")
+
+
+def not_before(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
+    """Rows with their fate, without those that lie before the ranges; no ranges leave none out."""
+    if not ranges:
+        return found.select(*PLACE, FATE)
+    known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "start"))
+    joined = found.join(known, ["topic", "partition"], "left")
+    return joined.where("start is null or offset >= start").select(*PLACE, FATE)
 
 
 def null_fate() -> Column:

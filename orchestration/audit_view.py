@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from common.errors import AccountError
-from orchestration.audit import FATES, SHOWN, Account, Fault
+from orchestration.audit_account import FATES, SHOWN, Account, Fault
 
 _NEXT = {
     "missing": "restore the table's version before the change, or fill silver anew",
@@ -92,6 +92,7 @@ def document(accounts: Sequence[Account]) -> dict[str, Any]:
                 "batch_id": one.batch_id,
                 "versions": dict(one.versions),
                 "offsets": one.offsets,
+                "looked_at": one.looked_at,
                 "totals": one.totals,
                 "partitions": [
                     {

@@ -63,16 +63,23 @@ def late_keys(late: DataFrame, only: DataFrame, silver: Silver) -> DataFrame:
     return named.join(only.select(*PLACE), list(PLACE), "left_semi")
 
 
-def unwitnessed(found: DataFrame, silver_rows: DataFrame | None, silver: Silver) -> DataFrame:
+def unwitnessed(found: DataFrame, accepted: Sequence[DataFrame | None], silver: Silver) -> DataFrame:
     """Those of ``found`` whose key no row of silver has.
 
-    Silver is read within the literal bounds of their keys, so that files which cannot hold one are skipped.
+    Args:
+        found: As ``looked_up`` gives it.
+        accepted: Rows of silver, in the order in which they are asked: a part of them, then all. They are
+            read within the literal bounds of the keys, so that files which cannot hold one are skipped.
+        silver: The declaration.
     """
-    if silver_rows is None:
-        return found
     names = key_columns(silver)
-    witnesses = silver_rows.where(_bounds(found, names)).select(key_text(silver_rows, names).alias(KEY))
-    return found.join(witnesses, KEY, "left_anti")
+    left = found
+    for place, each in enumerate(accepted):
+        if each is None or (place > 0 and left.isEmpty()):
+            continue
+        witnesses = each.where(_bounds(left, names)).select(key_text(each, names).alias(KEY))
+        left = left.join(witnesses, KEY, "left_anti")
+    return left
 
 
 def alone(frame: DataFrame) -> DataFrame:

@@ -19,7 +19,8 @@ from common import delta
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import MicroBatch
 from orchestration import audit_view
-from orchestration.audit import FATES, Account, audit
+from orchestration.audit import Since, audit
+from orchestration.audit_account import FATES, Account, PartitionAccount
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -98,9 +99,14 @@ def copy(ran: Engine, tmp_path: Path) -> Engine:
     return Engine(ran.spark, PIPELINE, settings)
 
 
-def account(engine: Engine, pipeline: Pipeline = PIPELINE) -> Account:
+def account(engine: Engine, pipeline: Pipeline = PIPELINE, since: Since = None) -> Account:
     """The account of the one silver table."""
-    return audit(engine.spark, pipeline, pipeline.silver[0], engine.layout, again_seconds=0)
+    return audit(engine.spark, pipeline, pipeline.silver[0], engine.layout, since=since, again_seconds=0)
+
+
+def nonzero(one: PartitionAccount) -> dict[str, int]:
+    """A partition's places that hold offsets."""
+    return {name: count for name, count in one.counts.items() if count}
 
 
 def test_every_offset_of_a_run_is_in_exactly_one_place(ran: Engine) -> None:
@@ -110,7 +116,7 @@ def test_every_offset_of_a_run_is_in_exactly_one_place(ran: Engine) -> None:
         ("t", 0): (0, 15),
         ("t", 1): (0, 11),
     }
-    assert {one.partition: {name: n for name, n in one.counts.items() if n} for one in found.partitions} == {
+    assert {one.partition: nonzero(one) for one in found.partitions} == {
         0: {"silver": 7, "duplicates": 4, "quarantine": 2, "dropped": 1, "tombstones": 1},
         1: {"silver": 5, "duplicates": 4, "quarantine": 1, "tombstones": 1},
     }
@@ -295,3 +301,40 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     assert found.totals == dict(zip(FATES, (12, 7, 0, 3, 1, 1, 3, 0, 2), strict=True))
     delete(copy, "bronze.orders", IN.format(0, 7))
     assert [(one.name, one.examples) for one in account(copy).faults] == [("gap", (("t", 0, 7),))]
+
+
+def test_what_is_new_since_the_last_audit_is_audited_alone(copy: Engine, tmp_path: Path) -> None:
+    """It adds up to what an audit of everything finds; and a fault in what is new is found."""
+    ends = {0: 15, 1: 11}
+    assert account(copy).looked_at == 26
+    send(copy, 5, {0: [event("n", EVENING), b"rot"], 1: [event("m", EVENING), None]}, ends)
+    copy.run("silver")
+    send(copy, 6, {0: [event("o", EVENING)], 1: []}, ends)
+    found = account(copy, since="last")
+    assert (found.faults, found.looked_at, found.offsets, found.batch_id) == ((), 5, 31, 5)
+    copy.run("silver")
+    again = account(copy, since="last")
+    assert (again.faults, again.looked_at, again.offsets, again.batch_id) == ((), 1, 31, 6)
+    assert account(copy, since="last").looked_at == 0
+    whole = account(copy)
+    assert (whole.faults, whole.looked_at) == ((), 31)
+    assert [(one.first, one.end, nonzero(one)) for one in again.partitions] == [
+        (one.first, one.end, nonzero(one)) for one in whole.partitions
+    ]
+
+    send(copy, 7, {0: [event("p", EVENING), event("q", EVENING), event("o", EVENING)], 1: [None]}, ends)
+    copy.run("silver")
+    put(copy, "silver.orders", AT.format(0, 0))
+    by_name = {one.name: one.examples for one in account(copy, since="last").faults}
+    assert by_name == {"twice": (("t", 0, 0),), "counts": ()}
+    DeltaTable(copy.path("silver.orders")).restore(copy.version("silver.orders") - 1)
+    found = account(copy, since="last")
+    assert found.faults == ()
+    assert found.notes[0].startswith("silver.orders: audited from its beginning: rows of silver.orders were")
+
+
+def test_since_a_moment_only_later_micro_batches_are_audited(copy: Engine) -> None:
+    third = copy.history("silver.orders")[-4]
+    when = datetime.fromtimestamp(third["timestamp"] / 1000, UTC)
+    found = account(copy, since=when)
+    assert (found.faults, found.offsets, found.looked_at) == ((), 11, 11)

@@ -1,0 +1,297 @@
+"""One look at one silver table: what its offsets and its commits say, and every fault of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+
+from common.declare import Silver, Topic
+from orchestration import audit_counts
+from orchestration import audit_rows as rows
+from orchestration import audit_witness as witness
+from orchestration.audit_account import FATES, SHOWN, Fault, PartitionAccount
+from orchestration.audit_log import Partition, Pins, TableLog, Told, foreign, missing_batches
+from orchestration.audit_mark import Start
+from orchestration.audit_reach import (
+    BronzeReach,
+    all_sources,
+    are_there,
+    bronze_reach,
+    cut_of,
+    lowest_and_highest,
+)
+from orchestration.audit_rows import Range, Source, Sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Work:
+    """One look at one silver table's rows; collects faults as it goes."""
+
+    spark: SparkSession
+    topic: Topic
+    silver: Silver
+    pins: Pins
+    say: Say
+    start: Start | None = None
+    faults: list[Fault] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def partitions(self) -> tuple[PartitionAccount, ...]:
+        """The account per partition."""
+        pins, silver = self.pins, self.silver
+        reach = bronze_reach(pins.bronze, pins.position, self.start.cut if self.start else {})
+        sources = all_sources(pins, reach, self.start)
+        ranges = self._ranges(reach, sources)
+        self._log_faults(reach, ranges)
+        self.say(f"{silver.table}: {sum(one.end - one.first for one in ranges.values()):,} offsets")
+        found = rows.placed(
+            self.spark,
+            sources,
+            ranges,
+            merges_late=silver.late == "merge",
+            is_loading=pins.is_loading,
+        ).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            return self._accounted(found, sources, ranges)
+        finally:
+            found.unpersist()
+
+    def _accounted(
+        self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
+    ) -> tuple[PartitionAccount, ...]:
+
+        counts: dict[Partition, dict[str, int]] = {place: {} for place in ranges}
+        held = dict.fromkeys(("silver", "late", "quarantine"), 0)
+        present: dict[Partition, int] = {}
+        seen: dict[str, int] = {}
+        outside = absent = 0
+        for row in rows.summed(found):
+            place = (str(row["topic"]), int(row["partition"]))
+            held["silver"] += row["in_silver"]
+            held["late"] += row["in_late"]
+            held["quarantine"] += row["in_quarantine"] + row["in_dropped"]
+            fate = row[rows.FATE]
+            seen[fate] = seen.get(fate, 0) + row["offsets"]
+            present[place] = present.get(place, 0) + row["offsets"]
+            mine = counts.setdefault(place, {})
+            if row[rows.IS_ABSENT]:
+                absent += row["offsets"]
+            elif fate in FATES:
+                mine[fate] = mine.get(fate, 0) + row["offsets"]
+            within = ranges.get(place)
+            if within is None or row["low"] < within.first or row["high"] >= within.end:
+                outside += row["offsets"]
+        self._twice(found, seen)
+        self._valueless(sources)
+        if seen.get(rows.REST) or (seen.get("late") and self.silver.late == "merge"):
+            self._rest(found, sources, counts, seen)
+        if outside:
+            self._outside(found, ranges)
+        lacking = any(one.end - one.first > present.get(place, 0) for place, one in ranges.items())
+        if absent or lacking or outside:
+            self._absent(found, ranges, counts)
+        logs = {"silver": self.pins.silver, "late": self.pins.late, "quarantine": self.pins.quarantine}
+        after = {name: self.start.version(log.table) if self.start else -1 for name, log in logs.items()}
+        self._tell("counts", audit_counts.table_faults(self.pins, held, after))
+        partitions = tuple(
+            PartitionAccount(*place, one.first, one.end, counts[place])
+            for place, one in sorted(ranges.items())
+        )
+        totals = {name: sum(one.counts.get(name, 0) for one in partitions) for name in FATES}
+        self._tell("counts", audit_counts.fate_faults(self.pins, self.silver, totals, after["silver"]))
+        return partitions
+
+    def _ranges(self, reach: BronzeReach, sources: Sources) -> dict[Partition, Range]:
+        """Which offsets are to be accounted for."""
+        bronze = self.pins.bronze
+        if reach.is_told:
+            looked = {one.version: one for one in reach.begun.values()}
+            files = tuple(file for one in looked.values() for file in one.commit.added)
+            is_there = bronze.is_whole and are_there(bronze, files)
+            lows = lowest_and_highest(self.spark, bronze, files if is_there else None) if looked else {}
+            known_firsts = self.start.cut if self.start else {}
+            firsts = {
+                place: known_firsts.get(place, lows.get(place, (end, end))[0])
+                for place, end in reach.ends.items()
+            }
+            known = dict(reach.ends)
+        else:
+            lows = lowest_and_highest(self.spark, bronze, None)
+            firsts = {place: low for place, (low, _) in lows.items()}
+            known = {place: max(high + 1, reach.ends.get(place, 0)) for place, (_, high) in lows.items()}
+        if not bronze.is_whole:
+            self.notes.append(f"{bronze.table}: its log no longer begins at its first commit")
+        ranges = {}
+        for place, end in known.items():
+            cut = cut_of(self.pins.position, reach, place, firsts[place], is_loading=self.pins.is_loading)
+            ranges[place] = Range(firsts[place], cut, end)
+        return ranges
+
+    def _log_faults(self, reach: BronzeReach, ranges: Mapping[Partition, Range]) -> None:
+        pins = self.pins
+        self._tell("lost commit", pins.faults)
+        own = [one for one in pins.bronze.commits if one.batch_id is not None]
+        self._tell("lost commit", missing_batches(pins.bronze.table, own))
+        firsts = {place: one.first for place, one in ranges.items()}
+        after, mine, position = -1, -1, None
+        if self.start is not None:
+            position = self.start.position
+            after, mine = position.version - 1, self.start.version(self.silver.table)
+        found = audit_counts.bronze_faults(
+            pins.bronze, reach, firsts, after=after, may_have_gaps=self.topic.may_have_gaps
+        )
+        self._tell("counts", found)
+        self._tell("counts", audit_counts.batch_faults(pins, self.silver, mine, position))
+
+    def _tell(self, name: str, texts: Iterable[str]) -> None:
+        self.faults += [Fault(name, text) for text in texts]
+
+    def _found(self, name: str, text: str, frame: DataFrame, count: int | None = None) -> None:
+        """A fault with its coordinates, if there are any."""
+        count = frame.count() if count is None else count
+        if count:
+            self.faults.append(Fault(name, text, count, rows.examples(frame, SHOWN)))
+
+    def _twice(self, found: DataFrame, seen: Mapping[str, int]) -> None:
+
+        if seen.get(rows.TWICE):
+            for where, frame in rows.doubled(found):
+                self._found("twice", where, frame)
+
+    def _valueless(self, sources: Sources) -> None:
+        """Tombstones that were quarantined: they belong into bronze alone."""
+        aside = sources.quarantine.rows(self.spark)
+        if aside is not None and {"verdict", "value"} <= set(aside.columns):
+            odd = aside.where("verdict = 'quarantine' and value is null")
+            self._found("twice", f"a record without a value is in {self.silver.quarantine} too", odd)
+
+    def _outside(self, found: DataFrame, ranges: Mapping[Partition, Range]) -> None:
+        beyond = rows.outside(self.spark, found, ranges)
+        if self.start is None:
+            beyond = beyond.where(f"not {rows.IS_ABSENT}")
+        else:
+            again = beyond.where("offset < start")
+            self._found("twice", f"written again, though accounted for by {self.start.label}", again)
+            beyond = beyond.where(f"not {rows.IS_ABSENT} and (start is null or offset >= start)")
+        self._found(
+            "unknown", f"in {self.silver.reads}, but none of its commits tells of having read it", beyond
+        )
+
+    def _rest(
+        self,
+        found: DataFrame,
+        sources: Sources,
+        counts: dict[Partition, dict[str, int]],
+        seen: Mapping[str, int],
+    ) -> None:
+        """Tombstones and duplicates, and late rows that were not merged: each with its witness."""
+        spark, silver = self.spark, self.silver
+        bronze = sources.bronze.rows(spark)
+        # Of what is new, most witnesses are new too.
+        asked = [sources.silver, Source(self.pins.silver)] if self.start else [sources.silver]
+        accepted = [source.rows(spark) for source in asked]
+        self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
+        if seen.get(rows.REST) and bronze is not None:
+            rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
+            typed = witness.looked_up(bronze, rest, silver).persist()
+            lone = witness.alone(
+                witness.unwitnessed(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
+            ).persist()
+            _add(counts, "tombstones", typed.where(witness.IS_TOMBSTONE))
+            _add(counts, "duplicates", typed.where(f"not {witness.IS_TOMBSTONE}"))
+            _add(counts, "duplicates", lone, -1)
+            self._found(
+                "missing",
+                f"in {silver.reads} and processed, but in no table, and no row of {silver.table} has its key",
+                lone.where("is_first"),
+            )
+            self._found(
+                "no witness",
+                f"a duplicate of a row that is missing itself: no row of {silver.table} has its key",
+                lone.where("not is_first"),
+            )
+            lone.unpersist()
+            typed.unpersist()
+        late = sources.late.rows(spark)
+        if seen.get("late") and silver.late == "merge" and late is not None:
+            only = found.where(f"{rows.FATE} = 'late'")
+            lone = witness.unwitnessed(witness.late_keys(late, only, silver), accepted, silver)
+            self._found("no witness", f"late and not merged, but no row of {silver.table} has its key", lone)
+
+    def _absent(
+        self, found: DataFrame, ranges: Mapping[Partition, Range], counts: dict[Partition, dict[str, int]]
+    ) -> None:
+        """Offsets that bronze does not hold: erased by the engine, gaps that are allowed, or faults."""
+        spark, bronze = self.spark, self.pins.bronze
+        elsewhere = rows.not_before(spark, found.where(rows.IS_ABSENT), ranges if self.start else {})
+        nowhere = rows.gaps(spark, found, ranges).select(*rows.PLACE, rows.null_fate())
+        lacking = elsewhere.unionAll(nowhere).persist()
+        gone = _erasures(bronze)
+        removed = tuple(file for one in gone for file in one.commit.removed)
+        added = tuple(file for one in gone for file in one.commit.added)
+        if removed and are_there(bronze, (*removed, *added)):
+            ours = rows.erased(spark, bronze, lacking, removed, added)
+        elif removed and self._explains(gone, lacking.count()):
+            ours = lacking.select(*rows.PLACE)
+        else:
+            ours = lacking.select(*rows.PLACE).limit(0)
+        ours = ours.persist()
+        explained = lacking.join(ours, list(rows.PLACE), "left_semi")
+        for row in explained.groupBy("topic", "partition", rows.FATE).count().collect():
+            fate = row[rows.FATE] or "erased"
+            if fate in FATES:
+                mine = counts.setdefault((str(row["topic"]), int(row["partition"])), {})
+                mine[fate] = mine.get(fate, 0) + row["count"]
+        rest = lacking.join(ours, list(rows.PLACE), "left_anti").persist()
+        self._found(
+            "unknown",
+            f"in silver, late or quarantine, but {bronze.table} does not hold it, and no erasure says so"
+            + _changed(bronze),
+            rest.where(f"{rows.FATE} is not null and {rows.FATE} <> '{rows.TWICE}'"),
+        )
+        empty = rest.where(f"{rows.FATE} is null")
+        if self.topic.may_have_gaps:
+            _add(counts, "gaps", empty)
+        else:
+            self._found(
+                "gap",
+                f"{bronze.table} has read past it and does not hold it, and no erasure says so"
+                + _changed(bronze),
+                empty,
+            )
+        for frame in (rest, ours, lacking):
+            frame.unpersist()
+
+    def _explains(self, gone: list[Told], lacking: int) -> bool:
+        """Whether erasures whose files are vacuumed took out as many rows as are lacking."""
+        taken = [file.rows for one in gone for file in one.commit.removed]
+        put = [file.rows for one in gone for file in one.commit.added]
+        erased = None if None in taken or None in put else sum(map(int, taken)) - sum(map(int, put))  # type: ignore[arg-type]
+        self.notes.append(
+            f"{self.pins.bronze.table}: files that an erasure rewrote are vacuumed; it took out "
+            f"{'an unknown number of' if erased is None else f'{erased:,}'} rows, and {lacking:,} are lacking"
+        )
+        return erased is None or lacking <= erased
+
+
+def _erasures(bronze: TableLog) -> list[Told]:
+    return [one for one in bronze.commits if one.commit.is_change and one.by in {"erasure", "repair"}]
+
+
+def _changed(bronze: TableLog) -> str:
+    found = list(foreign(bronze))
+    return f"; written by someone else: {'; '.join(found[:3])}" if found else ""
+
+
+def _add(counts: dict[Partition, dict[str, int]], fate: str, frame: DataFrame, sign: int = 1) -> None:
+    for row in frame.groupBy("topic", "partition").count().collect():
+        mine = counts.setdefault((str(row["topic"]), int(row["partition"])), {})
+        mine[fate] = mine.get(fate, 0) + sign * int(row["count"])
