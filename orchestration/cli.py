@@ -24,7 +24,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = ("demo", "check", "run", "produce", "status", "query", "quality", "audit", "doctor", "jars")
+COMMANDS = (
+    "demo",
+    "init",
+    "check",
+    "run",
+    "produce",
+    "status",
+    "query",
+    "quality",
+    "audit",
+    "doctor",
+    "jars",
+)
 """Modules of ``orchestration.commands``; each adds its verbs to the app by its ``register``."""
 
 for _name in COMMANDS:

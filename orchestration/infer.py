@@ -1,0 +1,327 @@
+"""What values look like: the format they share, and the fields, types and times of JSON ones. Pure.
+
+A type is chosen so that every value seen is held exactly; where no other type does, it is string, which
+holds any. Values go in, names and types come out: no value is kept in what is made here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+JSON, DEBEZIUM, REGISTRY, TEXT, BYTES = "json", "debezium", "avro", "text", "bytes"
+TOMBSTONE, EMPTY = "tombstone", "empty_value"
+
+_BIG = 2**63
+_MOST_DIGITS = 38
+_MOST_DEPTH = 20
+_MOST_NAMES = 200
+_FRAME = 5
+_RARE = 100
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(Z|[+-](?:0\d|1[0-3]):[0-5]\d)?", re.ASCII
+)
+_LAYOUT = {ord(mark): " " for mark in "\t\r\n"}
+_SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TIMELY = re.compile(r"(?i)time|date|stamp|epoch|updated|created|modified|when|(^|_)(ts|at)(_|$)|[a-z]At$")
+_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "all and any as asc between by case cast cross current_date current_timestamp current_user "
+        "date desc distinct else end exists false from full group having in inner interval into is "
+        "join left like limit natural not null on or order outer right select set some table then "
+        "time timestamp to true union unique user using values when where window with ",
+    )
+)
+"""Words that SQL may take for its own."""
+_MILLIS = (10**12, 10**13)
+_SECONDS = (10**9, 10**10)
+
+
+class Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One message's value, recognised.
+
+    Attributes:
+        kind: ``json``, ``debezium``, ``avro``, ``text``, ``bytes``, or why it is none of them.
+        document: The object of a JSON value, its numbers as they were written; of an envelope, its payload.
+    """
+
+    kind: str
+    document: dict[str, Any] | None = None
+
+
+def recognise(value: bytes | None) -> Seen:
+    """What a value is; never an error."""
+    if value is None:
+        return Seen(TOMBSTONE)
+    if not value.strip(b" \t\r\n"):
+        return Seen(EMPTY)
+    if value[0] == 0 and len(value) > _FRAME:
+        return Seen(REGISTRY)
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return Seen(BYTES)
+    return _object_in(text) if text.lstrip(" \t\r\n").startswith("{") else Seen(_kind_of_plain(text))
+
+
+def _kind_of_plain(text: str) -> str:
+    return TEXT if text.translate(_LAYOUT).isprintable() else BYTES
+
+
+def _object_in(text: str) -> Seen:
+    """A JSON object, or why it is none that a strict reader takes."""
+    try:
+        document = json.loads(
+            text,
+            parse_int=Number,
+            parse_float=Number,
+            parse_constant=_refuse,
+            object_pairs_hook=_object,
+        )
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return Seen("bad_unicode")
+    except _Fault as fault:
+        return Seen(str(fault))
+    except RecursionError:
+        return Seen("too_deep")
+    except ValueError:
+        return Seen("malformed_json")
+    payload = document.get("payload") if "schema" in document else document
+    if isinstance(payload, dict) and payload.get("op") in ("c", "u", "d", "r") and _has_row(payload):
+        return Seen(DEBEZIUM, payload)
+    return Seen(JSON, document)
+
+
+class _Fault(Exception):  # noqa: N818  # it is a finding
+    """Why a document is refused."""
+
+
+def _refuse(text: str) -> None:
+    raise _Fault("non_finite_number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Fault("duplicate_key")
+    return found
+
+
+def _has_row(payload: Mapping[str, Any]) -> bool:
+    return any(isinstance(payload.get(name), dict) for name in ("before", "after"))
+
+
+@dataclass
+class Shape:
+    """What was seen at one place of many documents.
+
+    Attributes:
+        seen: How often something other than null was there.
+        kinds: How often each kind: object, array, boolean, number, and of texts date, moment (with an
+            offset), local (a time without one), other.
+        members: Of objects: a shape per name.
+        items: Of arrays: the shape of all their items.
+    """
+
+    seen: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    members: dict[str, Shape] = field(default_factory=dict)
+    items: Shape | None = None
+    depth: int = 0
+    _is_whole: bool = True
+    _is_double: bool = True
+    _before: int = 0
+    _after: int = 0
+    low: Decimal | None = None
+    high: Decimal | None = None
+
+    def add(self, value: object) -> None:
+        """See one more value."""
+        if value is None:
+            return
+        self.seen += 1
+        self.kinds[kind_of(value)] += 1
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                self.members.setdefault(name, Shape(depth=self.depth + 1)).add(inner)
+        elif isinstance(value, list):
+            self.items = self.items or Shape(depth=self.depth + 1)
+            for inner in value:
+                self.items.add(inner)
+        elif isinstance(value, Number):
+            self._number(value)
+
+    def _number(self, text: Number) -> None:
+        number = Decimal(text)
+        self.low = number if self.low is None else min(self.low, number)
+        self.high = number if self.high is None else max(self.high, number)
+        self._is_whole &= text.removeprefix("-").isdigit() and text != "-0"
+        nearest = float(text)
+        self._is_double &= math.isfinite(nearest) and Decimal(repr(nearest)) == number
+        exponent = int(number.as_tuple().exponent)
+        self._after = max(self._after, -exponent)
+        self._before = max(self._before, len(number.as_tuple().digits) + exponent)
+
+    @property
+    def type(self) -> str:
+        """The DDL type that holds all that was seen."""
+        if len(self.kinds) != 1 or self.depth > _MOST_DEPTH:
+            return "string"
+        (kind,) = self.kinds
+        if kind == "object":
+            members = [f"{quoted(name)}: {shape.type}" for name, shape in self.members.items()]
+            return f"struct<{', '.join(members)}>" if is_struct(self.members) else "string"
+        if kind == "array":
+            return f"array<{self.items.type if self.items else 'string'}>"
+        if kind == "number":
+            return self._number_type()
+        return {"date": "date", "moment": "timestamp", "boolean": "boolean"}.get(kind, "string")
+
+    def _number_type(self) -> str:
+        digits = max(self._before, 0) + max(self._after, 0)
+        if self._is_whole and self.low is not None and self.high is not None:
+            if self.low >= -_BIG and self.high < _BIG:
+                return "bigint"
+            return "decimal(38,0)" if digits <= _MOST_DIGITS else "string"
+        if self._is_double:
+            return "double"
+        return f"decimal({digits},{self._after})" if 0 < digits <= _MOST_DIGITS else "string"
+
+    @property
+    def is_local_time(self) -> bool:
+        """Whether all are times without an offset."""
+        return set(self.kinds) == {"local"}
+
+    def epoch(self, name: str) -> str:
+        """``millis`` or ``seconds`` since 1970, where range and name say so of all; else empty."""
+        if self.type != "bigint" or self.low is None or self.high is None or not _TIMELY.search(name):
+            return ""
+        for unit, (low, high) in (("millis", _MILLIS), ("seconds", _SECONDS)):
+            if low <= self.low and self.high < high:
+                return unit
+        return ""
+
+
+def is_odd(shape: Shape, value: object) -> bool:
+    """Whether somewhere in it is a kind of value that at most one in a hundred has there.
+
+    Where almost all are text there is nothing odd: a string holds any value.
+    """
+    if value is None:
+        return False
+    usual, number = shape.kinds.most_common(1)[0]
+    rare = usual != "other" and _RARE * (shape.seen - number) <= shape.seen
+    if kind_of(value) != usual and rare:
+        return True
+    if isinstance(value, dict):
+        return any(is_odd(shape.members[name], inner) for name, inner in value.items())
+    if isinstance(value, list) and shape.items is not None:
+        return any(is_odd(shape.items, inner) for inner in value)
+    return False
+
+
+def kind_of(value: object) -> str:
+    """The kind of a value that is not null, as ``Shape.kinds`` counts them."""
+    if isinstance(value, dict):
+        return "object"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, Number) else _kind_of_text(str(value))
+
+
+def shape_of(documents: Sequence[Mapping[str, Any]]) -> Shape:
+    """The shape of all documents."""
+    found = Shape()
+    for document in documents:
+        found.add(dict(document))
+    return found
+
+
+def is_struct(members: Mapping[str, Shape]) -> bool:
+    """Whether names can be fields: some, not too many, none like another but for its case."""
+    lowered = {name.lower() for name in members}
+    return 0 < len(members) <= _MOST_NAMES and len(lowered) == len(members) and "" not in lowered
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A value that is no object, by its way there.
+
+    Attributes:
+        path: Names from the top.
+        is_always: Whether every document has it, and not null.
+    """
+
+    path: tuple[str, ...]
+    shape: Shape
+    is_always: bool
+
+    @property
+    def sql(self) -> str:
+        """The way there in SQL."""
+        return ".".join(quoted(name) for name in self.path)
+
+
+def leaves(shape: Shape, path: tuple[str, ...] = (), *, is_always: bool = True) -> Iterator[Leaf]:
+    """Everything in a struct that is no struct itself, in order."""
+    for name, inner in shape.members.items():
+        always = is_always and inner.seen == shape.kinds["object"]
+        if set(inner.kinds) == {"object"} and inner.depth <= _MOST_DEPTH and is_struct(inner.members):
+            yield from leaves(inner, (*path, name), is_always=always)
+        else:
+            yield Leaf((*path, name), inner, always)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL and DDL take it."""
+    if _SIMPLE.fullmatch(name) and name.lower() not in _WORDS:
+        return name
+    return f"`{name.replace('`', '``')}`"
+
+
+def separator(texts: Sequence[str]) -> str:
+    """The separator of delimited lines: the one that is there equally often in all; empty: there is none."""
+    for found in (",", ";", "\t", "|"):
+        counts = {text.count(found) for text in texts}
+        if len(counts) == 1 and counts != {0} and not any('"' in text or "\n" in text for text in texts):
+            return found
+    return ""
+
+
+def _kind_of_text(text: str) -> str:
+    try:
+        if _DATE.fullmatch(text):
+            dt.date.fromisoformat(text)
+            return "date"
+        if (match := _MOMENT.fullmatch(text)) is not None:
+            moment = dt.datetime.fromisoformat(text)
+            if match[1]:
+                moment.astimezone(dt.UTC)
+            return "moment" if match[1] else "local"
+    except (ValueError, OverflowError):
+        pass
+    return "other"
+
+
+def millis_of(text: str) -> int:
+    """A text time with an offset, in milliseconds since 1970."""
+    return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
