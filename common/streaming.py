@@ -100,8 +100,8 @@ class RunningQuery:
         died = self.query.exception()
         if died is None and error is None:
             return None
-        if (silent := _REGISTRY.search(f"{error}\n{died}")) is not None:
-            return RegistryError(f"{self.name}: {silent[1]}")
+        if (silent := registry_failure(f"{error}\n{died}")) is not None:
+            return RegistryError(f"{self.name}: {silent}")
         return QueryFailedError(self.name, one_line(str(error or died)))
 
     def progress(self) -> Iterator[dict[str, Any]]:
@@ -183,6 +183,12 @@ def _identity(
         dropped=lambda: dropped_by_dedupe(handle.result(timeout=_HANDLE_SECONDS)),
         late_watermark_ms=lambda: late_watermark_ms(handle.result(timeout=_HANDLE_SECONDS)),
     )
+
+
+def registry_failure(text: str) -> str | None:
+    """What the schema registry did not do, by an error's text; ``None`` where that is of something else."""
+    found = _REGISTRY.search(text)
+    return found[1].strip() if found is not None else None
 
 
 _NOISE = re.compile(r"^(org|java|scala|py4j|io)\.[\w.$]+(Exception|Error): ")

@@ -15,6 +15,7 @@ from common.declare import Aggregate, Avro, Expect, Pipeline, Quality, Silver, U
 from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem, SqlError, nearest
 from common.schema import fields
+from common.settings import Settings
 from common.sqltext import read
 from orchestration.expression import measure_faults, result, row_faults
 from orchestration.lineage import lineage_problems
@@ -53,6 +54,21 @@ def check(pipeline: Pipeline) -> tuple[Problem, ...]:
     for suite in pipeline.quality:
         problems.extend(_quality(suite, scopes))
     return tuple(problems)
+
+
+def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, ...]:
+    """What the pipeline needs of the settings, and they do not have."""
+    text = (
+        'framing "registry" needs the setting silver.schema_registry: a registry\'s address, or a folder of '
+        "<id>.avsc"
+    )
+    return tuple(
+        Problem(f"{silver.table}, value", text, source_of(silver.value))
+        for silver in pipeline.silver
+        if isinstance(silver.value, Avro)
+        and silver.value.framing == "registry"
+        and settings.silver.schema_registry is None
+    )
 
 
 def unchecked(pipeline: Pipeline) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ import sys
 
 import typer
 
-from common.errors import MedallionError
+from common.errors import MedallionError, RegistryError
+from common.streaming import registry_failure
 from orchestration.console import err
 
 app = typer.Typer(
@@ -67,6 +68,12 @@ def main() -> None:
         # The reader of our output is gone (`medallion … | head`): nothing is left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except Exception as error:
+        # Whatever reads values may meet it, not only streams.
+        if (silent := registry_failure(str(error))) is None:
+            raise
+        _tell(RegistryError(f"{silent}. Nothing was written; try again when it answers."))
+        code = RegistryError.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -15,7 +15,7 @@ from rich.tree import Tree
 from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem
 from common.settings import Settings
-from orchestration.check import check, unchecked
+from orchestration.check import check, setting_problems, unchecked
 from orchestration.console import out
 from orchestration.lineage import readers
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
@@ -48,7 +48,7 @@ def check_pipeline(
     found: Pipeline | None = None
     try:
         found = ready.pipeline
-        problems = check(found)
+        problems = (*check(found), *setting_problems(found, ready.settings))
     except PipelineError as error:
         problems = error.problems
     if as_json:

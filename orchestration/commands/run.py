@@ -10,7 +10,7 @@ import typer
 from common.streaming import RunningQuery
 from orchestration import backfill as catch_up
 from orchestration import separate
-from orchestration.check import check
+from orchestration.check import check, setting_problems
 from orchestration.console import out, say
 from orchestration.job import Job, opened
 from orchestration.options import Context, JsonOption, PipelineOption, SetOption, SettingsOption, context
@@ -88,7 +88,7 @@ def backfill(
 def _checked(ready: Context) -> Context:
     from common.errors import PipelineError  # noqa: PLC0415
 
-    if problems := check(ready.pipeline):
+    if problems := (*check(ready.pipeline), *setting_problems(ready.pipeline, ready.settings)):
         raise PipelineError(problems)
     return ready
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import random
@@ -15,7 +16,6 @@ from typing import Any
 import pytest
 
 from common.declare import Message
-from orchestration import infer
 from orchestration.check import check
 from orchestration.load import load_pipeline
 from orchestration.pipeline_text import render
@@ -59,17 +59,21 @@ def test_a_proposed_pipeline_runs_over_its_topic(
     engine = Engine(spark, pipeline, make_settings(tmp_path, broker), broker)
     engine.run("bronze", "silver")
     rows, aside = engine.rows(f"silver.{topic}"), engine.rows(f"silver.{topic}__quarantine")
-    documents = {
-        message.value: document
-        for message in sent
-        if (document := infer.recognise(message.value).document) is not None
-    }
-    places = {(document["id"], document["properties"]["place"]) for document in documents.values()}
-    assert {(row["id"], row["place"]) for row in rows} <= places
     faults = Counter(reason for row in aside for reason in row["reasons"])
-    assert len(rows) > 2_000
-    assert len(aside) < 60, faults
+    assert 0 < len(aside) < 60, faults
     assert set(faults) <= _OF_POISON
+    bad = {row["value"] for row in aside}
+    good = [json.loads(each.value) for each in sent if each.value is not None and each.value not in bad]
+    assert about["key"] == ["id", "time", "updated"]
+    came = [(row["id"], _millis(row["time"]), _millis(row["updated"])) for row in rows]
+    assert len(came) == len(set(came))
+    assert set(came) == {
+        (each["id"], each["properties"]["time"], each["properties"]["updated"]) for each in good
+    }
+
+
+def _millis(at: dt.datetime) -> int:
+    return round(at.timestamp() * 1000)
 
 
 def test_every_value_sampled_passes(spark: Any, tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from common import avro_schema
 from common.declare import Avro, Message, Pipeline, Silver, Topic
 from common.errors import RegistryError
 from common.layout import Layout
+from common.streaming import registry_failure
 from orchestration import supervisor as supervising
 from orchestration.supervisor import StopSignal, Supervisor
 from orchestration.wiring import Wiring
@@ -27,6 +29,20 @@ pytestmark = pytest.mark.integration
 
 WRITTEN = record(id="string", at={"type": "long", "logicalType": "timestamp-millis"}, old="int")
 DECLARED = record(id="string", at={"type": "long", "logicalType": "timestamp-millis"}, new=("string", "-"))
+
+
+INNER = {"type": "record", "name": "Inner", "fields": [{"name": "n", "type": "int"}]}
+ANSWERS: dict[str, Any] = {
+    "/schemas/ids/1": {"schema": json.dumps(WRITTEN)},
+    "/schemas/ids/3": {
+        "schema": json.dumps(record(a="Inner")),
+        "references": [{"name": "Inner", "subject": "in ner", "version": 2}],
+    },
+    "/subjects/in+ner/versions/2": {"schema": json.dumps(INNER), "id": 77},
+    "/schemas/ids/4": {"schema": "message X {}", "schemaType": "PROTOBUF"},
+    "/schemas/ids/5": {"schema": "{"},
+    "/schemas/ids/6": ["no schema"],
+}
 
 
 class Registry(ThreadingHTTPServer):
@@ -50,8 +66,8 @@ class Handler(BaseHTTPRequestHandler):
         status, body = 404, b'{"error_code":40403,"message":"Schema not found"}'
         if not self.server.is_up:
             status, body = 503, b""
-        elif self.path == "/schemas/ids/1":
-            status, body = 200, json.dumps({"schema": json.dumps(WRITTEN)}).encode()
+        elif self.path in ANSWERS:
+            status, body = 200, json.dumps(ANSWERS[self.path]).encode()
         self.server.answered.append((self.path, status))
         self.server.logins.add(self.headers["Authorization"])
         self.send_response(status)
@@ -180,3 +196,27 @@ def test_a_run_with_an_end_gives_up(
     with pytest.raises(RegistryError, match="does not answer"):
         silver.run()
     assert rows(wiring, "silver.orders") == []
+
+
+def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
+    from silver.readers import reading  # noqa: PLC0415
+
+    registry.is_up = True
+    spark.conf.set(avro_schema.REGISTRY, registry.address)
+    value = Avro(json.dumps(record(a=INNER)), framing="registry")
+
+    def read(*values: bytes) -> list[tuple[str | None, Any]]:
+        frame = spark.createDataFrame([(each,) for each in values], "value binary").coalesce(1)
+        found = reading(frame, value).frame.select("__read.fault", "__read.value").collect()
+        return [(row[0], row[1] and row[1].asDict(recursive=True)) for row in found]
+
+    assert read(framed(3, b"\x0e"), framed(4, b"\x0e"), framed(5, b"\x0e"), framed(2, b"")) == [
+        (None, {"a": {"n": 7}}),
+        ("unresolvable_schema", None),
+        ("unresolvable_schema", None),
+        ("unknown_schema_id", None),
+    ]
+    with pytest.raises(Exception, match="RegistryUnavailable") as told:
+        read(framed(6, b""))
+    assert "something else than a schema" in (registry_failure(str(told.value)) or "")
+    assert registry.answered.count(("/schemas/ids/6", 200)) == 3

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
-from orchestration.check import REASONS, check, unchecked
+from common.declare import Aggregate, Avro, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
+from common.settings import load_settings
+from orchestration.check import REASONS, check, setting_problems, unchecked
 from orchestration.commands.check import register
 from orchestration.load import load_pipeline
 
@@ -435,3 +436,22 @@ def test_checking_loads_no_spark_no_kafka_and_no_pandas() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_framed_avro_needs_a_registry_in_the_settings() -> None:
+    schema = (
+        '{"type":"record","name":"R","fields":[{"name":"id","type":"string"},{"name":"at","type":"long"}]}'
+    )
+    columns = {"quake_id": "id", "event_at": "timestamp_millis(at)"}
+    framed = pipeline(silver(value=Avro(schema, framing="registry"), columns=columns, rules=[]))
+    (problem,) = setting_problems(framed, load_settings(overrides=[]))
+    assert "needs the setting silver.schema_registry" in problem.message
+    assert setting_problems(framed, load_settings(overrides=["silver.schema_registry=schemas"])) == ()
+
+
+def test_the_columns_of_avro_are_known() -> None:
+    schema = '{"type":"record","name":"R","fields":[{"name":"id","type":"string"}]}'
+    wrong = silver(value=Avro(schema), columns={"quake_id": "idd"}, rules=[])
+    assert "silver.quakes, column 'quake_id': the value has no 'idd'; did you mean 'id'?" in told(
+        pipeline(wrong)
+    )
