@@ -188,26 +188,32 @@ def merge_newest(  # noqa: PLR0913
     *,
     key: Sequence[str],
     order: Sequence[str],
+    step: str = MERGE,
+    keys_are_known: bool = False,
 ) -> None:
     """Insert rows with a new key; replace a row where the new one is later in ``order``; else write nothing.
 
     Args:
         frame: At most one row per key.
         path: The table.
-        batch: The batch's identity; a replay is skipped.
+        batch: The batch's identity; one whose step the table has is skipped.
         counts: For the commit's metadata.
         key: Columns compared null-safe.
         order: Columns compared from left to right; null is lowest. Equal rows are left as they are.
+        step: What the write is to its query.
+        keys_are_known: No key is null, so the table's files are pruned by the keys' literal bounds.
     """
     from delta.tables import DeltaTable  # noqa: PLC0415
 
-    if is_written(path, batch, MERGE):
+    if is_written(path, batch, step):
         return
     spark = frame.sparkSession
-    same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in key)
+    same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in key))
+    if keys_are_known:
+        same = reduce(and_, bounds(frame, key, "t"), same)
     later = "{} > {}".format(*(f"struct({', '.join(f'{side}.`{c}`' for c in order)})" for side in "st"))
     # MERGE takes no options: it reads the session that runs it, which is the query's own clone.
-    spark.conf.set(_METADATA, batch.metadata(MERGE, counts))
+    spark.conf.set(_METADATA, batch.metadata(step, counts))
     try:
         (
             DeltaTable.forPath(spark, path)
@@ -252,7 +258,7 @@ def insert_new(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) ->
         (
             DeltaTable.forPath(spark, path)
             .alias("t")
-            .merge(frame.alias("s"), reduce(and_, _bounds(frame, key), same))
+            .merge(frame.alias("s"), reduce(and_, bounds(frame, key, "t"), same))
             .whenNotMatchedInsertAll()
             .execute()
         )
@@ -279,7 +285,7 @@ def delete_matching(frame: DataFrame, path: str, told: str, *, key: Sequence[str
         (
             DeltaTable.forPath(spark, path)
             .alias("t")
-            .merge(keys.alias("s"), reduce(and_, _bounds(frame, key), same))
+            .merge(keys.alias("s"), reduce(and_, bounds(frame, key, "t"), same))
             .whenMatchedDelete()
             .execute()
         )
@@ -287,8 +293,15 @@ def delete_matching(frame: DataFrame, path: str, told: str, *, key: Sequence[str
         spark.conf.unset(_METADATA)
 
 
-def _bounds(frame: DataFrame, key: Sequence[str]) -> list[Column]:
-    """What the table's keys lie between, so that MERGE reads only the files that may hold them."""
+def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column]:
+    """What the table's keys lie between, so that only the files are read that may hold them.
+
+    Args:
+        frame: Has the key columns.
+        key: Columns; null ones are not between.
+        table: The table's alias, if it has one.
+    """
+    of = f"{table}." if table else ""
     plain = [name for name in key if isinstance(frame.schema[name].dataType, _ORDERED)]
     if not plain:
         return []
@@ -296,7 +309,7 @@ def _bounds(frame: DataFrame, key: Sequence[str]) -> list[Column]:
     if ends is None or ends[0] is None:
         return []
     return [
-        F.col(f"t.`{name}`").between(F.lit(ends[2 * place]), F.lit(ends[2 * place + 1]))
+        F.col(f"{of}`{name}`").between(F.lit(ends[2 * place]), F.lit(ends[2 * place + 1]))
         for place, name in enumerate(plain)
     ]
 

@@ -1,13 +1,16 @@
 """Where the rows of a pipeline's topics have gone: read from tables, commits and checkpoints alone.
 
-Offsets in Kafka = bronze + not yet read. Bronze = silver + quarantine + duplicates + late + not yet
-processed. Duplicates and late rows leave no row: they are what the commits of silver say they dropped.
+Offsets in Kafka = bronze + not yet read. Bronze = silver + quarantine + dropped + tombstones + duplicates
++ late + not yet processed. Duplicates and tombstones leave no row, so they are what silver's commits say.
+A late row that was inserted after all counts as silver's, a row that a newer one replaced as a duplicate.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from common.declare import Silver
 from common.delta_log import LogReader
@@ -21,10 +24,12 @@ class Balance:
 
     Attributes:
         bronze: Rows of the bronze table it reads.
-        silver: Rows accepted.
-        quarantined: Rows rejected.
-        duplicates: Rows dropped because their key was there already.
-        late: Rows dropped by the watermark.
+        silver: Rows of silver.
+        quarantined: Rows set aside.
+        dropped: Rows left out by a rule.
+        tombstones: Records without a value.
+        duplicates: Rows left out because their key was there already, or replaced by a newer one.
+        late: Rows later than the watermark that are not in silver.
         waiting: Rows of bronze that silver has not processed yet.
         unread: Records in Kafka that bronze has not read yet; ``None`` where the broker does not say.
     """
@@ -34,6 +39,8 @@ class Balance:
     bronze: int
     silver: int
     quarantined: int
+    dropped: int
+    tombstones: int
     duplicates: int
     late: int
     waiting: int
@@ -42,28 +49,31 @@ class Balance:
     @property
     def difference(self) -> int:
         """Rows that are nowhere (positive) or counted twice (negative); 0 is right."""
-        return self.bronze - self.silver - self.quarantined - self.duplicates - self.late - self.waiting
+        aside = self.quarantined + self.dropped + self.tombstones
+        return self.bronze - self.silver - aside - self.duplicates - self.late - self.waiting
 
 
 def balance(silver: Silver, layout: Layout, status: Status) -> Balance:
     """The account of a silver table at the moment of ``status``."""
     tables = {table.table: table for table in status.tables}
     mine, source = tables[silver.table], tables[silver.reads]
-    dropped = {"duplicates": 0, "late": 0}
+    counted = Counter[str]()
     log = LogReader(layout.table_path(silver.table))
     if mine.now is not None:
         for commit in log.commits(0, mine.now.version):
-            counts = _counts(commit.user_metadata)
-            for name in dropped:
-                dropped[name] += int(counts.get(name, 0))
+            told = _counts(commit.user_metadata)
+            counted.update({name: n for name, n in told.items() if isinstance(n, int)})
+    aside = (mine.quarantine.rows or 0) if mine.quarantine else 0
     return Balance(
         table=silver.table,
         reads=silver.reads,
         bronze=_rows(source),
         silver=_rows(mine),
-        quarantined=(mine.quarantine.rows or 0) if mine.quarantine else 0,
-        duplicates=dropped["duplicates"],
-        late=dropped["late"],
+        quarantined=aside - counted["dropped"],
+        dropped=counted["dropped"],
+        tombstones=counted["tombstones"],
+        duplicates=counted["duplicates"] + counted["replaced"],
+        late=counted["late"] - counted["merged"],
         waiting=mine.lag.count or 0,
         unread=source.lag.count,
     )
@@ -73,10 +83,12 @@ def _rows(table: TableStatus) -> int:
     return (table.now.rows or 0) if table.now else 0
 
 
-def _counts(metadata: str | None) -> dict[str, int]:
+def _counts(metadata: str | None) -> dict[str, Any]:
+    """The counts of a micro-batch, from the one commit of silver that each of them has."""
     try:
         told = json.loads(metadata or "{}")
     except ValueError:
         return {}
-    counts = told.get("counts", {}) if isinstance(told, dict) else {}
+    is_batch = isinstance(told, dict) and told.get("step") == "accepted"
+    counts = told.get("counts", {}) if is_batch else {}
     return counts if isinstance(counts, dict) else {}

@@ -150,7 +150,10 @@ def _type_faults(silver: Silver, scope: Scope) -> Iterator[str]:
 def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
     seen: set[str] = set()
     own = () if scope.fields is None else tuple(field for field in scope.fields if field not in METADATA)
-    visible = Scope(silver.table, None if scope.fields is None else (*own, *KAFKA))
+    rows = Scope(silver.table, None if scope.fields is None else (*own, *KAFKA))
+    yield from _lookups(silver, rows)
+    asked = tuple(unknown(lookup.name) for lookup in silver.lookups)
+    visible = Scope(silver.table, None if rows.fields is None else (*rows.fields, *asked))
     for rule in silver.rules:
         place, source = f"{silver.table}, rule {rule.name!r}", source_of(rule)
         if rule.name in REASONS:
@@ -161,6 +164,17 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
             )
         seen.add(rule.name)
         yield from _each(place, row_faults(rule.condition, visible), source)
+
+
+def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
+    taken: set[str] = {field.name.lower() for field in rows.fields or ()}
+    for lookup in silver.lookups:
+        place, source = f"{silver.table}, lookup {lookup.name!r}", source_of(lookup)
+        if lookup.name in taken:
+            yield Problem(place, "has the name of a column or of another lookup; rename it", source)
+        taken.add(lookup.name)
+        for column, sql in named(lookup.on).items():
+            yield from _each(f"{place}, on {column!r}", row_faults(sql, rows), source)
 
 
 def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:

@@ -33,8 +33,10 @@ def account(found: Balance) -> RenderableType:
     for count, name in (
         (found.silver, f"rows in {found.table}"),
         (found.quarantined, f"rows in {found.table}__quarantine, with their reasons"),
-        (found.duplicates, "duplicates dropped"),
-        (found.late, "dropped as later than the watermark"),
+        (found.dropped, "left out by a rule"),
+        (found.tombstones, "without a value: they stay in bronze"),
+        (found.duplicates, "duplicates"),
+        (found.late, f"later than the watermark, in {found.table}__late"),
         (found.waiting, "not processed yet"),
     ):
         grid.add_row(f"{count:,}", name)

@@ -15,7 +15,7 @@ from common.sqltext import ELEMENT, Path
 KAFKA = parse(
     "_kafka struct<topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int,"
     " ingested_at timestamp, key binary, value binary, headers array<struct<key: string, value: binary>>,"
-    " fault string>"
+    " fault string, fault_field string, rescued string>"
 )
 """What a silver table's SQL sees beside its fields."""
 

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    FractionalType,
+    MapType,
+    StructType,
+    VariantType,
+)
 
 from common.errors import PipelineError, Problem, nearest
 from silver.parse import META
@@ -44,17 +53,21 @@ def deduplicated(frame: DataFrame, watermark: str) -> DataFrame:
 
 
 def key_text(frame: DataFrame, key: Sequence[str]) -> Column:
-    """The key as one text that differs whenever a column differs: a JSON array of texts.
+    """The key as one text, the same exactly where all columns are equal: a JSON array of texts.
 
     One column, because Spark orders several state-key columns in a way no release promises. Each is
     cast to text before, since JSON would cut timestamps to milliseconds. A topic's name cannot begin
     with a bracket, so no key equals a rejected row's coordinates.
     """
-    parts = [
-        F.hex(name) if isinstance(frame.schema[name].dataType, BinaryType) else F.col(name).cast("string")
-        for name in key
-    ]
-    return F.to_json(F.array(*parts))
+    return F.to_json(F.array(*(_text(name, frame.schema[name].dataType) for name in key)))
+
+
+def _text(name: str, kind: DataType) -> Column:
+    if isinstance(kind, BinaryType):
+        return F.hex(name)
+    if isinstance(kind, FractionalType) and not isinstance(kind, DecimalType):
+        return (F.col(name) + F.lit(0).cast(kind)).cast("string")  # -0.0 equals 0.0
+    return F.col(name).cast("string")
 
 
 def check_types(frame: DataFrame, *, key: Sequence[str], event_time: str, place: str, source: str) -> None:

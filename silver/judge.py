@@ -6,11 +6,14 @@ has one fate whoever asks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame
 
 from common.declare import Silver
 from common.declaring import source_of
 from silver.dedupe import check_types, keyed
+from silver.lookups import joined
 from silver.parse import parsed, shaped
 from silver.rules import check_rules, judged
 
@@ -29,15 +32,25 @@ def read(bronze: DataFrame, silver: Silver) -> DataFrame:
     rescue = silver.unknown_fields != "ignore"
     frame = shaped(parsed(bronze, silver.value, rescue=rescue), silver.columns, place, source)
     check_types(frame, key=silver.key, event_time=silver.event_time, place=place, source=source)
-    check_rules(frame, silver.rules, place)
     return frame
 
 
-def judge(frame: DataFrame, silver: Silver) -> DataFrame:
-    """What ``read`` gave, with ``__reasons``, ``__warned``, ``__verdict``, ``__key`` and ``__event_time``."""
+def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | None = None) -> DataFrame:
+    """What ``read`` gave, with ``__reasons``, ``__warned``, ``__verdict``, ``__key`` and ``__event_time``.
+
+    Args:
+        frame: What ``read`` gave; one row per row comes out.
+        silver: The declaration.
+        lookups: The tables that its rules ask, by the lookup's name, as ``silver.lookups.frames`` has them.
+
+    Raises:
+        PipelineError: A rule or a lookup does not fit the columns.
+    """
+    seen = joined(frame, silver, lookups or {})
+    check_rules(seen, silver.rules, silver.table)
     found = judged(
-        frame, key=silver.key, event_time=silver.event_time, max_future=silver.max_future, rules=silver.rules
-    )
+        seen, key=silver.key, event_time=silver.event_time, max_future=silver.max_future, rules=silver.rules
+    ).drop(*(lookup.name for lookup in silver.lookups))
     return keyed(
         found, key=silver.key, event_time=silver.event_time, with_event_time=silver.dedupe == "event_time"
     )

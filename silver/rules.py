@@ -5,7 +5,11 @@ A rule that yields null counts as broken: unknown is not good.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -13,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common.declare import Rule
-from common.declaring import source_of
+from common.declare import Rule, Silver
+from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem
 from silver.parse import META
 
@@ -42,11 +46,13 @@ def judged(
     ``__warned``: array<string>, rules broken that only warn; ``__verdict``: ``accept``, ``tombstone`` (no
     value: neither judged nor kept), ``fail``, ``quarantine`` or ``drop``, the first of these that applies.
 
-    A value that could not be parsed has its fault as the only reason: nothing is known of the rest.
+    A value that could not be parsed has its fault as the only reason: nothing is known of the rest. A
+    tombstone has none at all, and breaks no rule.
     A row dated later than Kafka's timestamp plus ``max_future`` is refused here, before the watermark
     sees it: one wrong clock would otherwise make every later row late.
     """
     fault = F.col(f"{META}.fault")
+    is_tombstone = F.col(f"{META}.value").isNull()
     no_key = reduce(or_, (F.col(name).isNull() for name in key))
     # Kafka's timestamp is the producer's clock, which may be wrong too; ours says when it was read.
     known = F.least(f"{META}.timestamp", f"{META}.ingested_at")
@@ -59,9 +65,13 @@ def judged(
     checks = [F.when(_broken(rule), F.lit(rule.name)) for rule in rules if rule.on_fail != "warn"]
     warnings = [F.when(_broken(rule), F.lit(rule.name)) for rule in rules if rule.on_fail == "warn"]
     nothing = F.array().cast("array<string>")
-    reasons = F.when(fault.isNotNull(), F.array(fault)).otherwise(F.array_compact(F.array(*own, *checks)))
+    reasons = (
+        F.when(is_tombstone, nothing)
+        .when(fault.isNotNull(), F.array(fault))
+        .otherwise(F.array_compact(F.array(*own, *checks)))
+    )
     warned = (
-        F.when(fault.isNotNull(), nothing).otherwise(F.array_compact(F.array(*warnings)))
+        F.when(is_tombstone | fault.isNotNull(), nothing).otherwise(F.array_compact(F.array(*warnings)))
         if warnings
         else nothing
     )
@@ -99,6 +109,43 @@ def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
         problems.append(Problem(f"{place}, rule {rule.name!r}", text, source_of(rule)))
     if problems:
         raise PipelineError(problems)
+
+
+def version(silver: Silver) -> str:
+    """12 hex digits that differ when anything differs that decides what becomes of a row.
+
+    That is how its value is read, its columns, key, event time and future bound, rules and lookups. A
+    schema in a file counts by its content, a columns function by its source text.
+    """
+    decisive = (silver.value, silver.columns, silver.key, silver.event_time, silver.max_future)
+    told = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups)])
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def _plain(given: object) -> object:
+    """A declaration's value as what JSON can hold, the same for the same declaration in any process."""
+    if dataclasses.is_dataclass(given) and not isinstance(given, type):
+        named = {each.name: getattr(given, each.name) for each in dataclasses.fields(given)}
+        files = (folder_of(given) / text for text in named.values() if _is_file(text))
+        return [type(given).__name__, _plain(named), [file.read_text("utf-8") for file in files]]
+    if hasattr(given, "jsonValue"):
+        return given.jsonValue()
+    if isinstance(given, Mapping):
+        return [[str(name), _plain(each)] for name, each in given.items()]
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return [_plain(each) for each in given]
+    return _source_text(given) if callable(given) else given
+
+
+def _source_text(function: Callable[..., object]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _is_file(given: object) -> bool:
+    return isinstance(given, str) and given.strip().lower().endswith((".json", ".avsc"))
 
 
 def _broken(rule: Rule) -> Column:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame, SparkSession
 
 from common import delta
@@ -10,10 +12,11 @@ from common.layout import Layout
 from common.settings import Settings
 from common.spark import registry_conf
 from common.streaming import Stream
-from silver import tables
+from silver import lookups, tables
 from silver.dedupe import deduplicated
 from silver.judge import judge, read
 from silver.late import LateRows, late_schema
+from silver.rules import version
 from silver.source import bronze_stream
 from silver.write import writer
 
@@ -26,6 +29,7 @@ def stream(
     Raises:
         PipelineError: The declaration does not fit the data's columns and types.
         TableShapeError: A table exists with other columns.
+        TableMissingError: There is no table of a lookup.
         HistoryGoneError: A first load is not possible any more.
     """
     for name, value in registry_conf(settings).items():
@@ -38,12 +42,13 @@ def stream(
         checkpoint=checkpoint,
         settings=settings.silver,
     )
-    frame = rows(bronze, silver)
+    asked = lookups.frames(spark, silver, layout)
+    frame = rows(bronze, silver, asked)
     names = (silver.table, silver.quarantine, silver.late_table)
     path, aside, late = (layout.table_path(name) for name in names)
-    columns = tables.accepted(frame).schema
+    columns, set_aside = tables.accepted(frame).schema, tables.rejected(frame, version(silver)).schema
     delta.ensure(spark, silver.table, path, columns, tables.PROPERTIES)
-    delta.ensure(spark, silver.quarantine, aside, tables.rejected(frame).schema, tables.PROPERTIES)
+    delta.ensure(spark, silver.quarantine, aside, set_aside, tables.PROPERTIES)
     delta.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
     late_rows = LateRows(
         silver=silver,
@@ -53,18 +58,22 @@ def stream(
         bronze_schema=bronze.schema,
         checkpoint=checkpoint,
         begins=0,
-        judged=lambda given: judge(read(given, silver), silver),
+        judged=lambda given: judge(read(given, silver), silver, asked),
     )
     return Stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=writer(path, aside, late_rows),
+        write=writer(silver, path, aside, late_rows),
         checkpoint=checkpoint,
         trigger=settings.silver.trigger,
     )
 
 
-def rows(bronze: DataFrame, silver: Silver) -> DataFrame:
-    """Bronze rows judged and deduplicated: what one silver query reads, as one plan with one parse."""
-    return deduplicated(judge(read(bronze, silver), silver), silver.watermark)
+def rows(bronze: DataFrame, silver: Silver, asked: Mapping[str, DataFrame] | None = None) -> DataFrame:
+    """Bronze rows judged and deduplicated: what one silver query reads, as one plan with one parse.
+
+    Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written.
+    """
+    judged = judge(read(bronze, silver), silver, asked)
+    return judged if silver.dedupe == "exact" else deduplicated(judged, silver.watermark)

@@ -1,7 +1,8 @@
 """The columns silver writes: accepted rows with their coordinates, rejected rows with their raw bytes. Pure.
 
 ``silver.<name>``: one row per event; the declared columns and where the row came from.
-``silver.<name>__quarantine``: one row per rejected Kafka record; everything bronze has of it, and why.
+``silver.<name>__quarantine``: one row per rejected Kafka record; everything bronze has of it, why, and
+by which version of the rules.
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ def accepted(frame: DataFrame) -> DataFrame:
     )
 
 
-def rejected(frame: DataFrame) -> DataFrame:
-    """Rows set aside, as the quarantine table has them; of a dropped row neither key, value nor headers."""
+def rejected(frame: DataFrame, rule_version: str) -> DataFrame:
+    """Rows set aside, as the quarantine table has them; of a dropped row neither key, value nor headers.
+
+    ``rule_version`` names the rules that judged them.
+    """
     kept = F.col(VERDICT) == QUARANTINE
     return frame.where(F.col(VERDICT).isin(QUARANTINE, DROP)).select(
         F.col(f"{META}.topic").alias("topic"),
@@ -50,7 +54,10 @@ def rejected(frame: DataFrame) -> DataFrame:
         F.col(f"{META}.timestamp_type").alias("kafka_timestamp_type"),
         F.col(f"{META}.ingested_at").alias("ingested_at"),
         F.col(REASONS).alias("reasons"),
+        F.col(f"{META}.fault_field").alias("field"),
         F.col(VERDICT).alias("verdict"),
+        # Not a bare literal: its column would be NOT NULL in the table.
+        F.when(F.col(VERDICT).isNotNull(), rule_version).alias("rule_version"),
         F.when(kept, F.col(f"{META}.key")).alias("key"),
         F.when(kept, F.col(f"{META}.value")).alias("value"),
         F.when(kept, F.col(f"{META}.headers")).alias("headers"),

@@ -7,52 +7,72 @@ it already has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from common import delta
+from common.declare import Silver
 from common.delta import MicroBatch
+from silver.exact import write_exact
 from silver.late import LateRows
-from silver.rules import ACCEPT, DROP, QUARANTINE, TOMBSTONE, VERDICT
+from silver.rules import version
 from silver.tables import accepted, rejected
+from silver.tally import Tally, counted, rule_failure
+
+ACCEPTED = "accepted"
+"""The step of a micro-batch that writes silver; every one has it, even without a row."""
 
 _ROWS_PER_FILE = 250_000
 
 
 def writer(
-    silver_path: str, quarantine_path: str, late_rows: LateRows
+    silver: Silver, silver_path: str, quarantine_path: str, late_rows: LateRows
 ) -> Callable[[DataFrame, MicroBatch], None]:
     """The ``foreachBatch`` body of a silver table.
 
     Silver commits for every batch, even without a row, because its commit carries the batch's counts.
+    It raises ``RuleFailedError`` before anything is written where a row broke a rule that is to stop it.
     """
+    rule_version = version(silver)
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
-            found = {row[0]: row[1] for row in kept.groupBy(VERDICT).count().collect()}
-            good, bad = found.get(ACCEPT, 0), found.get(QUARANTINE, 0) + found.get(DROP, 0)
-            counts = {
-                "accepted": good,
-                "quarantined": found.get(QUARANTINE, 0),
-                "dropped": found.get(DROP, 0),
-                "tombstones": found.get(TOMBSTONE, 0),
-                **batch.dropped(),
-            }
-            with late_rows.of(kept, batch, counts.get("late", 0)) as late:
-                counts["merged"] = late.merged if late else 0
-                delta.append(_packed(accepted(kept), good), silver_path, batch, "accepted", counts)
-                if late:
-                    late_rows.write(late, batch, counts)
-            if bad:
-                delta.append(_packed(rejected(kept), bad), quarantine_path, batch, "quarantine", counts)
+            tally = counted(kept, silver.rules)
+            if tally.failed:
+                raise rule_failure(kept, tally, silver.rules, silver.table)
+            counts: Mapping[str, Any] = {**_counts(tally), **batch.dropped()}
+            if silver.dedupe == "exact":
+                counts = write_exact(accepted(kept), silver, silver_path, batch, ACCEPTED, counts)
+            else:
+                with late_rows.of(kept, batch, counts["late"]) as late:
+                    counts = {**counts, "merged": late.merged if late else 0}
+                    good = _packed(accepted(kept), tally.accepted)
+                    delta.append(good, silver_path, batch, ACCEPTED, counts)
+                    if late:
+                        late_rows.write(late, batch, counts)
+            if bad := tally.quarantined + tally.dropped:
+                aside = _packed(rejected(kept, rule_version), bad)
+                delta.append(aside, quarantine_path, batch, "quarantine", counts)
         finally:
             kept.unpersist()
 
     return write
+
+
+def _counts(tally: Tally) -> Mapping[str, Any]:
+    """What a commit says of the batch's rows."""
+    return {
+        "accepted": tally.accepted,
+        "quarantined": tally.quarantined,
+        "dropped": tally.dropped,
+        "tombstones": tally.tombstones,
+        "rules": dict(tally.rules),
+    }
 
 
 def _packed(frame: DataFrame, rows: int) -> DataFrame:

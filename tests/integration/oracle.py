@@ -25,16 +25,23 @@ class Outcome:
     duplicates: int
     latest: dict[str, tuple[Any, ...]]
     by_network: dict[tuple[str, str], tuple[Any, ...]]
+    tombstones: int = 0
+
+
+TOMBSTONE = "tombstone"
+"""Of a message without a value: it is counted, and stays in bronze."""
 
 
 def outcome(messages: Sequence[Message]) -> Outcome:
     """Judge every message; the first of equal versions wins; the newest version per quake is its state."""
     quarantine: Counter[str] = Counter()
     seen: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    duplicates = 0
+    duplicates = tombstones = 0
     for message in messages:
         judged = _judge(message.value)
-        if isinstance(judged, str):
+        if judged == TOMBSTONE:
+            tombstones += 1
+        elif isinstance(judged, str):
             quarantine[judged] += 1
         elif judged[:4] in seen:
             duplicates += 1
@@ -45,12 +52,12 @@ def outcome(messages: Sequence[Message]) -> Outcome:
     for row in rows:
         if row[0] not in latest or row[1] >= latest[row[0]][1]:
             latest[row[0]] = row
-    return Outcome(rows, quarantine, duplicates, latest, _by_network(rows))
+    return Outcome(rows, quarantine, duplicates, latest, _by_network(rows), tombstones)
 
 
 def _judge(value: bytes | None) -> tuple[Any, ...] | str:
     if value is None:
-        return "null_value"
+        return TOMBSTONE
     if not value.strip():
         return "empty_value"
     try:

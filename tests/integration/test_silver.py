@@ -37,6 +37,8 @@ ORDERS = Silver(
     watermark="1 hour",
     rules=[Rule("amount_positive", "amount > 0"), Rule("amount_small", "amount < 100")],
 )
+TOMBSTONE = ["a tombstone"]
+"""What stands for the fate of a record without a value."""
 PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], silver=[ORDERS])
 
 
@@ -59,10 +61,13 @@ class Expected:
     accepted: dict[str, int] = field(default_factory=dict)
     quarantine: dict[int, list[str]] = field(default_factory=dict)
     duplicates: int = 0
+    tombstones: int = 0
 
     def take(self, offset: int, key: str | None, reasons: list[str]) -> None:
         """One more row."""
-        if reasons:
+        if reasons == TOMBSTONE:
+            self.tombstones += 1
+        elif reasons:
             self.quarantine[offset] = reasons
         elif key in self.accepted:
             self.duplicates += 1
@@ -73,7 +78,7 @@ class Expected:
 def mix(chance: random.Random, size: int, first: int, expected: Expected) -> list[bytes | None]:
     """Good, repeated and rotten events in any order."""
     kinds: list[tuple[bytes | None, list[str]]] = [
-        (None, ["null_value"]),
+        (None, TOMBSTONE),
         (b"", ["empty_value"]),
         (b"\xc3\x28", ["not_utf8"]),
         (b'{"id": 1', ["malformed_json"]),
@@ -135,7 +140,8 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     spark.sql(f"delete from delta.`{path}` where offset < 20")
     again = [value("filler", evening), value("late 4", NOON), value("last", evening), value("last", evening)]
     engine.append_bronze("bronze.orders", records(again, 106))
-    for offset, key in ((100, "jump"), (101, "filler"), (105, "in time"), (108, "last")):
+    late_ones = ((102, "late 1"), (103, "late 2"), (107, "late 4"))
+    for offset, key in (*((100, "jump"), (101, "filler"), (105, "in time"), (108, "last")), *late_ones):
         expected.accepted[key] = offset
     expected.quarantine[104] = ["amount_positive"]
     return Ran(engine, expected, queries + engine.run("silver"))
@@ -154,30 +160,42 @@ def test_quarantine_is_every_rejected_record_with_all_its_reasons(ran: Ran) -> N
     assert {row["offset"]: row["reasons"] for row in rows} == ran.expected.quarantine
     assert len(rows) == len(ran.expected.quarantine)
     assert set(Counter(reason for row in rows for reason in row["reasons"])) == {
-        *("null_value", "empty_value", "not_utf8", "malformed_json", "null_key", "null_event_time"),
+        *("empty_value", "not_utf8", "malformed_json", "null_key", "null_event_time"),
         *("future_event_time", "amount_positive", "amount_small"),
     }
 
 
 def test_every_row_read_is_accepted_rejected_a_duplicate_or_late(ran: Ran) -> None:
     """In every micro-batch's own account; the deletion in bronze brought none."""
-    counts = [commit["counts"] for commit in ran.engine.commits("silver.orders")]
+    commits = ran.engine.commits("silver.orders")
+    counts = [commit["counts"] for commit in commits if commit["step"] == "accepted"]
+    merged = [each.pop("merged") for each in counts]
+    assert merged == [0, 0, 0, 0, 2, 1]
+    rules = Counter[str]()
+    for each in counts:
+        rules.update(each.pop("rules"))
     assert [sum(each.values()) for each in counts] == [40, 60, 1, 1, 4, 4]
+    nothing = dict.fromkeys(("quarantined", "dropped", "tombstones", "duplicates", "late"), 0)
     assert counts[2:] == [
-        {"accepted": 1, "quarantined": 0, "duplicates": 0, "late": 0},
-        {"accepted": 1, "quarantined": 0, "duplicates": 0, "late": 0},
-        {"accepted": 1, "quarantined": 1, "duplicates": 0, "late": 2},
-        {"accepted": 1, "quarantined": 0, "duplicates": 2, "late": 1},
+        {**nothing, "accepted": 1},
+        {**nothing, "accepted": 1},
+        {**nothing, "accepted": 1, "quarantined": 1, "late": 2},
+        {**nothing, "accepted": 1, "duplicates": 2, "late": 1},
     ]
     total = Counter[str]()
     for each in counts:
         total.update(each)
     assert total == {
-        "accepted": len(ran.expected.accepted),
+        "accepted": len(ran.expected.accepted) - 3,
         "quarantined": len(ran.expected.quarantine),
+        "dropped": 0,
+        "tombstones": ran.expected.tombstones,
         "duplicates": ran.expected.duplicates + 2,
         "late": 3,
     }
+    broken = Counter(reason for reasons in ran.expected.quarantine.values() for reason in reasons)
+    assert rules == {name: broken[name] for name in ("amount_positive", "amount_small")}
+    assert ran.expected.tombstones > 0
 
 
 def test_as_many_files_as_allowed_make_a_micro_batch_and_each_is_parsed_once(ran: Ran) -> None:
@@ -214,8 +232,8 @@ def test_a_schema_file_and_a_function_give_what_ddl_and_sql_give(
     engine.append_bronze("bronze.few", records(values[8:], 8))
     places: dict[str, set[int]] = {}
     for offset, each in enumerate(values):
-        if offset not in expected.quarantine:
-            places.setdefault(json.loads(each or b"")["id"], set()).add(offset)
+        if each is not None and offset not in expected.quarantine:
+            places.setdefault(json.loads(each)["id"], set()).add(offset)
     reports = [len([r for r in query.progress() if r["numInputRows"]]) for query in engine.run("silver")]
     assert reports == [1, 1]
     for way in ways:

@@ -56,6 +56,11 @@ def test_every_type_tells_its_nearest_values_apart(spark: Any) -> None:
     assert one["b"] == '["00"]'
 
 
+def test_a_negative_zero_is_the_zero_that_it_equals(spark: Any) -> None:
+    assert texts(spark, [(0.0,), (-0.0,), (0.5,)], "f double", ["f"]) == ['["0.0"]', '["0.0"]', '["0.5"]']
+    assert texts(spark, [(-0.0,), (1.1,)], "f float", ["f"]) == ['["0.0"]', '["1.1"]']
+
+
 def test_binary_that_is_no_text_is_told_apart(spark: Any) -> None:
     found = texts(spark, [(b"\xff",), (b"\xfe",), (b"\xef\xbf\xbd",)], "b binary", ["b"])
     assert found == ['["FF"]', '["FE"]', '["EFBFBD"]']
