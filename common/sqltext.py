@@ -72,20 +72,25 @@ def read(sql: str) -> Facts:
         # Spark lets nearly every keyword be a column; the parser below does not.
         plain = tuple(text.split("."))
         return Facts(columns=(plain,), loose=(plain,), path=plain)
-    tree = _parse(sql)
-    alias = tree.alias if isinstance(tree, exp.Alias) else None
-    tree = tree.this if isinstance(tree, exp.Alias) else tree
+    root = tree(sql)
+    alias = root.alias if isinstance(root, exp.Alias) else None
+    root = root.this if isinstance(root, exp.Alias) else root
     reader = _Reader()
-    reader.visit(tree)
+    reader.visit(root)
     found = {
         name: tuple(dict.fromkeys(getattr(reader, name))) for name in _Reader.__slots__ if name != "subquery"
     }
-    star = isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star))
-    path = None if star else _path(tree)
+    star = isinstance(root, exp.Star) or (isinstance(root, exp.Column) and isinstance(root.this, exp.Star))
+    path = None if star else path_of(root)
     return Facts(**found, subquery=reader.subquery, path=path, star=star, alias=alias)
 
 
-def _parse(sql: str) -> exp.Expr:
+def tree(sql: str) -> exp.Expr:
+    """The syntax tree of one SQL expression.
+
+    Raises:
+        SqlError: As ``read``.
+    """
     if not sql.strip():
         raise SqlError("is empty; write a SQL expression")
     dialect = Dialect.get_or_raise("spark")
@@ -93,29 +98,29 @@ def _parse(sql: str) -> exp.Expr:
     dialect.ORIGINAL_NAME_META_KEY = "name"
     try:
         # Parenthesised, the text cannot be a statement; the new line ends a comment.
-        (tree,) = dialect.parse(f"({sql}\n)")
+        (root,) = dialect.parse(f"({sql}\n)")
     except TokenError as error:
         raise SqlError("a quote is opened and never closed; the pairs are '…', \"…\" and `…`") from error
     except ParseError as error:
         raise _explained(error, sql) from error
     except ValueError as error:
         raise SqlError("is more than one expression; write one") from error
-    if isinstance(tree, exp.Subquery):
-        return tree
-    if not isinstance(tree, exp.Paren):
+    if isinstance(root, exp.Subquery):
+        return root
+    if not isinstance(root, exp.Paren):
         raise SqlError("is a list of expressions; write one, or struct(…) of them")
-    _refuse_odd_names(tree)
+    _refuse_odd_names(root)
     if "--" in sql:
         _refuse_last_comment(dialect, sql)
-    inner: exp.Expr = tree.this
+    inner: exp.Expr = root.this
     return inner
 
 
-def _refuse_odd_names(tree: exp.Expr) -> None:
-    for name in tree.find_all(exp.Identifier):
+def _refuse_odd_names(root: exp.Expr) -> None:
+    for name in root.find_all(exp.Identifier):
         if not name.quoted and not name.name.isascii():
             raise SqlError(f"has the name {name.name}; one with other letters than a to z needs backquotes")
-    strange = tree.find(exp.Parameter, exp.Placeholder, exp.Command)
+    strange = root.find(exp.Parameter, exp.Placeholder, exp.Command)
     if strange is not None:
         shown = strange.sql(dialect="spark")
         raise SqlError(f"cannot be read at {shown!r}; write a name with odd letters in backquotes")
@@ -174,7 +179,7 @@ class _Reader:
         if isinstance(node, exp.Query):
             self.subquery = True
             return
-        path = _path(node)
+        path = path_of(node)
         if path is not None:
             self._column(node, path, bound, inside)
             return
@@ -256,18 +261,19 @@ def _spelled(node: exp.Expr) -> str:
     return node.sql(dialect="spark").partition("(")[0].lower()
 
 
-def _path(node: exp.Expr) -> Path | None:  # noqa: PLR0911  # one return per kind of step
+def path_of(node: exp.Expr) -> Path | None:  # noqa: PLR0911  # one return per kind of step
+    """The column and fields that a node is nothing but."""
     if isinstance(node, exp.Column):
         return tuple(part.name for part in node.parts if not isinstance(part, exp.Star))
     if isinstance(node, exp.Paren):
-        return _path(node.this)
+        return path_of(node.this)
     if isinstance(node, exp.Dot):
-        left = _path(node.this)
+        left = path_of(node.this)
         if left is None or not isinstance(node.expression, exp.Identifier):
             return None
         return (*left, node.expression.name)
     if isinstance(node, exp.Bracket):
-        left = _path(node.this)
+        left = path_of(node.this)
         if left is None or len(node.expressions) != 1:
             return None
         index = node.expressions[0]
