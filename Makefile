@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit integration chaos check fmt lock clean
+.PHONY: help setup demo test unit integration chaos bench check fmt lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ integration: setup ## only the tests on a real broker and real tables
 
 chaos: setup ## only the tests that kill and corrupt
 	@$(BIN)/python -m pytest tests/chaos $(ARGS)
+
+bench: setup ## measure what strictness costs, into docs/performance.md
+	@PYTHONPATH=. $(BIN)/python tests/bench/strict_json.py
 
 check: $(VENV)/.installed ## format, lint, types, import law
 	@$(BIN)/ruff format --check .

@@ -20,6 +20,7 @@ from common.sqltext import read
 from orchestration.expression import measure_faults, result, row_faults
 from orchestration.lineage import lineage_problems
 from orchestration.scope import KAFKA, METADATA, Scope, unknown
+from orchestration.throwing import throwing_faults
 
 REASONS = frozenset(
     {
@@ -123,7 +124,8 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
     place, source = silver.table, source_of(silver)
     if not callable(silver.columns):
         for name, sql in silver.columns.items():
-            yield from _each(f"{place}, column {name!r}", row_faults(sql, value, set(silver.columns)), source)
+            faults = [*row_faults(sql, value, set(silver.columns)), *throwing_faults(sql, value)]
+            yield from _each(f"{place}, column {name!r}", faults, source)
             if sql.strip().lower() == "null":
                 text = "has no type; cast the null, as in cast(null as string)"
                 yield Problem(f"{place}, column {name!r}", text, source)
@@ -163,7 +165,8 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
                 place, "is there twice; a rule's name is the reason beside its rows: rename one", source
             )
         seen.add(rule.name)
-        yield from _each(place, row_faults(rule.condition, visible), source)
+        faults = [*row_faults(rule.condition, visible), *throwing_faults(rule.condition, visible)]
+        yield from _each(place, faults, source)
 
 
 def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""SQL that would stop a stream: what throws on a value that does not fit, under ANSI, and what to write instead.
+"""SQL that would stop a stream: what throws on bad data, under ANSI, and what to write instead.
 
 Where a type makes it harmless (to a text, to a wider number, a constant) nothing is said. Arithmetic that
 overflows is not looked for.
@@ -32,18 +32,20 @@ _TRY = {
     "to_timestamp": "try_to_timestamp(…)",
     "to_timestamp_ltz": "try_to_timestamp(…)",
     "to_timestamp_ntz": "try_cast(… as timestamp_ntz)",
-    "to_unix_timestamp": "unix_timestamp(try_to_timestamp(…))",
     "url_decode": "try_url_decode(…)",
     "validate_utf8": "try_validate_utf8(…)",
     "variant_get": "try_variant_get(…)",
-    "assert_true": "a Rule",
-    "raise_error": "a Rule",
 }
+_CLOCKS = {"unix_timestamp", "to_unix_timestamp"}
 _CASTS = {
     *("bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "smallint", "timestamp"),
     "tinyint",
 }
-_DIVISIONS = {exp.Div: ("/", "try_divide"), exp.IntDiv: ("div", "try_divide"), exp.Mod: ("%", "try_mod")}
+_DIVISIONS: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Div: ("/", "try_divide"),
+    exp.IntDiv: ("div", "try_divide"),
+    exp.Mod: ("%", "try_mod"),
+}
 _WIDENING = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _TEXTS = {"char", "varchar", "string", "text", "nchar", "nvarchar"}
 _CONDITIONAL = (exp.Case, exp.If)
@@ -63,8 +65,14 @@ def throwing_faults(sql: str, scope: Scope) -> Iterator[str]:
             yield fault
 
 
-def _fault(node: exp.Expr, scope: Scope) -> str | None:
+def _fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR0911  # a return per kind
     name = str(node.meta.get("name") or (node.name if isinstance(node, exp.Anonymous) else "")).lower()
+    if name in {"assert_true", "raise_error"}:
+        return f"{name}(…) is there to stop the query; write a Rule"
+    if name in _CLOCKS and node.this and _of(node.this, scope).type == "string":
+        return (
+            f"{name}(…) stops the query on a text that is no time; write unix_timestamp(try_to_timestamp(…))"
+        )
     if name in _TRY and not _is_constant(node):
         if name == "element_at" and _of(node.this, scope).kind == "map":
             return None  # null where the key is not there
