@@ -176,7 +176,7 @@ def _cpu() -> str:
     file = Path("/proc/cpuinfo")
     text = file.read_text() if file.is_file() else ""
     names = [line.partition(": ")[2] for line in text.splitlines() if line.startswith("model name")]
-    return f"{len(names)} × {names[0]}" if names else platform.processor()
+    return f"{len(names)} CPUs: {names[0]}" if names else platform.processor()
 
 
 if __name__ == "__main__":

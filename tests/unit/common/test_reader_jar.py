@@ -1,0 +1,71 @@
+"""The value reader is compiled once per version, by any Java, and put in its place whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from common import reader_jar as module
+from common.errors import JarError
+from common.java import find_java
+from common.reader_jar import compiled, reader_jar
+from common.settings import Settings, load_settings
+
+
+def settings(folder: Path) -> Settings:
+    """Settings with a cache of their own."""
+    (folder / "medallion.yaml").touch()
+    return load_settings(file=folder / "medallion.yaml", overrides=[f"jars.cache_dir={folder / 'cache'}"])
+
+
+def test_the_jar_holds_every_class_and_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into an empty cache; a second call finds it and starts no Java."""
+    path = reader_jar(settings(tmp_path))
+    with zipfile.ZipFile(path) as jar:
+        names = set(jar.namelist())
+    sources = Path(module.__file__).with_name("jvm").rglob("*.java")
+    assert {f"medallion/{source.stem}.class" for source in sources} <= names
+    monkeypatch.setattr(module, "compiled", lambda *_: pytest.fail("built again"))
+    assert reader_jar(settings(tmp_path)) == path
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_two_processes_that_build_at_once_both_have_the_jar(tmp_path: Path) -> None:
+    """Neither sees half a jar: it is put in its place whole."""
+    told = settings(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from common.reader_jar import reader_jar; "
+        "from common.settings import load_settings; import zipfile; "
+        f"told = load_settings(file=Path({str(tmp_path / 'medallion.yaml')!r}), "
+        f"overrides=['jars.cache_dir={told.jars.cache_dir}']); "
+        "path = reader_jar(told); assert zipfile.ZipFile(path).testzip() is None; print(path)"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=Path(module.__file__).parents[1],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    paths = {process.communicate(timeout=120)[0].strip() for process in running}
+    assert [process.returncode for process in running] == [0, 0]
+    assert len(paths) == 1
+    assert Path(paths.pop()).is_file()
+
+
+def test_source_that_is_no_java_is_told_with_its_place(tmp_path: Path) -> None:
+    java = find_java(settings(tmp_path))
+    with pytest.raises(JarError, match=r"cannot be compiled.*medallion/Bad\.java.*Line 1"):
+        compiled({"medallion/Bad.java": "package medallion; final class Bad { int x = ; }"}, java)
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(JarError, match=r"jars\.cache_dir"):
+        module._write(tmp_path / "cache" / "reader" / "x.jar", {"a.class": b"x"})
