@@ -121,7 +121,8 @@ def test_the_example_has_no_problem() -> None:
     ],
 )
 def test_a_wrong_silver_column_is_told_in_words(sql: str, message: str) -> None:
-    assert told(with_column(sql)) == [f"silver.quakes, column 'x': {message}"]
+    found = [text for text in told(with_column(sql)) if "write get(…, index)" not in text]
+    assert found == [f"silver.quakes, column 'x': {message}"]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_a_wrong_silver_column_is_told_in_words(sql: str, message: str) -> None:
     [
         "ID",
         "Properties.MAG",
-        "_kafka.headers[0].value",
+        "get(_kafka.headers, 0).value",
         "_KAFKA.Timestamp",
         "properties['mag']",
         "tags.k",
