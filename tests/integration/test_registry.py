@@ -210,10 +210,13 @@ def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
         found = reading(frame, value).frame.select("__read.fault", "__read.value").collect()
         return [(row[0], row[1] and row[1].asDict(recursive=True)) for row in found]
 
-    assert read(framed(3, b"\x0e"), framed(4, b"\x0e"), framed(5, b"\x0e"), framed(2, b"")) == [
+    assert read(
+        framed(3, b"\x0e"), framed(4, b"\x0e"), framed(5, b"\x0e"), framed(2, b""), framed(2**32 - 1, b"")
+    ) == [
         (None, {"a": {"n": 7}}),
         ("unresolvable_schema", None),
         ("unresolvable_schema", None),
+        ("unknown_schema_id", None),
         ("unknown_schema_id", None),
     ]
     with pytest.raises(Exception, match="RegistryUnavailable") as told:

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.HashMap;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.AvroTypeException;
 import org.apache.avro.Schema;
@@ -22,7 +21,6 @@ import org.apache.spark.unsafe.types.UTF8String;
 public final class AvroReader {
     private static final int FRAME = 5;
     private static final int MOST_WRITERS = 1000;
-    private static final ConcurrentHashMap SPECS = new ConcurrentHashMap();
     private static final ThreadLocal OWN = new ThreadLocal();
 
     private final Schema schema;
@@ -60,17 +58,15 @@ public final class AvroReader {
         if (value == null) {
             return null;
         }
-        HashMap own = (HashMap) OWN.get();
+        Own own = (Own) OWN.get();
         if (own == null) {
-            own = new HashMap();
+            own = new Own();
             OWN.set(own);
         }
-        AvroReader reader = (AvroReader) own.get(spec);
-        if (reader == null) {
-            reader = new AvroReader(spec.toString());
-            own.put(spec.copy(), reader);
+        if (own.lastSpec != spec) {
+            own.turnTo(spec);
         }
-        return reader.row(value);
+        return own.lastReader.row(value);
     }
 
     private InternalRow row(byte[] value) {
@@ -153,6 +149,22 @@ public final class AvroReader {
             return Reasons.UNRESOLVABLE_SCHEMA;
         } catch (StackOverflowError error) {
             return Reasons.UNRESOLVABLE_SCHEMA;
+        }
+    }
+
+    /** A thread's readers by what is declared, and the last one by the very object that declared it. */
+    private static final class Own {
+        private final HashMap readers = new HashMap();
+        UTF8String lastSpec;
+        AvroReader lastReader;
+
+        void turnTo(UTF8String spec) {
+            lastReader = (AvroReader) readers.get(spec);
+            if (lastReader == null) {
+                lastReader = new AvroReader(spec.toString());
+                readers.put(spec.copy(), lastReader);
+            }
+            lastSpec = spec;
         }
     }
 }

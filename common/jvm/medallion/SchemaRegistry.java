@@ -85,7 +85,11 @@ final class SchemaRegistry {
         if (known != null) {
             return known;
         }
-        String number = Long.toString((long) id & 0xFFFFFFFFL);
+        // No registry gives out a number that its own language takes for negative; asked, it may say anything.
+        if (id < 0) {
+            return UNKNOWN;
+        }
+        String number = Integer.toString(id);
         if (!place.startsWith("http://") && !place.startsWith("https://")) {
             return ofFile(number);
         }
@@ -171,7 +175,7 @@ final class SchemaRegistry {
                 connection.setRequestProperty("Authorization", authorization());
             }
             int code = connection.getResponseCode();
-            if (code == 404) {
+            if (code == 404 || code == 400 || code == 422) {
                 return null;
             }
             if (code != 200) {
