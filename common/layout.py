@@ -6,6 +6,7 @@
     ├── tables/<layer>/<table>  Delta tables        (elsewhere with the setting ``warehouse``)
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
+    ├── audit/                  where the last audits that balanced ended
     ├── quality/                Great Expectations' results and Data Docs
     └── log/                    logs of the jobs
 """

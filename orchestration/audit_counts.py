@@ -77,7 +77,9 @@ def _differs(one: Told, table: str, rows: int | None, told: int) -> Iterator[str
         )
 
 
-def table_faults(pins: Pins, held: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
+def table_faults(
+    pins: Pins, held: Mapping[str, int], after: Mapping[str, int]
+) -> Iterator[tuple[TableLog, str]]:
     """Tables that hold another number of rows than the engine's commits have put there.
 
     Args:
@@ -99,8 +101,9 @@ def table_faults(pins: Pins, held: Mapping[str, int], after: Mapping[str, int]) 
         else:
             if written != held[name]:
                 yield (
-                    f"{log.table} holds {held[name]:,} rows, but its own commits left {written:,} there"
-                    + _by_whom(log)
+                    log,
+                    f"{log.table} holds {held[name]:,} rows, but the engine's commits left {written:,} there"
+                    + _by_whom(log),
                 )
 
 

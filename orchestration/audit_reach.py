@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -142,6 +143,11 @@ def are_there(log: TableLog, files: tuple[Added, ...]) -> bool:
         if not Folder(folder).exists(name):
             return False
     return True
+
+
+def touched(commits: Sequence[Told]) -> tuple[Added, ...]:
+    """The files that some commits took out or put in."""
+    return tuple(file for one in commits for file in (*one.commit.removed, *one.commit.added))
 
 
 def lowest_and_highest(

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from common.delta_commit import Added
-from orchestration.audit_log import Partition, TableLog
+from orchestration.audit_log import Partition, TableLog, Told
 
 PLACE = ("topic", "partition", "offset")
 KAFKA = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
@@ -180,22 +180,23 @@ def gaps(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range
     return every.join(near, list(PLACE), "left_anti").select(*PLACE)
 
 
-def erased(
-    spark: SparkSession, bronze: TableLog, absent: DataFrame, removed: Sequence[Added], added: Sequence[Added]
+def taken(
+    spark: SparkSession, log: TableLog, commits: Iterable[Told], names: Sequence[str] = PLACE
 ) -> DataFrame:
-    """Those of some coordinates that the engine's own deletions took out of bronze.
+    """Coordinates whose rows some commits took out of a table for good, or put in: where ``net`` is not 0.
 
-    Over all of its deletions a row that was only written anew was taken out and put back as often; one
-    that was taken out for good was put back once less.
+    A row that was only written anew was taken out as often as it was put back.
     """
-    whole = spark.read.format("delta").option("versionAsOf", bronze.version or 0).load(bronze.path)
-    out = read_files(spark, bronze.path, removed, whole).select(*PLACE, F.lit(1).alias("net"))
-    both = out
-    if added:
-        back = read_files(spark, bronze.path, added, whole).select(*PLACE, F.lit(-1).alias("net"))
-        both = out.unionAll(back)
-    near = both.join(absent.select(*PLACE), list(PLACE), "left_semi")
-    return near.groupBy(*PLACE).agg(F.sum("net").alias("net")).where("net > 0").select(*PLACE)
+    whole = spark.read.format("delta").option("versionAsOf", log.version or 0).load(log.path)
+    frames = []
+    for net, files in (
+        (1, [file for one in commits for file in one.commit.removed]),
+        (-1, [file for one in commits for file in one.commit.added]),
+    ):
+        if files:
+            frames.append(_marked(read_files(spark, log.path, files, whole), names, F.lit(net)))
+    every = reduce(DataFrame.unionAll, frames)
+    return every.groupBy(*PLACE).agg(F.sum("mark").alias("net")).where("net <> 0")
 
 
 def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> DataFrame:

@@ -22,6 +22,7 @@ from orchestration.audit_reach import (
     bronze_reach,
     cut_of,
     lowest_and_highest,
+    touched,
 )
 from orchestration.audit_rows import Range, Source, Sources
 
@@ -100,7 +101,8 @@ class Work:
             self._absent(found, ranges, counts)
         logs = {"silver": self.pins.silver, "late": self.pins.late, "quarantine": self.pins.quarantine}
         after = {name: self.start.version(log.table) if self.start else -1 for name, log in logs.items()}
-        self._tell("counts", audit_counts.table_faults(self.pins, held, after))
+        for log, text in audit_counts.table_faults(self.pins, held, after):
+            self._miscounted(log, text)
         partitions = tuple(
             PartitionAccount(*place, one.first, one.end, counts[place])
             for place, one in sorted(ranges.items())
@@ -165,6 +167,15 @@ class Work:
         if seen.get(rows.TWICE):
             for where, frame in rows.doubled(found):
                 self._found("twice", where, frame)
+
+    def _miscounted(self, log: TableLog, text: str) -> None:
+        """A table with more or fewer rows than it was given, and which they are if the log tells."""
+        others = [one for one in log.commits if one.is_foreign]
+        if not others or not are_there(log, touched(others)):
+            self.faults.append(Fault("counts", text))
+            return
+        names = rows.PLACE if log is self.pins.quarantine else rows.KAFKA
+        self._found("counts", text, rows.taken(self.spark, log, others, names))
 
     def _valueless(self, sources: Sources) -> None:
         """Tombstones that were quarantined: they belong into bronze alone."""
@@ -234,15 +245,13 @@ class Work:
         elsewhere = rows.not_before(spark, found.where(rows.IS_ABSENT), ranges if self.start else {})
         nowhere = rows.gaps(spark, found, ranges).select(*rows.PLACE, rows.null_fate())
         lacking = elsewhere.unionAll(nowhere).persist()
-        gone = _erasures(bronze)
-        removed = tuple(file for one in gone for file in one.commit.removed)
-        added = tuple(file for one in gone for file in one.commit.added)
-        if removed and are_there(bronze, (*removed, *added)):
-            ours = rows.erased(spark, bronze, lacking, removed, added)
-        elif removed and self._explains(gone, lacking.count()):
+        gone = [one for one in bronze.commits if one.commit.is_change and one.by in {"erasure", "repair"}]
+        ours = lacking.select(*rows.PLACE).limit(0)
+        if gone and are_there(bronze, touched(gone)):
+            out = rows.taken(spark, bronze, gone).where("net > 0")
+            ours = lacking.select(*rows.PLACE).join(out, list(rows.PLACE), "left_semi")
+        elif gone and self._explains(gone, lacking.count()):
             ours = lacking.select(*rows.PLACE)
-        else:
-            ours = lacking.select(*rows.PLACE).limit(0)
         ours = ours.persist()
         explained = lacking.join(ours, list(rows.PLACE), "left_semi")
         for row in explained.groupBy("topic", "partition", rows.FATE).count().collect():
@@ -280,10 +289,6 @@ class Work:
             f"{'an unknown number of' if erased is None else f'{erased:,}'} rows, and {lacking:,} are lacking"
         )
         return erased is None or lacking <= erased
-
-
-def _erasures(bronze: TableLog) -> list[Told]:
-    return [one for one in bronze.commits if one.commit.is_change and one.by in {"erasure", "repair"}]
 
 
 def _changed(bronze: TableLog) -> str:

@@ -59,7 +59,7 @@ BATCHES: list[dict[int, list[bytes | None]]] = [
     },
     {0: [event("h", EVENING)], 1: []},
     {0: [event("i", EVENING), event("a")], 1: [event("j", EVENING), None, event("k"), event("l")]},
-    {0: [event("m", EVENING), event("l"), b"{}"], 1: [event("m", EVENING)]},
+    {0: [event("m", EVENING), event("l"), b"{}"], 1: [event("m", EVENING), event("x"), event("x")]},
 ]
 """Per bronze micro-batch and partition, the values that come one after the other."""
 
@@ -114,11 +114,11 @@ def test_every_offset_of_a_run_is_in_exactly_one_place(ran: Engine) -> None:
     assert found.faults == ()
     assert {(one.topic, one.partition): (one.first, one.end) for one in found.partitions} == {
         ("t", 0): (0, 15),
-        ("t", 1): (0, 11),
+        ("t", 1): (0, 13),
     }
     assert {one.partition: nonzero(one) for one in found.partitions} == {
-        0: {"silver": 7, "duplicates": 4, "quarantine": 2, "dropped": 1, "tombstones": 1},
-        1: {"silver": 5, "duplicates": 4, "quarantine": 1, "tombstones": 1},
+        0: {"silver": 7, "duplicates": 3, "late": 1, "quarantine": 2, "dropped": 1, "tombstones": 1},
+        1: {"silver": 6, "duplicates": 4, "late": 1, "quarantine": 1, "tombstones": 1},
     }
 
 
@@ -154,12 +154,13 @@ def edit(engine: Engine, table: str, version: int, change: Callable[[dict[str, A
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
-def cut(engine: Engine, table: str) -> None:
-    """Take the newest commit away."""
-    version = engine.version(table)
+def cut(engine: Engine, table: str, commits: int = 1) -> None:
+    """Take the newest commits away."""
+    newest = engine.version(table)
     log = Path(engine.path(table)) / "_delta_log"
-    for file in (f"{version:020}.json", f".{version:020}.json.crc", f"{version:020}.crc"):
-        (log / file).unlink(missing_ok=True)
+    for version in range(newest - commits + 1, newest + 1):
+        for file in (f"{version:020}.json", f".{version:020}.json.crc", f"{version:020}.crc"):
+            (log / file).unlink(missing_ok=True)
 
 
 def pass_for_duplicate(engine: Engine) -> None:
@@ -173,27 +174,27 @@ IN = "partition = {} and offset = {}"
 PLANTED: dict[str, tuple[Callable[[Engine], None], dict[str, tuple[int, list[tuple[int, int]]]]]] = {
     "an accepted row is gone": (
         lambda e: delete(e, "silver.orders", AT.format(1, 3)),
-        {"missing": (1, [(1, 3)]), "counts": (1, [])},
+        {"missing": (1, [(1, 3)]), "counts": (1, [(1, 3)])},
+    ),
+    "a merged late row is gone": (
+        lambda e: delete(e, "silver.orders", AT.format(1, 11)),
+        {"no witness": (2, [(1, 11), (1, 12)]), "counts": (1, [(1, 11)])},
+    ),
+    "a late row is gone": (
+        lambda e: delete(e, "silver.orders__late", AT.format(0, 13)),
+        {"counts": (1, [(0, 13)])},
     ),
     "a quarantined row is gone": (
         lambda e: delete(e, "silver.orders__quarantine", IN.format(0, 3)),
-        {"missing": (1, [(0, 3)]), "counts": (1, [])},
-    ),
-    "a dropped row is gone": (
-        lambda e: delete(e, "silver.orders__quarantine", IN.format(0, 6)),
-        {"missing": (1, [(0, 6)]), "counts": (1, [])},
+        {"missing": (1, [(0, 3)]), "counts": (1, [(0, 3)])},
     ),
     "the whole quarantine is gone": (
         lambda e: delete(e, "silver.orders__quarantine", "offset >= 0"),
-        {"missing": (4, [(0, 3), (0, 6), (0, 14), (1, 1)]), "counts": (1, [])},
+        {"missing": (4, [(0, 3), (0, 6), (0, 14), (1, 1)]), "counts": (4, [(0, 3), (0, 6), (0, 14), (1, 1)])},
     ),
     "a duplicate's row of bronze is gone": (
         lambda e: delete(e, "bronze.orders", IN.format(0, 7)),
         {"gap": (1, [(0, 7)])},
-    ),
-    "an accepted row of bronze is gone": (
-        lambda e: delete(e, "bronze.orders", IN.format(0, 9)),
-        {"unknown": (1, [(0, 9)])},
     ),
     "the first rows of bronze are gone": (
         lambda e: delete(e, "bronze.orders", "partition = 0 and offset < 3"),
@@ -201,7 +202,7 @@ PLANTED: dict[str, tuple[Callable[[Engine], None], dict[str, tuple[int, list[tup
     ),
     "a row is twice in silver": (
         lambda e: put(e, "silver.orders", AT.format(0, 0)),
-        {"twice": (1, [(0, 0)]), "counts": (1, [])},
+        {"twice": (1, [(0, 0)]), "counts": (1, [(0, 0)])},
     ),
     "a row is twice in bronze": (
         lambda e: put(e, "bronze.orders", IN.format(0, 0)),
@@ -209,23 +210,23 @@ PLANTED: dict[str, tuple[Callable[[Engine], None], dict[str, tuple[int, list[tup
     ),
     "a row is in silver and in quarantine": (
         lambda e: put(e, "silver.orders__quarantine", IN.format(0, 3), offset=0),
-        {"twice": (1, [(0, 0)]), "counts": (1, [])},
+        {"twice": (1, [(0, 0)]), "counts": (1, [(0, 0)])},
     ),
     "a tombstone is in quarantine too": (
         lambda e: put(e, "silver.orders__quarantine", IN.format(0, 3), offset=4, value=None),
-        {"twice": (1, [(0, 4)]), "counts": (2, [])},
+        {"twice": (1, [(0, 4)]), "counts": (2, [(0, 4)])},
     ),
     "a duplicate's witness is gone": (
         lambda e: delete(e, "silver.orders", "order_id = 'd'"),
-        {"missing": (1, [(1, 0)]), "no witness": (2, [(1, 4), (1, 5)]), "counts": (1, [])},
+        {"missing": (1, [(1, 0)]), "no witness": (2, [(1, 4), (1, 5)]), "counts": (1, [(1, 0)])},
     ),
     "a row that is no duplicate passes for one": (
         pass_for_duplicate,
-        {"missing": (1, [(1, 3)]), "counts": (1, [])},
+        {"missing": (1, [(1, 3)]), "counts": (2, [(1, 3)])},
     ),
     "silver has an offset that bronze never had": (
         lambda e: put(e, "silver.orders", AT.format(0, 0), _kafka_offset=1000),
-        {"unknown": (1, [(0, 1000)]), "counts": (1, [])},
+        {"unknown": (1, [(0, 1000)]), "counts": (1, [(0, 1000)])},
     ),
     "a commit's counts are altered": (
         lambda e: edit(e, "silver.orders", 2, lambda told: told["counts"].update(duplicates=9)),
@@ -236,16 +237,16 @@ PLANTED: dict[str, tuple[Callable[[Engine], None], dict[str, tuple[int, list[tup
         {"counts": (1, [])},
     ),
     "silver's newest commit is lost": (
-        lambda e: cut(e, "silver.orders"),
+        lambda e: cut(e, "silver.orders", 2),
         {"lost commit": (1, [])},
     ),
     "silver is an older version again": (
         lambda e: DeltaTable(e.path("silver.orders")).restore(4),
-        {"missing": (1, [(0, 12)]), "no witness": (1, [(1, 10)]), "counts": (1, [])},
-    ),
-    "bronze's metadata skips a micro-batch": (
-        lambda e: edit(e, "bronze.orders", 4, lambda told: told.update(batch_id=7)),
-        {"lost commit": (1, [])},
+        {
+            "missing": (1, [(0, 12)]),
+            "no witness": (3, [(1, 10), (1, 11), (1, 12)]),
+            "counts": (2, [(0, 12), (1, 11)]),
+        },
     ),
     "bronze's metadata goes back": (
         lambda e: edit(e, "bronze.orders", 3, lambda told: told.update(positions=[{"t": {"0": 5, "1": 6}}])),
@@ -269,7 +270,7 @@ def test_a_planted_bug_is_found_with_its_coordinates(copy: Engine, bug: str) -> 
 
 
 def test_a_micro_batch_that_left_an_offset_out_is_found(copy: Engine) -> None:
-    ends = {0: 15, 1: 11}
+    ends = {0: 15, 1: 13}
     send(copy, 5, {0: [event("n", EVENING)], 1: []}, ends)
     ends[0] += 1
     send(copy, 6, {0: [event("o", EVENING)], 1: []}, ends)
@@ -289,35 +290,35 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     """An erasure takes rows of every kind out of bronze; those that silver still has count as silver's."""
     spark = copy.spark
     path = copy.path("bronze.orders")
-    send(copy, 5, {0: [event("n", EVENING), None], 1: [b"rot"]}, {0: 15, 1: 11})
+    send(copy, 5, {0: [event("n", EVENING), None], 1: [b"rot"]}, {0: 15, 1: 13})
     assert account(copy).totals["waiting"] == 3
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
-    gone = [("t", 0, 0), ("t", 0, 2), ("t", 0, 4), ("t", 0, 3), ("t", 1, 11)]
+    gone = [("t", 0, 0), ("t", 0, 2), ("t", 0, 4), ("t", 0, 3), ("t", 1, 13)]
     frame = spark.createDataFrame(gone, "topic string, partition int, offset bigint")
     told = delta.note("shop", "bronze.orders", "erasure")
     delta.delete_matching(frame, path, told, key=["topic", "partition", "offset"])
     found = account(copy)
     assert found.faults == ()
-    assert found.totals == dict(zip(FATES, (12, 7, 0, 3, 1, 1, 3, 0, 2), strict=True))
+    assert found.totals == dict(zip(FATES, (13, 6, 2, 3, 1, 1, 3, 0, 2), strict=True))
     delete(copy, "bronze.orders", IN.format(0, 7))
     assert [(one.name, one.examples) for one in account(copy).faults] == [("gap", (("t", 0, 7),))]
 
 
 def test_what_is_new_since_the_last_audit_is_audited_alone(copy: Engine, tmp_path: Path) -> None:
     """It adds up to what an audit of everything finds; and a fault in what is new is found."""
-    ends = {0: 15, 1: 11}
-    assert account(copy).looked_at == 26
+    ends = {0: 15, 1: 13}
+    assert account(copy).looked_at == 28
     send(copy, 5, {0: [event("n", EVENING), b"rot"], 1: [event("m", EVENING), None]}, ends)
     copy.run("silver")
     send(copy, 6, {0: [event("o", EVENING)], 1: []}, ends)
     found = account(copy, since="last")
-    assert (found.faults, found.looked_at, found.offsets, found.batch_id) == ((), 5, 31, 5)
+    assert (found.faults, found.looked_at, found.offsets, found.batch_id) == ((), 5, 33, 5)
     copy.run("silver")
     again = account(copy, since="last")
-    assert (again.faults, again.looked_at, again.offsets, again.batch_id) == ((), 1, 31, 6)
+    assert (again.faults, again.looked_at, again.offsets, again.batch_id) == ((), 1, 33, 6)
     assert account(copy, since="last").looked_at == 0
     whole = account(copy)
-    assert (whole.faults, whole.looked_at) == ((), 31)
+    assert (whole.faults, whole.looked_at) == ((), 33)
     assert [(one.first, one.end, nonzero(one)) for one in again.partitions] == [
         (one.first, one.end, nonzero(one)) for one in whole.partitions
     ]
@@ -337,4 +338,21 @@ def test_since_a_moment_only_later_micro_batches_are_audited(copy: Engine) -> No
     third = copy.history("silver.orders")[-4]
     when = datetime.fromtimestamp(third["timestamp"] / 1000, UTC)
     found = account(copy, since=when)
-    assert (found.faults, found.offsets, found.looked_at) == ((), 11, 11)
+    assert (found.faults, found.offsets, found.looked_at) == ((), 13, 13)
+
+
+def test_a_micro_batch_that_was_killed_between_its_tables_is_waiting(copy: Engine, tmp_path: Path) -> None:
+    """Silver has it, quarantine has not: it is not done, and nothing is lost."""
+    send(copy, 5, {0: [event("n", EVENING), b"rot"], 1: []}, {0: 15, 1: 13})
+    copy.run("silver")
+    (tmp_path / "killed").mkdir()
+    settings = make_settings(tmp_path / "killed", "none:1")
+    shutil.copytree(copy.layout.local, settings.data_dir / "shop")
+    killed = Engine(copy.spark, PIPELINE, settings)
+    cut(killed, "silver.orders__quarantine")
+    killed.undo_last_commit("silver.orders")
+    found = account(killed)
+    assert (found.faults, found.batch_id, found.totals["waiting"]) == ((), 4, 2)
+    killed.run("silver")
+    found = account(killed)
+    assert (found.faults, found.batch_id, found.totals["waiting"]) == ((), 5, 0)
