@@ -33,6 +33,7 @@ COMMANDS = (
     "produce",
     "status",
     "query",
+    "quarantine",
     "quality",
     "audit",
     "doctor",

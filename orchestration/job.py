@@ -104,6 +104,40 @@ def opened(
         yield Job(tuple(layers), wiring, supervisor, stop)
 
 
+@contextmanager
+def writing(
+    pipeline: Pipeline, settings: Settings, tables: Sequence[str], *, name: str
+) -> Iterator[SparkSession]:
+    """Spark for a command that writes tables beside their queries, whose jobs must stand still meanwhile.
+
+    Raises:
+        LeaseHeldError: Another process writes one of the tables.
+        QueryFailedError: Spark's JVM ended under the command.
+        SetupError: Java or a jar is missing.
+    """
+    layout = Layout.of(pipeline, settings)
+    with ExitStack() as stack:
+        stack.enter_context(term_interrupts())
+        leases = stack.enter_context(Leases(layout.leases, tables, name))
+        spark = build_session(settings, name, layout.log, is_short=True)
+        stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
+        if (jvm := _jvm(spark)) is not None:
+            leases.record_jvm(jvm.pid)
+        yield spark
+
+
+@contextmanager
+def reading(pipeline: Pipeline, settings: Settings, *, name: str) -> Iterator[SparkSession]:
+    """Spark for a command that writes no table, and so may run beside the jobs.
+
+    Raises:
+        QueryFailedError: Spark's JVM ended under the command.
+        SetupError: Java or a jar is missing.
+    """
+    with writing(pipeline, settings, (), name=name) as spark:
+        yield spark
+
+
 def _asked_for_port(settings: Settings) -> bool:
     """Whether the embedded broker may find its port taken: that is told before Spark is started."""
     return bool(settings.kafka.port or settings.kafka.controller_port)

@@ -85,7 +85,7 @@ class Row:
 
 
 def chosen(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
-    """The silver tables meant by ``orders``, ``silver.orders`` or ``silver.orders__quarantine``; all, if none.
+    """The silver tables that are meant: by short or full name, or by that of the quarantine; all, if none.
 
     Raises:
         UsageError: There is no such silver table.
@@ -110,7 +110,9 @@ def groups(database: Database, layout: Layout, silver: Silver, current: str) -> 
     source = _source(database, layout, silver)
     if source is None:
         return ()
-    example = "max({'ingested_at': ingested_at, 'topic': topic, 'partition': \"partition\", 'offset': \"offset\"})"
+    example = (
+        "max({'ingested_at': ingested_at, 'topic': topic, 'partition': \"partition\", 'offset': \"offset\"})"
+    )
     found = database.connection.execute(
         f"SELECT reason, count(*), count(*) FILTER (verdict = 'drop'), "  # noqa: S608  # our own path, quoted
         "count(*) FILTER (rule_version IS DISTINCT FROM ?), min(ingested_at), max(ingested_at), "
@@ -119,7 +121,17 @@ def groups(database: Database, layout: Layout, silver: Silver, current: str) -> 
         [current],
     ).fetchall()
     return tuple(
-        Group(silver.table, *row[:6], Place(*(row[6][name] for name in _COORDINATES))) for row in found
+        Group(
+            table=silver.table,
+            reason=row[0],
+            rows=row[1],
+            dropped=row[2],
+            older=row[3],
+            first_seen=row[4],
+            last_seen=row[5],
+            example=Place(*(row[6][name] for name in _COORDINATES)),
+        )
+        for row in found
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
@@ -23,6 +25,7 @@ from common.delta_log import LogReader
 from common.errors import TableMissingError, UsageError
 from common.layout import Layout
 from orchestration.quarantine import missing
+from silver import lookups
 from silver.dedupe import EVENT_TIME, KEY
 from silver.judge import judge, read
 from silver.parse import META
@@ -33,7 +36,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PLACE = ("topic", "partition", "offset")
-_FATE = "__fate"
+_FATE, _TURN, _THERE = "__fate", "__turn", "__there"
+_BROADCAST_ROWS = 100_000
+"""Up to here the keys that are looked for in silver are sent to every task."""
+
 _INSERT, _PRESENT, _DUPLICATE, _FAIL = "insert", "present", "duplicate", "fail"
 
 
@@ -95,24 +101,18 @@ def replay(  # noqa: PLR0913  # one per option
         say: Told of each step.
 
     Raises:
-        TableMissingError: There is no quarantine, or no silver table, yet.
+        TableMissingError: There is no quarantine, no silver table, or no table of a lookup yet.
         UsageError: ``where`` is no condition over the quarantine's columns, or the table keeps the newest
             row of a key.
     """
+    pinned = require(silver, layout)
     aside, path = layout.table_path(silver.quarantine), layout.table_path(silver.table)
-    pinned = LogReader(aside).latest_version()
-    if pinned is None:
-        raise missing(layout, silver)
-    if not delta.exists(path):
-        raise TableMissingError(silver.table, path, "Run its job first: medallion run silver.")
     table = spark.read.format("delta").option("versionAsOf", pinned).load(aside)
     rows = _selected(table, where, silver)
     today = version(silver)
     is_payload = F.col("verdict") == QUARANTINE
     is_older = ~F.col("rule_version").eqNullSafe(today)
-    counted = rows.agg(
-        F.count("*"), F.count_if(~is_payload), F.count_if(is_payload & is_older)
-    ).collect()[0]
+    counted = rows.agg(F.count("*"), F.count_if(~is_payload), F.count_if(is_payload & is_older)).collect()[0]
     selected, dropped, older = (int(number) for number in counted)
     eligible = rows.where(is_payload if is_with_new_rules else is_payload & ~is_older)
     left = 0 if is_with_new_rules else older
@@ -121,15 +121,39 @@ def replay(  # noqa: PLR0913  # one per option
             silver.table, pinned, selected, dropped, left, 0, 0, 0, 0, 0, {}, {}, is_dry_run=is_dry_run
         )
     say(f"judging {selected - dropped - left:,} rows of {silver.quarantine} at version {pinned}")
-    judged = _judged(eligible, silver, spark.read.format("delta").load(path))
-    judged = judged.persist(StorageLevel.MEMORY_AND_DISK)
+    judged = _judged(eligible, silver, lookups.frames(spark, silver, layout)).persist(StorageLevel.MEMORY_AND_DISK)
+    fated = None
     try:
-        found = _counted(judged, rows, silver.table, pinned, (selected, dropped, left), is_dry_run=is_dry_run)
+        fated = _fated(judged, silver, _table(spark, path)).persist(StorageLevel.MEMORY_AND_DISK)
+        found = _counted(fated, rows, silver.table, pinned, (selected, dropped, left), is_dry_run=is_dry_run)
         if not is_dry_run and found.passed:
-            _write(judged, silver, pipeline, (path, aside), found, say)
+            _write(fated, silver, pipeline, layout, found, say=say)
     finally:
         judged.unpersist()
+        if fated is not None:
+            fated.unpersist()
     return found
+
+
+def require(silver: Silver, layout: Layout) -> int:
+    """The quarantine's newest version; asked before Spark is started, for what would be refused anyway.
+
+    Raises:
+        TableMissingError: There is no quarantine, or no silver table, yet.
+        UsageError: The table keeps the newest row of a key.
+    """
+    if silver.keep == "newest":
+        raise UsageError(
+            f'{silver.table} is declared with keep="newest": a replay only inserts, and cannot replace an '
+            "older row of a key. Send the corrected events to the topic again."
+        )
+    path = layout.table_path(silver.table)
+    newest = LogReader(layout.table_path(silver.quarantine)).latest_version()
+    if newest is None:
+        raise missing(layout, silver)
+    if not delta.exists(path):
+        raise TableMissingError(silver.table, path, "Run its job first: medallion run silver.")
+    return newest
 
 
 def _selected(table: DataFrame, where: str | None, silver: Silver) -> DataFrame:
@@ -145,18 +169,116 @@ def _selected(table: DataFrame, where: str | None, silver: Silver) -> DataFrame:
     return chosen
 
 
-def _judged(rows: DataFrame, silver: Silver, table: DataFrame) -> DataFrame:
-    """Each row judged by today's rules, without its payload, and with its fate."""
-    bronze = rows.select(*SCHEMA.names)
-    judged = judge(read(bronze, silver), silver)
-    judged = judged.withColumn(META, F.col(META).dropFields("key", "value", "headers"))
-    keys = _key(silver)
-    passed = F.col(VERDICT) == ACCEPT
-    order = Window.partitionBy(F.when(passed, F.col(KEY))).orderBy(
-        f"{META}.ingested_at", *(f"{META}.{name}" for name in _PLACE)
+def _table(spark: SparkSession, path: str) -> DataFrame:
+    """A table at its newest version, which stays the one that is read whatever is written meanwhile."""
+    newest = LogReader(path).latest_version()
+    return spark.read.format("delta").option("versionAsOf", str(newest)).load(path)
+
+
+def _judged(rows: DataFrame, silver: Silver, asked: Mapping[str, DataFrame]) -> DataFrame:
+    """Each row as today's rules judge it, without its payload."""
+    judged = judge(read(rows.select(*SCHEMA.names), silver), silver, asked)
+    return judged.withColumn(META, F.col(META).dropFields("key", "value", "headers"))
+
+
+def _fated(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFrame:
+    """Judged rows with their fate.
+
+    A row that passed is ``present`` where silver has it, ``duplicate`` where silver has its key from
+    another record or a row before it has, ``insert`` otherwise. Of silver's rows only those of these keys
+    are looked at.
+    """
+    key = _key(silver)
+    passed = judged.where(F.col(VERDICT) == ACCEPT)
+    asked = passed.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)).distinct()
+    if passed.count() <= _BROADCAST_ROWS:
+        asked = F.broadcast(asked)
+    near = table.join(asked, reduce(and_, (F.col(f"`{n}`") == F.col(f"`__k_{n}`") for n in key)), "left_semi")
+    places = F.collect_set(F.struct(*(F.col(f"_kafka_{name}").alias(name) for name in _PLACE)))
+    there = near.groupBy(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in key)).agg(places.alias(_THERE))
+    same = reduce(and_, (F.col(f"`{n}`") == F.col(f"`__t_{n}`") for n in key), F.col(VERDICT) == ACCEPT)
+    own = F.struct(*(F.col(f"{META}.{name}").alias(name) for name in _PLACE))
+    order = Window.partitionBy(VERDICT, KEY).orderBy(F.col(f"{META}.ingested_at"), own)
+    fate = (
+        F.when(F.col(VERDICT) != ACCEPT, _FAIL)
+        .when(F.array_contains(_THERE, own), _PRESENT)
+        .when(F.col(_THERE).isNotNull() | (F.col(_TURN) > 1), _DUPLICATE)
+        .otherwise(_INSERT)
     )
-    there = table.select(
-        *(F.col(name).alias(f"__there_{name}") for name in keys),
-        F.struct(*(F.col(f"_kafka_{name}").alias(name) for name in _PLACE)).alias("__there"),
+    ranked = judged.withColumn(_TURN, F.row_number().over(order))
+    joined = ranked.join(there, same, "left").withColumn(_FATE, fate)
+    return joined.drop(_TURN, _THERE, *(f"__t_{name}" for name in key))
+
+
+def _key(silver: Silver) -> tuple[str, ...]:
+    """The columns by which two rows are one event."""
+    is_more = silver.dedupe == "event_time" and silver.event_time not in silver.key
+    return (*silver.key, silver.event_time) if is_more else tuple(silver.key)
+
+
+def _counted(  # noqa: PLR0913
+    judged: DataFrame,
+    rows: DataFrame,
+    table: str,
+    pinned: int,
+    chosen: tuple[int, int, int],
+    *,
+    is_dry_run: bool,
+) -> Replay:
+    """What becomes of the judged rows; the first to ask for them, so it is here that they are judged."""
+    fates = {row[0]: int(row[1]) for row in judged.groupBy(_FATE).count().collect()}
+    failed = fates.get(_FAIL, 0)
+    passed = sum(fates.values()) - failed
+    before = rows.select(*_PLACE, F.col("reasons").alias("__before"))
+    gone = judged.where(F.col(_FATE) != _FAIL).select(f"{META}.topic", f"{META}.partition", f"{META}.offset")
+    return Replay(
+        table=table,
+        version=pinned,
+        selected=chosen[0],
+        dropped=chosen[1],
+        older=chosen[2],
+        judged=passed + failed,
+        passed=passed,
+        inserted=fates.get(_INSERT, 0) + fates.get(_PRESENT, 0),
+        duplicates=fates.get(_DUPLICATE, 0),
+        failed=failed,
+        passed_by_reason=_by_reason(before.join(gone, list(_PLACE)), "__before") if passed else {},
+        failed_by_reason=_by_reason(judged.where(F.col(_FATE) == _FAIL), REASONS) if failed else {},
+        is_dry_run=is_dry_run,
     )
-    return judged
+
+
+def _by_reason(frame: DataFrame, reasons: str) -> dict[str, int]:
+    found = frame.select(F.explode(reasons).alias("reason")).groupBy("reason").count().collect()
+    return {row[0]: int(row[1]) for row in found}
+
+
+def _write(  # noqa: PLR0913
+    judged: DataFrame,
+    silver: Silver,
+    pipeline: str,
+    layout: Layout,
+    found: Replay,
+    *,
+    say: Callable[[str], None],
+) -> None:
+    """First into silver, then out of quarantine."""
+    run = {"run_id": uuid.uuid4().hex, "quarantine_version": found.version}
+    fresh = judged.where(F.col(_FATE) == _INSERT)
+    count, newest = fresh.agg(F.count("*"), F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)).collect()[0]
+    if count:
+        say(f"inserting {count:,} rows into {silver.table}")
+        told = delta.note(
+            pipeline,
+            silver.table,
+            "replay",
+            **run,
+            counts={"inserted": int(count)},
+            newest_event_ms=int(newest),
+        )
+        delta.insert_new(accepted(fresh.drop(_FATE)), layout.table_path(silver.table), told, key=_key(silver))
+    say(f"taking {found.passed:,} rows out of {silver.quarantine}")
+    counts = {"replayed": found.passed, "inserted": found.inserted, "duplicates": found.duplicates}
+    told = delta.note(pipeline, silver.quarantine, "replay", **run, counts=counts)
+    done = judged.where(F.col(_FATE) != _FAIL).select(*(f"{META}.{name}" for name in _PLACE))
+    delta.delete_matching(done, layout.table_path(silver.quarantine), told, key=_PLACE)

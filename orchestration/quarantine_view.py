@@ -65,7 +65,7 @@ def row_lines(row: Row, *, is_full: bool) -> list[str]:
     version = row.rule_version or "not known"
     judged = "today's rules" if row.is_current else "older rules; replay it with --with-rules new"
     lines = [
-        f"{row.place}  {row.verdict}: {', '.join(row.reasons)}",
+        f"{row.table}  {row.place}  {row.verdict}: {', '.join(row.reasons)}",
         f"  read from Kafka  {shown_time(row.ingested_at)}",
         f"  Kafka's time     {shown_time(row.timestamp)} ({_clock(row.timestamp_type)})",
         f"  rule version     {version} ({judged})",
@@ -112,10 +112,8 @@ def row_document(row: Row, *, is_full: bool) -> dict[str, Any]:
 def replay_lines(done: Replay) -> list[str]:
     """What became of the rows, in words."""
     would = "would " if done.is_dry_run else ""
-    lines = [
-        f"{done.table}: {done.judged:,} of {done.selected:,} quarantined rows judged again "
-        f"(quarantine version {done.version})"
-    ]
+    among = f"{done.selected:,} quarantined rows (version {done.version})"
+    lines = [f"{done.table}: {done.judged:,} of {among} judged again"]
     if done.older:
         lines.append(
             f"  {done.older:,} rows were judged by older rules and left alone: "
