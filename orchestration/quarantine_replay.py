@@ -121,7 +121,9 @@ def replay(  # noqa: PLR0913  # one per option
             silver.table, pinned, selected, dropped, left, 0, 0, 0, 0, 0, {}, {}, is_dry_run=is_dry_run
         )
     say(f"judging {selected - dropped - left:,} rows of {silver.quarantine} at version {pinned}")
-    judged = _judged(eligible, silver, lookups.frames(spark, silver, layout)).persist(StorageLevel.MEMORY_AND_DISK)
+    judged = _judged(eligible, silver, lookups.frames(spark, silver, layout)).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
     fated = None
     try:
         fated = _fated(judged, silver, _table(spark, path)).persist(StorageLevel.MEMORY_AND_DISK)
