@@ -27,13 +27,13 @@ from common.identity import own_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 _ORDERED = (IntegralType, StringType, TimestampType)
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
-BY = ("first load", "replay", "erasure", "repair", "compaction")
+BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution")
 """Who writes a table outside its query's micro-batches: a commit's metadata names one of these."""
 
 MERGE = "merge"
@@ -88,12 +88,19 @@ def exists(path: str) -> bool:
     return LogReader(path).latest_version() is not None
 
 
-def ensure(
-    spark: SparkSession, table: str, path: str, schema: StructType, properties: Mapping[str, str]
+def ensure(  # noqa: PLR0913
+    spark: SparkSession,
+    table: str,
+    path: str,
+    schema: StructType,
+    properties: Mapping[str, str],
+    *,
+    may_have_more: bool = False,
 ) -> None:
     """Make an empty table where there is none; check the columns of one that exists.
 
-    Properties are set at creation only: afterwards they belong to whoever operates the table.
+    Properties are set at creation only: afterwards they belong to whoever operates the table. With
+    ``may_have_more`` it may have columns beside those of the schema.
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``.
@@ -109,11 +116,32 @@ def ensure(
     found = DeltaTable.forPath(spark, path).toDF().schema
     have = {f.name: f.dataType.simpleString() for f in found.fields}
     want = {f.name: f.dataType.simpleString() for f in schema.fields}
+    if may_have_more:
+        have = {name: kind for name, kind in have.items() if name in want}
     if have != want:
         raise TableShapeError(
             f"{table} at {path} has other columns than the pipeline declares: {_difference(have, want)}. "
             "Give the changed table a new name, or move the old table and its checkpoint away and start anew."
         )
+
+
+def columns(spark: SparkSession, path: str) -> tuple[str, ...]:
+    """A table's columns; none where there is no table."""
+    return tuple(spark.read.format("delta").load(path).columns) if exists(path) else ()
+
+
+def add_columns(
+    spark: SparkSession, pipeline: str, table: str, path: str, columns: Sequence[StructField]
+) -> None:
+    """Add columns at a table's end; rows that are there have nulls in them."""
+    told = note(pipeline, table, "evolution", columns=[field.name for field in columns])
+    texts = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in columns)
+    escaped = path.replace("`", "``")
+    spark.conf.set(_METADATA, told)
+    try:
+        spark.sql(f"ALTER TABLE delta.`{escaped}` ADD COLUMNS ({texts})")
+    finally:
+        spark.conf.unset(_METADATA)
 
 
 def append(  # noqa: PLR0913  # a write has this many parts

@@ -31,6 +31,9 @@ def stream(spark: SparkSession, pipeline: str, gold: Upsert, *, settings: Settin
     """
     frame = versions(silver_stream(spark, layout.table_path(gold.reads), settings.gold), gold)
     path = layout.table_path(gold.table)
+    if gold.columns is None and (made := delta.columns(spark, path)):
+        # Silver may have grown since; this table has the columns that it was made with.
+        frame = frame.select(*(name for name in frame.columns if name in made))
     delta.ensure(spark, gold.table, path, frame.schema, PROPERTIES)
     order = total_order(gold.newest_by)
 

@@ -31,6 +31,7 @@ from silver.judge import judge, read
 from silver.parse import META
 from silver.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, version
 from silver.tables import accepted
+from silver.unknown import evolved
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -278,7 +279,9 @@ def _write(  # noqa: PLR0913
             counts={"inserted": int(count)},
             newest_event_ms=int(newest),
         )
-        delta.insert_new(accepted(fresh.drop(_FATE)), layout.table_path(silver.table), told, key=_key(silver))
+        path = layout.table_path(silver.table)
+        rows = evolved(accepted(fresh.drop(_FATE)), silver, pipeline, path)
+        delta.insert_new(rows, path, told, key=_key(silver))
     say(f"taking {found.passed:,} rows out of {silver.quarantine}")
     counts = {"replayed": found.passed, "inserted": found.inserted, "duplicates": found.duplicates}
     told = delta.note(pipeline, silver.quarantine, "replay", **run, counts=counts)

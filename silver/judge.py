@@ -16,6 +16,7 @@ from silver.dedupe import check_types, keyed
 from silver.lookups import joined
 from silver.parse import parsed, shaped
 from silver.rules import check_rules, judged
+from silver.unknown import rescued
 
 
 def read(bronze: DataFrame, silver: Silver) -> DataFrame:
@@ -31,6 +32,7 @@ def read(bronze: DataFrame, silver: Silver) -> DataFrame:
     place, source = silver.table, source_of(silver)
     rescue = silver.unknown_fields != "ignore"
     frame = shaped(parsed(bronze, silver.value, rescue=rescue), silver.columns, place, source)
+    frame = rescued(frame, silver)
     check_types(frame, key=silver.key, event_time=silver.event_time, place=place, source=source)
     return frame
 

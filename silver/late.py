@@ -30,6 +30,7 @@ from common.folder import Folder
 from silver.dedupe import EVENT_TIME
 from silver.rules import ACCEPT, VERDICT
 from silver.tables import accepted
+from silver.unknown import evolved
 
 STEP = "late"
 """The step of a micro-batch that writes late rows, to either table."""
@@ -133,7 +134,7 @@ class LateRows:
         """Keep the late rows, then insert those that silver lacks; each once per micro-batch."""
         delta.append(late.rows.coalesce(1), self.late_path, batch, STEP, counts)
         if late.merged:
-            new = late.missing.drop(WATERMARK)
+            new = evolved(late.missing.drop(WATERMARK), self.silver, batch.pipeline, self.silver_path)
             delta.merge_new(new, self.silver_path, batch, STEP, counts, key=event_key(self.silver))
 
     def _found(self, spark: SparkSession, batch: MicroBatch) -> DataFrame:

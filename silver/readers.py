@@ -85,6 +85,21 @@ def struct_type(text: str) -> StructType:
     return cast("StructType", StructType.fromDDL(text))
 
 
+def field_texts(text: Column, schema: StructType) -> Column:
+    """Fields of a JSON object's text that our reader has let through, read as exactly as any value.
+
+    Gives a struct of ``fault`` and ``value`` (and of what else a reading has); null for a null.
+    """
+    spec = {"format": "json", "schema": schema.jsonValue(), "max_depth": 1000}
+    return _call("read", _result(schema), text.cast("binary"), F.lit(json.dumps(spec)))
+
+
+def _result(fields: StructType) -> StructType:
+    """What a reader gives."""
+    texts = [StructField(name, StringType()) for name in ("fault", "fault_field", "rescued")]
+    return StructType([*texts, StructField("value", fields)])
+
+
 def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> dict[str, Any]:
     """What ``medallion.Spec`` reads."""
     told: dict[str, Any] = {
@@ -122,15 +137,7 @@ def _avro(bronze: DataFrame, value: Avro) -> Reading:
 
 def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader: str = _CLASS) -> Reading:
     loose = _loose(schema)
-    result = StructType(
-        [
-            StructField("fault", StringType()),
-            StructField("fault_field", StringType()),
-            StructField("rescued", StringType()),
-            StructField("value", loose),
-        ]
-    )
-    column = _call("read", result, F.col("value"), F.lit(json.dumps(spec)), reader=reader)
+    column = _call("read", _result(loose), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
     return Reading(bronze.withColumn(READ, column), tuple(loose.fields))
 
 

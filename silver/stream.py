@@ -47,7 +47,8 @@ def stream(
     names = (silver.table, silver.quarantine, silver.late_table)
     path, aside, late = (layout.table_path(name) for name in names)
     columns, set_aside = tables.accepted(frame).schema, tables.rejected(frame, version(silver)).schema
-    delta.ensure(spark, silver.table, path, columns, tables.PROPERTIES)
+    grows = silver.unknown_fields == "evolve"
+    delta.ensure(spark, silver.table, path, columns, tables.PROPERTIES, may_have_more=grows)
     delta.ensure(spark, silver.quarantine, aside, set_aside, tables.PROPERTIES)
     delta.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
     late_rows = LateRows(

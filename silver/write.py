@@ -21,6 +21,7 @@ from silver.late import LateRows
 from silver.rules import version
 from silver.tables import accepted, rejected
 from silver.tally import Tally, counted, rule_failure
+from silver.unknown import evolved, refuse
 
 ACCEPTED = "accepted"
 """The step of a micro-batch that writes silver; every one has it, even without a row."""
@@ -34,9 +35,13 @@ def writer(
     """The ``foreachBatch`` body of a silver table.
 
     Silver commits for every batch, even without a row, because its commit carries the batch's counts.
-    It raises ``RuleFailedError`` before anything is written where a row broke a rule that is to stop it.
+    It raises ``RuleFailedError`` before anything is written where a row broke a rule that is to stop it, and
+    ``UnknownFieldError`` where a value has a field that is to.
     """
     rule_version = version(silver)
+
+    def grown(kept: DataFrame, batch: MicroBatch) -> DataFrame:
+        return evolved(accepted(kept), silver, batch.pipeline, silver_path)
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
@@ -45,13 +50,14 @@ def writer(
             tally = counted(kept, silver.rules)
             if tally.failed:
                 raise rule_failure(kept, tally, silver.rules, silver.table)
+            refuse(kept, silver)
             counts: Mapping[str, Any] = {**_counts(tally), **batch.dropped()}
             if silver.dedupe == "exact":
-                counts = write_exact(accepted(kept), silver, silver_path, batch, ACCEPTED, counts)
+                counts = write_exact(grown(kept, batch), silver, silver_path, batch, ACCEPTED, counts)
             else:
                 with late_rows.of(kept, batch, counts["late"]) as late:
                     counts = {**counts, "merged": late.merged if late else 0}
-                    good = _packed(accepted(kept), tally.accepted)
+                    good = _packed(grown(kept, batch), tally.accepted)
                     delta.append(good, silver_path, batch, ACCEPTED, counts)
                     if late:
                         late_rows.write(late, batch, counts)
