@@ -16,6 +16,7 @@ MedallionError                  exit 1, the base; never raised itself
 │   ├── CheckpointMismatchError a checkpoint and a table do not belong together
 │   └── ForeignChangeError      someone else changed rows of a table that a stream reads
 ├── QueryFailedError            a streaming query died; names the query and the cause
+│   ├── SourceChangedError      the table it reads has new columns; it starts again with them
 │   ├── RuleFailedError         a row broke a rule that is declared to stop the query
 │   └── UnknownFieldError       a value has a field that the pipeline is declared to stop at
 ├── RegistryError               the schema registry does not answer; the query waits and tries again
@@ -160,6 +161,12 @@ class QueryFailedError(MedallionError):
     def __init__(self, query: str, cause: str) -> None:
         self.query, self.cause = query, cause
         super().__init__(f"{query} failed: {cause}")
+
+
+class SourceChangedError(QueryFailedError):
+    """The columns of the table that a query reads changed; it goes on once it is made anew."""
+
+    retryable = True
 
 
 class RuleFailedError(QueryFailedError):

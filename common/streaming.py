@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from common.checkpoint import Checkpoint
 from common.delta import MicroBatch
-from common.errors import MedallionError, QueryFailedError, RegistryError
+from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.metrics import dropped_by_dedupe, late_watermark_ms
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _HANDLE_SECONDS = 60.0
 _REGISTRY = re.compile(r"medallion\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
+
+_SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -41,6 +43,7 @@ class Stream:
         checkpoint: Path or URI of its checkpoint.
         trigger: Interval such as ``2 seconds``; empty: the next batch starts when data is there.
         output_mode: Spark's output mode.
+        again: Makes the stream anew, with the columns that its source has then.
     """
 
     pipeline: str
@@ -50,6 +53,7 @@ class Stream:
     checkpoint: str
     trigger: str
     output_mode: OutputMode = "append"
+    again: Callable[[], Stream] | None = None
 
 
 class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query where a batch would begin
@@ -102,7 +106,10 @@ class RunningQuery:
             return None
         if (silent := registry_failure(f"{error}\n{died}")) is not None:
             return RegistryError(f"{self.name}: {silent}")
-        return QueryFailedError(self.name, one_line(str(error or died)))
+        cause = one_line(str(error or died))
+        if _SCHEMA_CHANGED.search(f"{error}\n{died}") is not None:
+            return SourceChangedError(self.name, cause)
+        return QueryFailedError(self.name, cause)
 
     def progress(self) -> Iterator[dict[str, Any]]:
         """Spark's recent progress reports, oldest first, as plain values."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from common.errors import MedallionError
+from common.errors import MedallionError, SourceChangedError
 from common.streaming import Gate, RunningQuery, Stream, start
 from orchestration.console import say
 
@@ -166,6 +166,8 @@ class Supervisor:
             if trouble is not None and (not query.is_active or any(True for _ in query.progress())):
                 del self._troubles[query.name]
                 say(f"{query.name}: works again, after {now - trouble.began:.0f} s")
+        elif isinstance(failure, SourceChangedError):
+            self._renew(place, query)
         elif failure.retryable:
             if trouble is None:
                 self._troubles[query.name] = _Trouble(now, _SHORTEST_PAUSE, now + _SHORTEST_PAUSE)
@@ -176,6 +178,13 @@ class Supervisor:
                 trouble.due = None
                 is_bounded = query.name in self._bounded
                 self.queries[place] = start(self._spark, query.stream, self.gate, available_now=is_bounded)
+
+    def _renew(self, place: int, query: RunningQuery) -> None:
+        """Make a query anew whose source has got other columns: it goes on where it ended."""
+        if query.stream.again is not None and not self._stop.is_said():
+            say(f"{query.name}: the table it reads has new columns; it goes on with them")
+            stream, is_bounded = query.stream.again(), query.name in self._bounded
+            self.queries[place] = start(self._spark, stream, self.gate, available_now=is_bounded)
 
     def _is_hopeless(self, name: str) -> bool:
         trouble = self._troubles.get(name)
@@ -222,13 +231,18 @@ class Supervisor:
         return [query.name for query in active]
 
     def _is_any_active(self) -> bool:
-        return any(query.is_active for query in self.queries)
+        return any(query.is_active or self._is_to_renew(query) for query in self.queries)
+
+    def _is_to_renew(self, query: RunningQuery) -> bool:
+        """Whether it died between two looks of what the next one mends."""
+        is_changed = isinstance(query.failure(), SourceChangedError)
+        return is_changed and query.stream.again is not None and not self._stop.is_said()
 
     def _first_failure(self) -> MedallionError | None:
         """What the first query died of that is not started again."""
         for query in self.queries:
             failure = query.failure()
-            if failure is None:
+            if failure is None or self._is_to_renew(query):
                 continue
             if not failure.retryable or (self._is_hopeless(query.name) and not self._stop.is_said()):
                 return failure

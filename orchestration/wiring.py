@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import bronze.stream
@@ -58,7 +58,7 @@ class Wiring:
         for declared in self._tables(layer):
             # Before anything is made: a new empty table would stand in the way of the one to be restored.
             self._check(declared)
-            yield self._build(declared)
+            yield self._stream(declared)
 
     def await_sources(
         self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool]
@@ -114,6 +114,9 @@ class Wiring:
         if isinstance(declared, Silver):
             for beside in declared.side_tables:
                 check_side_table(beside, self.layout.table_path(beside), checkpoint)
+
+    def _stream(self, declared: Table) -> Stream:
+        return replace(self._build(declared), again=lambda: self._stream(declared))
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout

@@ -77,8 +77,8 @@ def refuse(kept: DataFrame, silver: Silver) -> None:
         silver.table,
         f"fields that the schema does not name: {shown}{', …' if len(paths) > _SHOWN else ''}, at "
         f"topic/partition/offset {places}{', …' if len(found) > _SHOWN else ''}. Nothing of the "
-        "micro-batch was written. Add them to the schema, or declare another unknown_fields; the next start goes on with "
-        "the same rows.",
+        "micro-batch was written. Add them to the schema, or declare another "
+        "unknown_fields; the next start goes on with the same rows.",
     )
 
 
