@@ -183,6 +183,10 @@ def test_what_passes_now_enters_silver_once_and_gold_follows(shop: Shop, tmp_pat
     ]
     assert notes[0]["newest_event_ms"] == (NOON + timedelta(minutes=7)).timestamp() * 1000
 
+    with pytest.raises(UsageError, match=r"--where: .*amuont.* The columns of silver.orders__quarantine are"):
+        shop.replay(WIDER, where="amuont > 1")
+    with pytest.raises(UsageError, match=r"--where: "):
+        list(rows(database, shop.engine.layout, WIDER, "", where="amuont > 1", limit=1))
     again = shop.replay(WIDER, is_with_new_rules=True)
     assert (again.judged, again.passed, again.failed) == (2, 0, 2)
     assert (shop.silver(), shop.aside()) == (AFTER, STAYS)
@@ -220,10 +224,3 @@ def test_a_replay_that_died_between_silver_and_quarantine_is_ended_by_the_next(
     assert (shop.silver(), shop.aside()) == (AFTER, STAYS)
     shop.under(WIDER).run("silver", "gold")
     assert shop.gold() == ({"a": 5, "b": 50, "d": 6, "e": 80}, 141)
-
-
-def test_a_condition_that_is_none_is_refused_in_words(shop: Shop) -> None:
-    with pytest.raises(UsageError, match=r"--where: .*amuont.* The columns of silver.orders__quarantine are"):
-        shop.replay(WIDER, where="amuont > 1")
-    with pytest.raises(UsageError, match=r"--where: "):
-        list(rows(Database(), shop.engine.layout, WIDER, "", where="amuont > 1", limit=1))
