@@ -38,7 +38,7 @@ _ARRIVAL = ("_ingested_at", "_kafka_topic", "_kafka_partition", "_kafka_offset")
 _TYPES = (BooleanType(), LongType(), DecimalType(38, 18), StringType())
 """Tried in this order on the first value of a field; text takes any."""
 
-_SHOWN = 5
+_SHOWN, _NAMED = 5, 12
 """Coordinates, and names of fields, in a message."""
 
 
@@ -71,11 +71,11 @@ def refuse(kept: DataFrame, silver: Silver) -> None:
         return
     known = _known(silver)
     paths = list(dict.fromkeys(path for row in found for path in _paths(json.loads(row[1]), known, "")))
-    shown = ", ".join(repr(path)[:100] for path in paths[:_SHOWN])
+    shown = ", ".join(repr(path)[:100] for path in paths[:_NAMED])
     places = ", ".join("/".join(map(str, row[0])) for row in found[:_SHOWN])
     raise UnknownFieldError(
         silver.table,
-        f"fields that the schema does not name: {shown}{', …' if len(paths) > _SHOWN else ''}, at "
+        f"fields that the schema does not name: {shown}{', …' if len(paths) > _NAMED else ''}, at "
         f"topic/partition/offset {places}{', …' if len(found) > _SHOWN else ''}. Nothing of the "
         "micro-batch was written. Add them to the schema, or declare another "
         "unknown_fields; the next start goes on with the same rows.",
