@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.errors import MedallionError, QueryFailedError, RegistryError
+from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from orchestration import supervisor as supervising
 from orchestration.supervisor import StopSignal, Supervisor, term_interrupts
 
@@ -239,3 +239,35 @@ def test_another_failure_ends_all_though_one_waits(restarts: list[tuple[str, boo
     bronze.die()
     with pytest.raises(QueryFailedError, match=r"bronze\.x"):
         supervisor(silver, bronze).run()
+
+
+class Source:
+    """A stream that is made anew under another name."""
+
+    name = "gold.x"
+
+    @staticmethod
+    def again() -> str:
+        """The new one."""
+        return "gold.x anew"
+
+
+@pytest.mark.parametrize("is_bounded", [False, True])
+def test_a_query_whose_source_got_columns_is_made_anew_at_once_and_never_counts_as_dead(
+    restarts: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch, *, is_bounded: bool
+) -> None:
+    """Also where it dies in the moment between the look that mends and the one that ends the run."""
+    said: list[str] = []
+    monkeypatch.setattr(supervising, "say", said.append)
+    gold = Query("gold.x")
+    gold.stream = Source  # type: ignore[attr-defined]
+    gold.died_of, gold.is_active = SourceChangedError("gold.x", "a column came"), False
+    watching = supervisor(gold)
+    if is_bounded:
+        watching._bounded.add("gold.x")  # noqa: SLF001  # as `start` does
+    assert watching._first_failure() is None  # noqa: SLF001  # the moment in between
+    assert watching._is_any_active()  # noqa: SLF001  # see above
+    assert watching.poll() is None
+    assert restarts == [("gold.x anew", is_bounded)]
+    assert said == ["gold.x: the table it reads has new columns; it goes on with them"]
+    assert watching.queries[0].is_active
