@@ -264,9 +264,9 @@ def test_a_query_whose_source_got_columns_is_made_anew_at_once_and_never_counts_
     gold.died_of, gold.is_active = SourceChangedError("gold.x", "a column came"), False
     watching = supervisor(gold)
     if is_bounded:
-        watching._bounded.add("gold.x")  # noqa: SLF001  # as `start` does
-    assert watching._first_failure() is None  # noqa: SLF001  # the moment in between
-    assert watching._is_any_active()  # noqa: SLF001  # see above
+        watching._bounded.add("gold.x")  # as `start` does
+    assert watching._first_failure() is None  # the moment in between
+    assert watching._is_any_active()  # see above
     assert watching.poll() is None
     assert restarts == [("gold.x anew", is_bounded)]
     assert said == ["gold.x: the table it reads has new columns; it goes on with them"]
