@@ -91,24 +91,39 @@ final class CsvReader implements Reader {
     }
 
     private boolean quoted() {
-        byte[] plain = new byte[end - at];
-        int size = 0;
         at++;
+        int first = at;
+        int doubled = 0;
         while (at < end) {
-            byte next = source[at++];
-            if (next == '"') {
-                if (at < end && source[at] == '"') {
-                    at++;
-                } else {
-                    text = plain;
-                    from = 0;
-                    to = size;
-                    return at == end || isSeparator();
-                }
+            if (source[at++] != '"') {
+                continue;
             }
-            plain[size++] = next;
+            if (at < end && source[at] == '"') {
+                at++;
+                doubled++;
+                continue;
+            }
+            unquote(first, at - 1, doubled);
+            return at == end || isSeparator();
         }
         return false;
+    }
+
+    /** The text between the quotes, with one of each two inside. */
+    private void unquote(int first, int last, int doubled) {
+        text = source;
+        from = first;
+        to = last;
+        if (doubled == 0) {
+            return;
+        }
+        text = new byte[last - first - doubled];
+        from = 0;
+        to = 0;
+        for (int i = first; i < last; i++) {
+            text[to++] = source[i];
+            i += source[i] == '"' ? 1 : 0;
+        }
     }
 
     private boolean isSeparator() {

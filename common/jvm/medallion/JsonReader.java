@@ -166,7 +166,8 @@ class JsonReader extends Scanner implements Reader {
         Names unknown = enter();
         int level = push();
         int[] marks = marks(level, type.names.length);
-        int mark = ++generation;
+        generation = generation == Integer.MAX_VALUE ? 1 : generation + 1;
+        int mark = generation;
         Object[] values = new Object[type.names.length];
         if (peek() != '}') {
             int guess = 0;

@@ -19,6 +19,7 @@ final class Names {
     private HashSet many;
 
     void clear() {
+        Arrays.fill(sources, 0, count, null);
         count = 0;
         many = null;
     }

@@ -23,6 +23,9 @@ final class Type {
     static final int TIMESTAMP_NTZ = 14;
     static final int BINARY = 15;
 
+    /** What no valid UTF-8 holds. */
+    private static final byte[] NEVER = new byte[] {(byte) 0xFF};
+
     final int kind;
     /** Digits of a decimal; the longest text of a char or varchar, else 0. */
     int precision;
@@ -32,7 +35,7 @@ final class Type {
 
     String[] labels;
     byte[][] names;
-    /** Each name as it stands in JSON where nothing in it is escaped: with its quotes. */
+    /** Each name as it stands in JSON, with its quotes; what is never there for one that must be escaped. */
     byte[][] quoted;
     Type[] fields;
     boolean[] notNull;
@@ -77,12 +80,22 @@ final class Type {
             JsonNode member = (JsonNode) members.get(i);
             struct.labels[i] = ((JsonNode) member.get("name")).asText();
             struct.names[i] = struct.labels[i].getBytes(StandardCharsets.UTF_8);
-            struct.quoted[i] = ("\"" + struct.labels[i] + "\"").getBytes(StandardCharsets.UTF_8);
+            struct.quoted[i] = quoted(struct.labels[i]);
             struct.fields[i] = of((JsonNode) member.get("type"));
             struct.notNull[i] = member.has("nullable") && !((JsonNode) member.get("nullable")).asBoolean();
         }
         struct.index();
         return struct;
+    }
+
+    private static byte[] quoted(String label) {
+        for (int i = 0; i < label.length(); i++) {
+            char each = label.charAt(i);
+            if (each < ' ' || each == '"' || each == '\\') {
+                return NEVER;
+            }
+        }
+        return ("\"" + label + "\"").getBytes(StandardCharsets.UTF_8);
     }
 
     private void index() {

@@ -15,6 +15,8 @@ public final class ValueReader {
     private static final ConcurrentHashMap SPECS = new ConcurrentHashMap();
     private static final ThreadLocal OWN = new ThreadLocal();
 
+    private static final int LARGE = 1048576;
+
     private final HashMap readers = new HashMap();
     private UTF8String lastText;
     private Spec lastSpec;
@@ -66,6 +68,12 @@ public final class ValueReader {
         lastReader = reader;
     }
 
+    /** Lets go of the readers, and of the values that they still hold. */
+    private void forget() {
+        lastText = null;
+        readers.clear();
+    }
+
     private InternalRow read(byte[] value) {
         if (value.length > lastSpec.maxBytes) {
             return Rows.fault(Reasons.TOO_LARGE, null);
@@ -77,9 +85,12 @@ public final class ValueReader {
             return lastReader.read(value);
         } catch (RuntimeException defect) {
             // A defect of the reader's must not stop a stream: the row is set aside, and can be replayed.
-            lastText = null;
-            readers.clear();
+            forget();
             return Rows.fault(Reasons.READER_FAILED, null);
+        } finally {
+            if (value.length > LARGE) {
+                forget();
+            }
         }
     }
 }

@@ -132,11 +132,13 @@ def test_times_without_an_offset_are_utc_where_the_contract_says_so(rows: Callab
 
 
 def test_names_and_texts_of_bounded_length(rows: Callable[..., Any]) -> None:
-    value = Json("`a.b` string, `ü` int, c char(2), v varchar(3)")
+    value = Json('`a.b` string, `ü` int, c char(2), v varchar(3), `q"r` int')
     cases: list[tuple[bytes, tuple[Any, ...]]] = [
-        ('{"a.b":"x","ü":1,"c":"é","v":"漢漢漢"}'.encode(), (None, None, "x", 1, "é", "漢漢漢")),
-        (b'{"\\u00fc":2,"v":"abcd"}', ("wrong_type", "v", None, None, None, None)),
-        (b'{"c":1.5}', ("wrong_type", "c", None, None, None, None)),
+        ('{"a.b":"x","ü":1,"c":"é","v":"漢漢漢"}'.encode(), (None, None, "x", 1, "é", "漢漢漢", None)),
+        (b'{"\\u00fc":2,"v":"abcd"}', ("wrong_type", "v", *(None,) * 5)),
+        (b'{"c":1.5}', ("wrong_type", "c", *(None,) * 5)),
+        (b'{"q\\"r":1}', (None, None, None, None, None, None, 1)),
+        (b'{"q"r":1}', ("malformed_json", None, *(None,) * 5)),
     ]
     assert rows([value for value, _ in cases], value) == [row for _, row in cases]
 
@@ -196,6 +198,8 @@ def test_a_line_is_read_by_position_and_as_strictly(rows: Callable[..., Any]) ->
         (b"a,,,,,,\r\n", (None, None, "a", *(None,) * 6)),
         (b'"\n",,,,,,\n', (None, None, "\n", *(None,) * 6)),
         (b'"",,,,,,', (None, None, "", *(None,) * 6)),
+        (b'"""",,,,,,', (None, None, '"', *(None,) * 6)),
+        (b'"a""""b","5",,,,,', (None, None, 'a""b', 5, *(None,) * 5)),
         (b'a,"",,,,,', ("wrong_type", "n", *nothing)),
         (b",1,,,,,", ("missing_required", "id", *nothing)),
         (b"a,1.0,,,,,", ("wrong_type", "n", *nothing)),
