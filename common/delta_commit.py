@@ -43,6 +43,8 @@ class Commit:
         removed_files: Files it took out, compacted ones included.
         is_change: It took out data, so a stream with ``skipChangeCommits`` skips all of it.
         user_metadata: What the writer noted with it.
+        user: Who made it, where that is told.
+        engine: The program that made it, where that is told.
     """
 
     version: int
@@ -53,6 +55,8 @@ class Commit:
     removed_files: int
     is_change: bool
     user_metadata: str | None
+    user: str | None = None
+    engine: str | None = None
 
     @property
     def files(self) -> int:
@@ -102,6 +106,8 @@ def parsed(version: int, content: bytes, written_ms: Callable[[], int | None]) -
         removed_files=removed_files,
         is_change=bool(removed),
         user_metadata=info.get("userMetadata"),
+        user=info.get("userName"),
+        engine=info.get("engineInfo"),
     )
 
 

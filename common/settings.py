@@ -130,6 +130,11 @@ class SilverSettings(_Section):
         "and a token.",
     )
 
+    accept_changes: tuple[str, ...] = Field(
+        default=(),
+        description="Commits of others that changed rows of bronze, known and passed over: bronze.orders@17.",
+    )
+
 
 class GoldSettings(_Section):
     """Silver to gold."""

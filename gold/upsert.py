@@ -22,14 +22,25 @@ _BROADCAST_KEYS = 100_000
 """Up to here a micro-batch's keys are sent to every task; more would fill the driver's heap."""
 
 
-def stream(spark: SparkSession, pipeline: str, gold: Upsert, *, settings: Settings, layout: Layout) -> Stream:
+def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
+    spark: SparkSession,
+    pipeline: str,
+    gold: Upsert,
+    *,
+    settings: Settings,
+    layout: Layout,
+    is_replaced: bool = False,
+) -> Stream:
     """The query of one upserted table; makes the table where there is none.
+
+    ``is_replaced`` says that rows of the silver table are replaced by newer ones.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: The table exists with other columns.
     """
-    frame = versions(silver_stream(spark, layout.table_path(gold.reads), settings.gold), gold)
+    path = layout.table_path(gold.reads)
+    frame = versions(silver_stream(spark, path, settings.gold, is_replaced=is_replaced), gold)
     path = layout.table_path(gold.table)
     if gold.columns is None and (made := delta.columns(spark, path)):
         # Silver may have grown since; this table has the columns that it was made with.

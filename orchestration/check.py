@@ -48,7 +48,15 @@ def check(pipeline: Pipeline) -> tuple[Problem, ...]:
         scopes.setdefault(silver.table, _silver_scope(silver, value))
         problems.extend(_silver(silver, value))
     of_silver = dict(scopes)
+    replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
     for gold in pipeline.gold:
+        if isinstance(gold, Aggregate) and gold.reads in replaced:
+            text = (
+                f"reads {gold.reads}, which keeps the newest row of a key: a row that is replaced cannot be "
+                "taken back out of an aggregate; aggregate a table that keeps the first, or read this one "
+                "with an Upsert"
+            )
+            problems.append(Problem(gold.table, text, source_of(gold)))
         seen = of_silver.get(gold.reads, Scope(gold.reads, None))
         problems.extend(_aggregate(gold, seen) if isinstance(gold, Aggregate) else _upsert(gold, seen))
         scopes.setdefault(gold.table, _gold_scope(gold, seen))

@@ -135,4 +135,8 @@ class Wiring:
             return silver.stream.stream(self.spark, name, declared, settings=settings, layout=layout)
         if isinstance(declared, Aggregate):
             return gold.aggregate.stream(self.spark, name, declared, settings=settings, layout=layout)
-        return gold.upsert.stream(self.spark, name, declared, settings=settings, layout=layout)
+        reads = self.pipeline.table(declared.reads)
+        is_replaced = isinstance(reads, Silver) and reads.keep == "newest"
+        return gold.upsert.stream(
+            self.spark, name, declared, settings=settings, layout=layout, is_replaced=is_replaced
+        )

@@ -13,6 +13,7 @@ from common.settings import Settings
 from common.spark import registry_conf
 from common.streaming import Stream
 from silver import lookups, tables
+from silver.changes import ChangeWatch
 from silver.dedupe import deduplicated
 from silver.judge import judge, read
 from silver.late import LateRows, late_schema
@@ -31,6 +32,7 @@ def stream(
         TableShapeError: A table exists with other columns.
         TableMissingError: There is no table of a lookup.
         HistoryGoneError: A first load is not possible any more.
+        ForeignChangeError: Somebody else changed rows of bronze.
     """
     for name, value in registry_conf(settings).items():
         spark.conf.set(name, value)
@@ -42,13 +44,22 @@ def stream(
         checkpoint=checkpoint,
         settings=settings.silver,
     )
+    watch = ChangeWatch(
+        silver.table,
+        silver.reads,
+        path=layout.table_path(silver.reads),
+        checkpoint=checkpoint,
+        accepted=settings.silver.accept_changes,
+    )
+    watch.look()
     asked = lookups.frames(spark, silver, layout)
     frame = rows(bronze, silver, asked)
     names = (silver.table, silver.quarantine, silver.late_table)
     path, aside, late = (layout.table_path(name) for name in names)
     columns, set_aside = tables.accepted(frame).schema, tables.rejected(frame, version(silver)).schema
     grows = silver.unknown_fields == "evolve"
-    delta.ensure(spark, silver.table, path, columns, tables.PROPERTIES, may_have_more=grows)
+    delta.ensure(spark, silver.table, path, columns, tables.properties(silver), may_have_more=grows)
+    tables.check_change_feed(spark, silver, path)
     delta.ensure(spark, silver.quarantine, aside, set_aside, tables.PROPERTIES)
     delta.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
     late_rows = LateRows(
@@ -65,7 +76,7 @@ def stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=writer(silver, path, aside, late_rows),
+        write=writer(silver, path, aside, late_rows, watch),
         checkpoint=checkpoint,
         trigger=settings.silver.trigger,
     )

@@ -7,9 +7,13 @@ by which version of the rules.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from common.declare import Silver
+from common.errors import TableShapeError
 from silver.dedupe import EVENT_TIME, KEY
 from silver.parse import META
 from silver.rules import ACCEPT, DROP, QUARANTINE, REASONS, VERDICT, WARNED
@@ -24,7 +28,34 @@ PROPERTIES = {
     "delta.deletedFileRetentionDuration": "interval 14 days",
 }
 
+_CHANGE_FEED = "delta.enableChangeDataFeed"
+
 _SCRATCH = {META, REASONS, WARNED, VERDICT, KEY, EVENT_TIME}
+
+
+def properties(silver: Silver) -> Mapping[str, str]:
+    """Properties of a new silver table: one whose rows are replaced tells its readers of that."""
+    if silver.keep == "first":
+        return PROPERTIES
+    return {**PROPERTIES, "delta.minWriterVersion": "4", _CHANGE_FEED: "true"}
+
+
+def check_change_feed(spark: SparkSession, silver: Silver, path: str) -> None:
+    """Refuse to replace rows of a table that does not tell its readers.
+
+    Raises:
+        TableShapeError: The table was made to keep the first row of a key.
+    """
+    from delta.tables import DeltaTable  # noqa: PLC0415
+
+    if silver.keep == "first":
+        return
+    detail = DeltaTable.forPath(spark, path).detail().select("properties").first()
+    if detail is None or detail[0].get(_CHANGE_FEED) != "true":
+        raise TableShapeError(
+            f"{silver.table} at {path} was made to keep the first row of a key, and does not tell gold of "
+            'rows that are replaced. Give the table with keep="newest" a new name.'
+        )
 
 
 def accepted(frame: DataFrame) -> DataFrame:

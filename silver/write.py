@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from common import delta
 from common.declare import Silver
 from common.delta import MicroBatch
+from silver.changes import ChangeWatch
 from silver.exact import write_exact
 from silver.late import LateRows
 from silver.rules import version
@@ -30,13 +31,14 @@ _ROWS_PER_FILE = 250_000
 
 
 def writer(
-    silver: Silver, silver_path: str, quarantine_path: str, late_rows: LateRows
+    silver: Silver, silver_path: str, quarantine_path: str, late_rows: LateRows, watch: ChangeWatch
 ) -> Callable[[DataFrame, MicroBatch], None]:
     """The ``foreachBatch`` body of a silver table.
 
     Silver commits for every batch, even without a row, because its commit carries the batch's counts.
-    It raises ``RuleFailedError`` before anything is written where a row broke a rule that is to stop it, and
-    ``UnknownFieldError`` where a value has a field that is to.
+    It raises ``RuleFailedError`` before anything is written where a row broke a rule that is to stop it,
+    ``UnknownFieldError`` where a value has a field that is to, and ``ForeignChangeError`` where somebody
+    else changed what it reads.
     """
     rule_version = version(silver)
 
@@ -48,6 +50,7 @@ def writer(
         try:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
             tally = counted(kept, silver.rules)
+            watch.look_at(batch)
             if tally.failed:
                 raise rule_failure(kept, tally, silver.rules, silver.table)
             refuse(kept, silver)

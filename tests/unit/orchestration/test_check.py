@@ -15,7 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from common.declare import Aggregate, Avro, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
+from common.declare import (
+    Aggregate,
+    Avro,
+    Expect,
+    Json,
+    Lookup,
+    Pipeline,
+    Quality,
+    Rule,
+    Silver,
+    Topic,
+    Upsert,
+)
 from common.settings import load_settings
 from orchestration.check import REASONS, check, setting_problems, unchecked
 from orchestration.commands.check import register
@@ -175,6 +187,30 @@ def test_rules_are_told_apart_from_each_other_and_from_the_engines_reasons() -> 
         ),
         "silver.quakes, rule 'null_key': has the name of a reason that the engine itself gives; rename it",
     ]
+
+
+def test_a_lookup_is_known_to_rules_and_has_a_name_of_its_own() -> None:
+    asked = Lookup("kinds", "gold.kinds", on={"kind": "lower(quake_id)"})
+    rules = [Rule("known", "kinds.kind is not null and kinds.anything > magnitude")]
+    assert told(pipeline(silver(lookups=[asked], rules=rules))) == []
+    wrong = [Lookup("magnitude", "gold.kinds", on={"kind": "quak_id"}), asked, asked]
+    assert told(pipeline(silver(lookups=wrong, rules=rules))) == [
+        "silver.quakes, lookup 'magnitude': has the name of a column or of another lookup; rename it",
+        (
+            "silver.quakes, lookup 'magnitude', on 'kind': silver.quakes has no 'quak_id'; "
+            "did you mean 'quake_id'?"
+        ),
+        "silver.quakes, lookup 'kinds': has the name of a column or of another lookup; rename it",
+    ]
+    [unasked] = told(pipeline(silver(rules=rules)))
+    assert "silver.quakes has no 'kinds'" in unasked
+
+
+def test_an_aggregate_over_a_table_whose_rows_are_replaced_is_refused() -> None:
+    newest = silver(dedupe="exact", keep="newest")
+    assert told(Pipeline("p", bronze=[Topic("quakes")], silver=[newest], gold=[upsert()])) == []
+    [fault] = told(Pipeline("p", bronze=[Topic("quakes")], silver=[newest], gold=[aggregate(), upsert()]))
+    assert fault.startswith("gold.counts: reads silver.quakes, which keeps the newest row of a key: ")
 
 
 def test_the_engines_reasons_are_those_that_silver_writes() -> None:
