@@ -56,7 +56,8 @@ class ChangeWatch:
         """
         position = batch.positions[0] if batch.positions else None
         if position is not None:
-            self._look_to(int(position["reservoirVersion"]))
+            version, begun = int(position["reservoirVersion"]), int(position["index"]) >= 0
+            self._look_to(version if begun else version - 1)
 
     def _look_to(self, last: int) -> None:
         log = LogReader(self.path)
