@@ -265,6 +265,17 @@ def note(pipeline: str, table: str, by: str, **facts: Any) -> str:
     return json.dumps({"pipeline": pipeline, "table": table, "by": by, **facts})
 
 
+def append_told(frame: DataFrame, path: str, told: str) -> None:
+    """Append rows outside any micro-batch; ``told`` is the commit's metadata. Not idempotent by itself."""
+    frame.write.format("delta").mode("append").option("userMetadata", told).save(path)
+
+
+def replace_all(frame: DataFrame, path: str, told: str, *, partition_by: str) -> None:
+    """Put rows and columns in place of all that a table has, or make it; ``told`` is the metadata."""
+    writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.partitionBy(partition_by).option("userMetadata", told).save(path)
+
+
 def insert_new(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
     """Insert the rows whose key the table lacks, by an insert-only MERGE; nothing else is touched.
 

@@ -129,6 +129,15 @@ class SilverSettings(_Section):
         description="Name of the environment variable with the registry's login: user:password, or Bearer "
         "and a token.",
     )
+    first_load: str = Field(
+        default="auto",
+        pattern="^(auto|log|snapshot)$",
+        description="How a new table is filled: log replays bronze's commits from the first; snapshot loads "
+        "bronze as it is, by event time; auto replays where the log is whole.",
+    )
+    first_load_rows: int = Field(
+        default=1_000_000, ge=1, description="Rows of bronze per commit of a load from a snapshot."
+    )
 
     accept_changes: tuple[str, ...] = Field(
         default=(),

@@ -26,17 +26,25 @@ class ChangeWatch:
         silver: The table that reads, for messages.
         bronze: The table that is read.
         path: Where that lies.
+        begins: The commit that the query begins with; a load from a snapshot has seen the ones before.
         accepted: Changes that its operator has looked at, as ``bronze.orders@17``.
     """
 
-    def __init__(
-        self, silver: str, bronze: str, *, path: str, checkpoint: str, accepted: Collection[str]
+    def __init__(  # noqa: PLR0913  # where to look, and from where on
+        self,
+        silver: str,
+        bronze: str,
+        *,
+        path: str,
+        checkpoint: str,
+        accepted: Collection[str],
+        begins: int = 0,
     ) -> None:
         self.silver, self.bronze, self.path, self.accepted = silver, bronze, path, accepted
         done = Checkpoint(checkpoint)
         entry = done.entry(done.last_committed())
         position = None if entry is None else delta_position(entry)
-        self._next = 0 if position is None else position.version
+        self._next = begins if position is None else position.version
 
     def look(self) -> None:
         """Look at everything up to bronze's newest commit.

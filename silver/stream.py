@@ -7,18 +7,21 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from common import delta
+from common.checkpoint import Checkpoint
 from common.declare import Silver
 from common.layout import Layout
 from common.settings import Settings
 from common.spark import registry_conf
 from common.streaming import Stream
-from silver import lookups, tables
+from silver import first_load, lookups, tables
 from silver.changes import ChangeWatch
 from silver.dedupe import deduplicated
+from silver.first_load import FirstLoad
+from silver.hand_over import HandOver, known_until_ms
 from silver.judge import judge, read
 from silver.late import LateRows, late_schema
 from silver.rules import version
-from silver.source import bronze_stream
+from silver.source import bronze_stream, needs_snapshot
 from silver.write import writer
 
 
@@ -36,47 +39,73 @@ def stream(
     """
     for name, value in registry_conf(settings).items():
         spark.conf.set(name, value)
-    checkpoint = layout.checkpoint_path(silver.table)
-    bronze = bronze_stream(
-        spark,
-        table=silver.reads,
-        path=layout.table_path(silver.reads),
-        checkpoint=checkpoint,
-        settings=settings.silver,
-    )
+    checkpoint, bronze_path = layout.checkpoint_path(silver.table), layout.table_path(silver.reads)
+    names = (silver.table, silver.quarantine, silver.late_table)
+    path, aside, late = (layout.table_path(name) for name in names)
+
+    asked = lookups.frames(spark, silver, layout)
+
+    def judged(given: DataFrame) -> DataFrame:
+        return judge(read(given, silver), silver, asked)
+
+    def set_aside(frame: DataFrame) -> DataFrame:
+        return tables.rejected(frame, version(silver))
+
+    grows = silver.unknown_fields == "evolve"
+
+    def made(frame: DataFrame) -> None:
+        columns = tables.accepted(frame).schema
+        delta.ensure(spark, silver.table, path, columns, tables.properties(silver), may_have_more=grows)
+        tables.check_change_feed(spark, silver, path)
+        delta.ensure(spark, silver.quarantine, aside, set_aside(frame).schema, tables.PROPERTIES)
+        delta.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
+
+    loaded, how = first_load.mark(path), settings.silver.first_load
+    has_begun = Checkpoint(checkpoint).last_planned() is not None
+    is_part = loaded is not None and not loaded.is_done
+    if is_part or not (has_begun or loaded or not needs_snapshot(how, silver.reads, bronze_path)):
+        made(judged(spark.read.format("delta").load(bronze_path)))
+        FirstLoad(
+            pipeline=pipeline,
+            silver=silver,
+            silver_path=path,
+            quarantine_path=aside,
+            bronze_path=bronze_path,
+            staging=f"{checkpoint}.first_load",
+            rows_per_part=settings.silver.first_load_rows,
+            judged=judged,
+            rejected=set_aside,
+        ).run(spark)
+        loaded = first_load.mark(path)
+    begins = loaded.begins if loaded else 0
     watch = ChangeWatch(
         silver.table,
         silver.reads,
-        path=layout.table_path(silver.reads),
+        path=bronze_path,
         checkpoint=checkpoint,
+        begins=begins,
         accepted=settings.silver.accept_changes,
     )
     watch.look()
-    asked = lookups.frames(spark, silver, layout)
+    bronze = bronze_stream(spark, path=bronze_path, begins=begins, settings=settings.silver)
     frame = rows(bronze, silver, asked)
-    names = (silver.table, silver.quarantine, silver.late_table)
-    path, aside, late = (layout.table_path(name) for name in names)
-    columns, set_aside = tables.accepted(frame).schema, tables.rejected(frame, version(silver)).schema
-    grows = silver.unknown_fields == "evolve"
-    delta.ensure(spark, silver.table, path, columns, tables.properties(silver), may_have_more=grows)
-    tables.check_change_feed(spark, silver, path)
-    delta.ensure(spark, silver.quarantine, aside, set_aside, tables.PROPERTIES)
-    delta.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
+    made(frame)
     late_rows = LateRows(
         silver=silver,
         silver_path=path,
         late_path=late,
-        bronze_path=layout.table_path(silver.reads),
+        bronze_path=bronze_path,
         bronze_schema=bronze.schema,
         checkpoint=checkpoint,
-        begins=0,
-        judged=lambda given: judge(read(given, silver), silver, asked),
+        begins=begins,
+        judged=judged,
     )
+    hand_over = HandOver(silver, path, known_until_ms(silver, loaded))
     return Stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=writer(silver, path, aside, late_rows, watch),
+        write=writer(silver, path, aside, late_rows, hand_over, watch),
         checkpoint=checkpoint,
         trigger=settings.silver.trigger,
     )

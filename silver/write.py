@@ -18,6 +18,7 @@ from common.declare import Silver
 from common.delta import MicroBatch
 from silver.changes import ChangeWatch
 from silver.exact import write_exact
+from silver.hand_over import HandOver
 from silver.late import LateRows
 from silver.rules import version
 from silver.tables import accepted, rejected
@@ -30,8 +31,13 @@ ACCEPTED = "accepted"
 _ROWS_PER_FILE = 250_000
 
 
-def writer(
-    silver: Silver, silver_path: str, quarantine_path: str, late_rows: LateRows, watch: ChangeWatch
+def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
+    silver: Silver,
+    silver_path: str,
+    quarantine_path: str,
+    late_rows: LateRows,
+    hand_over: HandOver,
+    watch: ChangeWatch,
 ) -> Callable[[DataFrame, MicroBatch], None]:
     """The ``foreachBatch`` body of a silver table.
 
@@ -58,10 +64,17 @@ def writer(
             if silver.dedupe == "exact":
                 counts = write_exact(grown(kept, batch), silver, silver_path, batch, ACCEPTED, counts)
             else:
-                with late_rows.of(kept, batch, counts["late"]) as late:
-                    counts = {**counts, "merged": late.merged if late else 0}
-                    good = _packed(grown(kept, batch), tally.accepted)
-                    delta.append(good, silver_path, batch, ACCEPTED, counts)
+                with (
+                    late_rows.of(kept, batch, counts["late"]) as late,
+                    hand_over.fresh(grown(kept, batch), tally.accepted, batch) as (fresh, known),
+                ):
+                    counts = {
+                        **counts,
+                        "accepted": tally.accepted - known,
+                        "duplicates": counts["duplicates"] + known,
+                        "merged": late.merged if late else 0,
+                    }
+                    delta.append(_packed(fresh, tally.accepted), silver_path, batch, ACCEPTED, counts)
                     if late:
                         late_rows.write(late, batch, counts)
             if bad := tally.quarantined + tally.dropped:

@@ -70,7 +70,7 @@ class Engine:
         """What our own commits say of themselves, oldest first."""
         ours = [one for one in reversed(self.history(table)) if "userMetadata" in one]
         told = [json.loads(one["userMetadata"]) for one in ours]
-        return sorted(told, key=lambda one: int(one["batch_id"]))
+        return sorted(told, key=lambda one: int(one.get("batch_id", -1)))
 
     def history(self, table: str) -> list[dict[str, Any]]:
         """Delta's history, newest first."""

@@ -289,7 +289,9 @@ def test_without_bronzes_first_commit_a_started_table_goes_on_and_a_new_one_is_r
     for version in range(5):
         (Path(engine.path("bronze.orders")) / "_delta_log" / f"{version:020}.json").unlink()
     new = replace(ORDERS, name="new")
+    by_log = engine.settings.silver.model_copy(update={"first_load": "log"})
+    settings = engine.settings.model_copy(update={"silver": by_log})
     with pytest.raises(HistoryGoneError, match=r"bronze\.orders.*no longer begins at commit 0"):
-        Engine(spark, replace(PIPELINE, silver=[new]), engine.settings).run("silver")
+        Engine(spark, replace(PIPELINE, silver=[new]), settings).run("silver")
     engine.run("silver")
     assert {row["order_id"] for row in engine.rows("silver.orders")} == {*ran.expected.accepted, "more"}
