@@ -13,7 +13,10 @@ from pyspark.sql import functions as F
 
 from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
+from silver.attempt import attempted, outcome
 from silver.readers import READ, reading
+
+COLUMN_FAILED = "column_failed"
 
 META = "_kafka"
 """The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
@@ -68,10 +71,14 @@ def shaped(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, sour
 
 
 def selected(frame: DataFrame, columns: Mapping[str, str], place: str, source: str) -> DataFrame:
-    """``_kafka`` and one column per SQL text; the column that does not resolve is named."""
-    chosen = [F.expr(f"({sql})").alias(name) for name, sql in columns.items()]
+    """``_kafka`` and one column per SQL text; the column that does not resolve is named.
+
+    A row on which a column throws has the fault ``column_failed`` and the column's name as its field.
+    """
+    read = F.col(f"{META}.fault").isNull()
+    tried = [attempted(F.expr(f"({sql})"), read).alias(name) for name, sql in columns.items()]
     try:
-        return frame.select(META, *chosen)
+        attempts = frame.select(META, *tried)
     except PySparkException as error:
         for name, sql in columns.items():
             try:
@@ -79,6 +86,11 @@ def selected(frame: DataFrame, columns: Mapping[str, str], place: str, source: s
             except PySparkException as own:
                 raise _fault(f"{place}, column {name!r}", _first_line(own), source) from own
         raise _fault(place, _first_line(error), source) from error
+    failed = F.coalesce(*(F.when(F.col(f"`{name}`").isNull(), F.lit(name)) for name in columns))
+    meta = F.col(META)
+    for field, told in (("fault", F.when(failed.isNotNull(), COLUMN_FAILED)), ("fault_field", failed)):
+        meta = meta.withField(field, F.when(read, told).otherwise(F.col(f"{META}.{field}")))
+    return attempts.select(meta.alias(META), *(outcome(F.col(f"`{name}`")).alias(name) for name in columns))
 
 
 def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from common.declare import Rule, Silver
 from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem
+from silver.attempt import attempted, outcome
 from silver.parse import META
 
 NULL_KEY = "null_key"
@@ -149,4 +150,6 @@ def _is_file(given: object) -> bool:
 
 
 def _broken(rule: Rule) -> Column:
-    return ~F.coalesce(F.expr(f"({rule.condition})"), F.lit(False))
+    """Whether the row does not meet it: a condition that is false, null, or throws."""
+    met = outcome(attempted(F.expr(f"({rule.condition})"), F.col(f"{META}.fault").isNull()))
+    return ~F.coalesce(met, F.lit(False))

@@ -247,11 +247,15 @@ def test_a_schema_file_and_a_function_give_what_ddl_and_sql_give(
     assert accepted[0] == accepted[1]
 
 
-def test_an_expression_that_fails_on_a_value_ends_the_query_in_one_line_that_names_it(
+def test_a_columns_function_that_fails_on_a_value_ends_the_query_in_one_line_that_names_it(
     spark: Any, ran: Ran
 ) -> None:
-    """Nothing of the micro-batch is written; the expression is the pipeline's to mend."""
-    columns = {"order_id": "id", "ordered_at": "timestamp_millis(ms)", "amount": "cast(9e9 * amount as int)"}
+    """Nothing of the micro-batch is written; the function is the pipeline's to mend."""
+
+    def columns(frame: Any) -> Any:
+        at, amount = F.timestamp_millis("ms").alias("ordered_at"), F.expr("cast(9e9 * amount as int) amount")
+        return frame.select("_kafka", F.col("id").alias("order_id"), at, amount)
+
     poisoned = replace(ORDERS, name="poisoned", columns=columns, rules=[])
     engine = Engine(spark, replace(PIPELINE, silver=[poisoned]), ran.engine.settings)
     with pytest.raises(QueryFailedError) as died:
@@ -261,6 +265,18 @@ def test_an_expression_that_fails_on_a_value_ends_the_query_in_one_line_that_nam
     assert str(died.value).startswith("silver.poisoned failed: [CAST_OVERFLOW]")
     assert "\n" not in str(died.value)
     assert engine.rows("silver.poisoned") == []
+
+
+def test_sql_that_fails_on_a_value_sets_its_rows_aside(spark: Any, ran: Ran) -> None:
+    """And the query goes on: the columns' names are in quarantine, no row is lost."""
+    columns = {"order_id": "id", "ordered_at": "timestamp_millis(ms)", "amount": "cast(9e9 * amount as int)"}
+    rules = [Rule("by_amount", "1 / (amount - amount) > 0")]
+    poisoned = replace(ORDERS, name="overflowing", columns=columns, rules=rules)
+    engine = Engine(spark, replace(PIPELINE, silver=[poisoned]), ran.engine.settings)
+    engine.run("silver")
+    reasons = {row["offset"]: row["reasons"] for row in engine.rows("silver.overflowing__quarantine")}
+    assert engine.rows("silver.overflowing") == []
+    assert {tuple(each) for each in reasons.values()} >= {("column_failed",), ("malformed_json",)}
 
 
 def test_a_column_of_another_type_needs_another_table(spark: Any, ran: Ran) -> None:

@@ -220,7 +220,9 @@ def test_the_engines_reasons_are_those_that_silver_writes() -> None:
     source = (ROOT / "common" / "jvm" / "medallion" / "Reasons.java").read_text()
     written = set(re.findall(r'static final String \w+ = "(\w+)";', source))
     assert len(written) == 23
-    assert written | {rules.NULL_KEY, rules.NULL_EVENT_TIME, rules.FUTURE_EVENT_TIME} == REASONS
+    assert (
+        written | {rules.NULL_KEY, rules.NULL_EVENT_TIME, rules.FUTURE_EVENT_TIME, "column_failed"} == REASONS
+    )
 
 
 def test_key_and_event_time_are_columns_of_the_right_type() -> None:
