@@ -29,6 +29,7 @@ from common import delta
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import MicroBatch
 from common.errors import QueryFailedError
+from orchestration.audit import audit
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.integration.fates import Fates, Record
@@ -138,6 +139,7 @@ def test_every_offset_is_in_its_one_place(
         fates.batch(batch)
     run(engine, deaths)
     compare(engine, fates, sum(ends))
+    balanced(engine, fates, sum(ends))
 
 
 def bring(engine: Engine, number: int, batch: Sequence[Record], ends: Sequence[int]) -> None:
@@ -204,7 +206,7 @@ def dying(writes: Iterator[int], deaths: dict[int, bool]) -> Iterator[None]:
 
 
 def compare(engine: Engine, fates: Fates, offsets: int) -> None:
-    """Rows, reasons, counts and the audit."""
+    """Rows as multisets, reasons, and what the commits say."""
     silver = engine.rows("silver.events")
     assert Counter(map(_row, silver)) == Counter(
         (*place, event.id, event.at, event.amount, _text(event.rescued))
@@ -232,6 +234,25 @@ def compare(engine: Engine, fates: Fates, offsets: int) -> None:
         total[name] for name in ("duplicates", "tombstones", "late", "quarantined", "dropped")
     )
     assert total["accepted"] == accepted
+
+
+def balanced(engine: Engine, fates: Fates, offsets: int) -> None:
+    """The audit finds every offset once, and where the oracle has it."""
+    found = audit(engine.spark, PIPELINE, EVENTS, engine.layout, again_seconds=0)
+    assert found.faults == ()
+    assert {name: count for name, count in found.totals.items() if count} == {
+        name: count
+        for name, count in (
+            ("silver", len(fates.silver)),
+            ("duplicates", len(fates.duplicates)),
+            ("late", len(fates.late - set(fates.silver))),
+            ("quarantine", len(fates.quarantine)),
+            ("dropped", len(fates.dropped)),
+            ("tombstones", len(fates.tombstones)),
+        )
+        if count
+    }
+    assert found.offsets == offsets
 
 
 def _row(row: dict[str, Any]) -> tuple[Any, ...]:
