@@ -13,7 +13,15 @@ from orchestration import audit_counts
 from orchestration import audit_rows as rows
 from orchestration import audit_witness as witness
 from orchestration.audit_account import FATES, SHOWN, Fault, PartitionAccount
-from orchestration.audit_log import Partition, Pins, TableLog, Told, foreign, missing_batches
+from orchestration.audit_log import (
+    Partition,
+    Pins,
+    TableLog,
+    Told,
+    foreign,
+    kafka_positions,
+    missing_batches,
+)
 from orchestration.audit_mark import Start
 from orchestration.audit_reach import (
     BronzeReach,
@@ -120,8 +128,10 @@ class Work:
             is_there = bronze.is_whole and are_there(bronze, files)
             lows = lowest_and_highest(self.spark, bronze, files if is_there else None) if looked else {}
             known_firsts = self.start.cut if self.start else {}
+            # A partition that had no record yet begins where the first micro-batch that names it left it.
+            told = {place: kafka_positions(one)[place] for place, one in reach.begun.items()}
             firsts = {
-                place: known_firsts.get(place, lows.get(place, (end, end))[0])
+                place: known_firsts.get(place, lows.get(place, (told.get(place, end),))[0])
                 for place, end in reach.ends.items()
             }
             known = dict(reach.ends)

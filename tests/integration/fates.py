@@ -48,6 +48,7 @@ class Fates:
         late: Every late row's coordinate, whether it was inserted too or not.
         quarantine: Reasons by coordinate.
         dropped: The same for rows of which only that is kept.
+        warned: Rows that a rule warned of, as far as they came out of the operator: neither late nor duplicate.
     """
 
     delay: timedelta
@@ -80,11 +81,12 @@ class Fates:
             if isinstance(event, str) or reasons:
                 aside = self.dropped if reasons == ["not_tiny"] else self.quarantine
                 aside[place] = reasons
+                if isinstance(event, Event):
+                    self.warned += event.amount is None or event.amount >= 100
                 continue
             assert event.at is not None
             assert event.id is not None
             assert event.amount is not None
-            self.warned += event.amount >= 100
             self._newest = max(self._newest, event.at)
             if event.at <= self._late_watermark:
                 late.append((place, event))
@@ -93,6 +95,7 @@ class Fates:
             else:
                 self._expires[event.id] = event.at + self.delay
                 self.silver[place] = event
+                self.warned += event.amount >= 100
         for place, event in sorted(late, key=lambda each: each[0]):
             self.late.add(place)
             if all(event.id != known.id for known in self.silver.values()):
