@@ -48,7 +48,7 @@ class Fates:
         late: Every late row's coordinate, whether it was inserted too or not.
         quarantine: Reasons by coordinate.
         dropped: The same for rows of which only that is kept.
-        warned: Rows that a rule warned of, as far as they came out of the operator: neither late nor duplicate.
+        warned: Rows that a rule warned of and that Spark's operator did not drop.
     """
 
     delay: timedelta

@@ -176,10 +176,6 @@ PLANTED: dict[str, tuple[Callable[[Engine], None], dict[str, tuple[int, list[tup
         lambda e: delete(e, "silver.orders", AT.format(1, 3)),
         {"missing": (1, [(1, 3)]), "counts": (1, [(1, 3)])},
     ),
-    "a merged late row is gone": (
-        lambda e: delete(e, "silver.orders", AT.format(1, 11)),
-        {"no witness": (2, [(1, 11), (1, 12)]), "counts": (1, [(1, 11)])},
-    ),
     "a late row is gone": (
         lambda e: delete(e, "silver.orders__late", AT.format(0, 13)),
         {"counts": (1, [(0, 13)])},
@@ -188,25 +184,13 @@ PLANTED: dict[str, tuple[Callable[[Engine], None], dict[str, tuple[int, list[tup
         lambda e: delete(e, "silver.orders__quarantine", IN.format(0, 3)),
         {"missing": (1, [(0, 3)]), "counts": (1, [(0, 3)])},
     ),
-    "the whole quarantine is gone": (
-        lambda e: delete(e, "silver.orders__quarantine", "offset >= 0"),
-        {"missing": (4, [(0, 3), (0, 6), (0, 14), (1, 1)]), "counts": (4, [(0, 3), (0, 6), (0, 14), (1, 1)])},
-    ),
     "a duplicate's row of bronze is gone": (
         lambda e: delete(e, "bronze.orders", IN.format(0, 7)),
         {"gap": (1, [(0, 7)])},
     ),
-    "the first rows of bronze are gone": (
-        lambda e: delete(e, "bronze.orders", "partition = 0 and offset < 3"),
-        {"unknown": (2, [(0, 0), (0, 1)]), "gap": (1, [(0, 2)])},
-    ),
     "a row is twice in silver": (
         lambda e: put(e, "silver.orders", AT.format(0, 0)),
         {"twice": (1, [(0, 0)]), "counts": (1, [(0, 0)])},
-    ),
-    "a row is twice in bronze": (
-        lambda e: put(e, "bronze.orders", IN.format(0, 0)),
-        {"twice": (1, [(0, 0)])},
     ),
     "a row is in silver and in quarantine": (
         lambda e: put(e, "silver.orders__quarantine", IN.format(0, 3), offset=0),
@@ -232,21 +216,9 @@ PLANTED: dict[str, tuple[Callable[[Engine], None], dict[str, tuple[int, list[tup
         lambda e: edit(e, "silver.orders", 2, lambda told: told["counts"].update(duplicates=9)),
         {"counts": (1, [])},
     ),
-    "a commit calls a tombstone a duplicate": (
-        lambda e: edit(e, "silver.orders", 1, lambda told: told["counts"].update(duplicates=3, tombstones=0)),
-        {"counts": (1, [])},
-    ),
     "silver's newest commit is lost": (
         lambda e: cut(e, "silver.orders", 2),
         {"lost commit": (1, []), "no witness": (2, [(1, 11), (1, 12)])},
-    ),
-    "silver is an older version again": (
-        lambda e: DeltaTable(e.path("silver.orders")).restore(4),
-        {
-            "missing": (1, [(0, 12)]),
-            "no witness": (3, [(1, 10), (1, 11), (1, 12)]),
-            "counts": (2, [(0, 12), (1, 11)]),
-        },
     ),
     "bronze's metadata goes back": (
         lambda e: edit(e, "bronze.orders", 3, lambda told: told.update(positions=[{"t": {"0": 5, "1": 6}}])),
