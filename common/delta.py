@@ -144,6 +144,16 @@ def add_columns(
         spark.conf.unset(_METADATA)
 
 
+def set_property(spark: SparkSession, path: str, told: str, name: str, value: str) -> None:
+    """Set one property of a table; streams that read the table go on."""
+    escaped = path.replace("`", "``")
+    spark.conf.set(_METADATA, told)
+    try:
+        spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{value}')")
+    finally:
+        spark.conf.unset(_METADATA)
+
+
 def append(  # noqa: PLR0913  # a write has this many parts
     frame: DataFrame,
     path: str,

@@ -172,6 +172,12 @@ class LogReader:
             self._snapshot = self._taken()
         return self._snapshot
 
+    def properties(self) -> dict[str, str]:
+        """The table's properties; none where there is no table."""
+        if self.latest_version() is None:
+            return {}
+        return dict(_opened(self.path, None).metadata().configuration)
+
     def _taken(self) -> Snapshot:
         if self._table is None:
             self._table = _opened(self.path, None)

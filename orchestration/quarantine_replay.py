@@ -27,6 +27,7 @@ from common.layout import Layout
 from orchestration.quarantine import missing
 from silver import lookups
 from silver.dedupe import EVENT_TIME, KEY
+from silver.hand_over import REPLAYED, replayed_ms
 from silver.judge import judge, read
 from silver.parse import META
 from silver.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, version
@@ -280,6 +281,10 @@ def _write(  # noqa: PLR0913
             newest_event_ms=int(newest),
         )
         path = layout.table_path(silver.table)
+        # Before the rows: a stream that starts in between only asks once too often.
+        if (before := replayed_ms(path)) is None or before < newest:
+            mark = delta.note(pipeline, silver.table, "replay", **run)
+            delta.set_property(fresh.sparkSession, path, mark, REPLAYED, str(int(newest)))
         rows = evolved(accepted(fresh.drop(_FATE)), silver, pipeline, path)
         delta.insert_new(rows, path, told, key=_key(silver))
     say(f"taking {found.passed:,} rows out of {silver.quarantine}")

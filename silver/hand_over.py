@@ -1,4 +1,8 @@
-"""From a first load to the stream: what repeats a row of the load is a duplicate, before state knows it."""
+"""What came into silver past the stream: a row that repeats it is a duplicate before the state knows it.
+
+A first load from a snapshot and a replay of quarantined rows write rows that no state has seen. Until the
+watermark has passed them, each micro-batch asks the table.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.delta import MicroBatch
+from common.delta_log import LogReader
 from silver.first_load import Mark
 from silver.late import COORDINATES, event_key
 
@@ -22,25 +27,40 @@ _BROADCAST_ROWS = 100_000
 """Up to here a micro-batch's keys are sent to every task; more would fill the driver's heap."""
 
 
-def known_until_ms(silver: Silver, loaded: Mark | None) -> int | None:
+REPLAYED = "medallion.newestReplayedEventMs"
+"""Property of a silver table: the newest event time of all rows that replays inserted, epoch milliseconds."""
+
+
+def known_until_ms(silver: Silver, silver_path: str, loaded: Mark | None) -> int | None:
     """The watermark from which on the stream's own state knows all that may be repeated; None: always.
 
     A table without such a state asks itself for every key.
     """
-    if loaded is None or silver.dedupe == "exact":
+    if silver.dedupe == "exact":
+        return None
+    newest = [loaded.newest_ms] if loaded else []
+    if (replayed := replayed_ms(silver_path)) is not None:
+        newest.append(replayed)
+    if not newest:
         return None
     number, unit = silver.watermark.split()
-    return loaded.newest_ms + int(float(number) * 1000 * _SECONDS[unit.rstrip("s")])
+    return max(newest) + int(float(number) * 1000 * _SECONDS[unit.rstrip("s")])
+
+
+def replayed_ms(silver_path: str) -> int | None:
+    """The newest event time that a replay has inserted into a table; None where none has."""
+    told = LogReader(silver_path).properties().get(REPLAYED)
+    return None if told is None else int(told)
 
 
 @dataclass
 class HandOver:
-    """Knows a first load's rows again for as long as the stream's own state does not.
+    """Knows the rows of a first load or a replay again for as long as the stream's own state does not.
 
     Attributes:
         silver: The declaration.
         silver_path: Its table.
-        until_ms: Where the watermark has passed this, all is done; None: there was no such load.
+        until_ms: Where the watermark has passed this, all is done; None: nothing came past the stream.
     """
 
     silver: Silver
@@ -51,7 +71,7 @@ class HandOver:
     def fresh(self, rows: DataFrame, count: int, batch: MicroBatch) -> Iterator[tuple[DataFrame, int]]:
         """The rows whose event silver does not have from another place; and how many others there are.
 
-        Once the load lies behind the watermark these are all rows, at no cost.
+        Once all that lies behind the watermark these are all rows, at no cost.
 
         Args:
             rows: The batch's accepted rows, as silver has them.

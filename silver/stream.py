@@ -100,7 +100,7 @@ def stream(
         begins=begins,
         judged=judged,
     )
-    hand_over = HandOver(silver, path, known_until_ms(silver, loaded))
+    hand_over = HandOver(silver, path, known_until_ms(silver, path, loaded))
     return Stream(
         pipeline=pipeline,
         name=silver.table,

@@ -17,6 +17,7 @@ from common.delta import MicroBatch
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import RunningQuery
+from orchestration.audit import audit
 from orchestration.supervisor import StopSignal, Supervisor
 from orchestration.wiring import LAYERS, Layer, Wiring
 
@@ -48,6 +49,11 @@ class Engine:
             supervisor.run(poll)
             ran += supervisor.queries
         return ran
+
+    def faults(self, number: int = 0) -> tuple[Any, ...]:
+        """What the audit finds amiss with a silver table; nothing where every offset is in its one place."""
+        silver = self.pipeline.silver[number]
+        return audit(self.spark, self.pipeline, silver, self.layout, again_seconds=0).faults
 
     def path(self, table: str) -> str:
         """Path of a table."""

@@ -127,3 +127,4 @@ def test_a_key_has_one_row_for_ever(
     assert gold == {key: offset for key, (_, offset) in known.rows.items()}
     protocol = DeltaTable(engine.path("silver.orders")).protocol()
     assert protocol.min_reader_version == 1
+    assert engine.faults() == ()

@@ -252,6 +252,7 @@ def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
     engine.append_bronze("bronze.orders", records(oracle.take(events), first))
     engine.run("silver")
     check(engine, oracle)
+    assert engine.faults() == ()
 
 
 def test_the_event_time_option_is_set_and_nothing_depends_on_it(
