@@ -133,12 +133,14 @@ class Aftermath:
         kills: Per kill: layer, kind, exit code, table versions at the start of the killed process and at
             the kill.
         ends: Exit code and messages of the processes that were stopped at last.
+        audit: The audit's process, which came after them.
     """
 
     layout: Layout
     sent: list[Message]
     kills: list[tuple[str, Kind, int, str, int, int]]
     ends: list[tuple[int, str]]
+    audit: Command
 
     @property
     def expected(self) -> Outcome:
@@ -193,7 +195,9 @@ def aftermath(
         for command in running:
             command.signal(signal.SIGTERM)
         ends = [(command.code(), command.said) for command in running]
-        yield Aftermath(commands.layout, feed.sent, kills, ends)
+        audit = started("audit", "--json", more=bounds)
+        audit.code()
+        yield Aftermath(commands.layout, feed.sent, kills, ends, audit)
 
 
 def test_every_kill_hit_a_process_in_mid_run(aftermath: Aftermath) -> None:
@@ -235,7 +239,23 @@ def test_silver_and_quarantine_are_the_oracles(aftermath: Aftermath) -> None:
     expected = aftermath.expected
     assert Counter(tuple(row[f] for f in FIELDS) for row in silver) == Counter(expected.silver)
     assert Counter(reason for row in aside for reason in row["reasons"]) == expected.quarantine
-    assert len(silver) + len(aside) + expected.duplicates == len(aftermath.sent)
+    accounted = len(silver) + len(aside) + expected.duplicates + expected.tombstones
+    assert accounted == len(aftermath.sent)
+
+
+def test_the_audit_finds_every_offset_in_its_one_place(aftermath: Aftermath) -> None:
+    """From real positions of a real broker, through every kill."""
+    assert aftermath.audit.code() == 0, aftermath.audit.said
+    told = json.loads(aftermath.audit.stdout)
+    assert told["offsets"] == len(aftermath.sent)
+    totals = told["tables"][0]["totals"]
+    expected = aftermath.expected
+    assert {place: count for place, count in totals.items() if count} == {
+        "silver": len(expected.silver),
+        "duplicates": expected.duplicates,
+        "quarantine": len(aftermath.rows("silver.quakes__quarantine")),
+        "tombstones": expected.tombstones,
+    }
 
 
 def test_gold_is_the_oracles(aftermath: Aftermath) -> None:
@@ -265,7 +285,9 @@ def test_the_counts_in_silvers_commits_add_up_to_bronze(aftermath: Aftermath) ->
         for commit in DeltaTable(aftermath.layout.table_path("silver.quakes")).history()
         if "userMetadata" in commit
     ]
-    assert sum(sum(one["counts"].values()) for one in told) == len(aftermath.sent)
+    fates = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
+    assert sum(one["counts"][fate] for one in told for fate in fates) == len(aftermath.sent)
+    assert {one["step"] for one in told} == {"accepted"}
     assert len({one["query_id"] for one in told}) == 1
     done = Checkpoint(aftermath.layout.checkpoint_path("silver.quakes")).last_committed()
     assert sorted(one["batch_id"] for one in told) == list(range((done or 0) + 1))
