@@ -112,7 +112,7 @@ DEATHS = st.dictionaries(st.integers(0, 14), st.booleans(), min_size=1, max_size
 
 
 @settings(
-    max_examples=int(os.environ.get("ACCOUNT_EXAMPLES", "4")),
+    max_examples=int(os.environ.get("ACCOUNT_EXAMPLES", "3")),
     deadline=None,
     database=None,
     derandomize="ACCOUNT_EXAMPLES" not in os.environ,
