@@ -108,7 +108,7 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
         elif fault["type"] == "dataclass_type":
             same = [each for each in error.errors() if each["loc"][:1] == (first,)]
             kinds = sorted({each["ctx"]["class_name"] for each in same if each["type"] == "dataclass_type"})
-            text = f"{name}: expected {' or '.join(kinds)}, not {_brief(fault['input'])}"
+            text = f"{name}: expected {_either(kinds)}, not {_brief(fault['input'])}"
         elif fault["type"] == "is_instance_of" and fault["ctx"]["class"] == "Sequence":
             text = f"{name}: must be a list, even of one: [{type(fault['input']).__name__}(…)]"
         else:
@@ -123,3 +123,8 @@ def _brief(value: object) -> str:
         return f"{type(value).__name__}(…)"
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _either(words: list[str]) -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -91,7 +91,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
         lambda: silver(columns=["a", 1]),
         "silver.s: columns: 1 must map a column name to SQL text, not to int (got ['a', 1])",
     ),
-    (lambda: silver(value="a int"), "silver.s: value: expected Json, not 'a int'"),
+    (
+        lambda: silver(value="a int"),
+        "silver.s: value: expected Avro, Bytes, Csv, Debezium, Json or Text, not 'a int'",
+    ),
     (lambda: silver(rules=Rule("r", "a")), "silver.s: rules: must be a list, even of one: [Rule(…)]"),
     (lambda: aggregate(by=["a", "a"]), "gold.g: by: 'a' is there twice; keep one (got ['a', 'a'])"),
     (

@@ -30,7 +30,11 @@ def pipeline() -> Pipeline:
 
 
 def test_a_job_holds_the_leases_of_all_that_its_layers_write(pipeline: Pipeline) -> None:
-    assert written(pipeline, ["silver"]) == ("silver.quakes", "silver.quakes__quarantine")
+    assert written(pipeline, ["silver"]) == (
+        "silver.quakes",
+        "silver.quakes__quarantine",
+        "silver.quakes__late",
+    )
     assert written(pipeline, LAYERS) == all_tables(pipeline)
 
 
