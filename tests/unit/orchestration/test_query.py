@@ -190,6 +190,7 @@ def test_without_sql_the_tables_are_listed(command: typer.Typer) -> None:
         ("bronze.quakes", None, None),
         ("silver.quakes", 4, 1),
         ("silver.quakes__quarantine", 3, 0),
+        ("silver.quakes__late", None, None),
         ("gold.by_network", None, None),
     ]
 
