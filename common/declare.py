@@ -278,7 +278,8 @@ class Silver:
         lookups: Other tables that rules may ask.
         max_future: How far an event time may lie after Kafka's timestamp; beyond, the row is
             quarantined before the watermark sees it.
-        dedupe: ``within_watermark``: rows of one key within the watermark are one event;
+        dedupe: ``within_watermark``: rows of one key within the watermark are one event; a key should
+            not come again later as another one: late rows, replays and a first load compare keys alone;
             ``event_time``: rows of one key and one event time are; ``exact``: rows of one key are,
             however far apart, found by a MERGE into the table; nothing is late then.
         keep: Which row of a key stays: the ``first`` to arrive, or the ``newest`` by event time (ties by

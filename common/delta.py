@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType, StringType, TimestampType
+from pyspark.sql.types import IntegralType, StringType
 
 from common.delta_log import LogReader
 from common.errors import TableShapeError
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-_ORDERED = (IntegralType, StringType, TimestampType)
+_ORDERED = (IntegralType, StringType)
+"""Types whose bounds pass through Python unharmed: a moment may be outside its years, or twice in an hour."""
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 

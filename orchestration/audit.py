@@ -9,15 +9,19 @@ audit found balanced, a later one need not look at again.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from common.declare import Pipeline, Silver, Topic
 from common.delta_log import LogReader
-from common.errors import TableMissingError, UsageError, nearest
+from common.errors import AccountError, TableMissingError, UsageError, nearest
 from common.layout import Layout
 from orchestration import audit_mark
 from orchestration.audit_account import Account, PartitionAccount
@@ -28,6 +32,7 @@ from orchestration.audit_reach import window
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FILE = re.compile(r"\S+\.parquet")
 _AGAIN_SECONDS = 5.0
 
 Say = Callable[[str], None]
@@ -83,9 +88,18 @@ def audit(  # noqa: PLR0913  # what it reads, from where on, and how it tells of
 
     Raises:
         TableMissingError: Bronze does not exist yet.
+        AccountError: A data file that a table's log names is gone.
     """
     topic = next(each for each in pipeline.bronze if each.table == silver.reads)
-    found = _once(spark, topic, silver, layout, since, say)
+    try:
+        found = _once(spark, topic, silver, layout, since, say)
+    except (PySparkException, Py4JJavaError) as error:
+        if "FILE_NOT_EXIST" not in str(error) or (lost := _FILE.search(str(error))) is None:
+            raise
+        raise AccountError(
+            f"{silver.table} does not balance: a data file that a table's log names is gone: {lost[0]}. "
+            "Restore it from a copy; without it nobody can tell from the tables what was in it."
+        ) from error
     if found.faults and _has_moved(found, layout):
         say(f"{silver.table}: it did not balance, but its tables moved meanwhile: looking again")
         time.sleep(again_seconds)

@@ -32,7 +32,7 @@ from silver.judge import judge, read
 from silver.parse import META
 from silver.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, version
 from silver.tables import accepted
-from silver.unknown import evolved
+from silver.unknown import evolved, refuse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -267,6 +267,7 @@ def _write(  # noqa: PLR0913
     say: Callable[[str], None],
 ) -> None:
     """First into silver, then out of quarantine."""
+    refuse(judged.where(F.col(_FATE) == _INSERT), silver)
     run = {"run_id": uuid.uuid4().hex, "quarantine_version": found.version}
     fresh = judged.where(F.col(_FATE) == _INSERT)
     count, newest = fresh.agg(F.count("*"), F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)).collect()[0]

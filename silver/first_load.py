@@ -30,6 +30,7 @@ from silver.dedupe import EVENT_TIME, KEY
 from silver.parse import META
 from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
 from silver.tally import counted, rule_failure
+from silver.unknown import refuse
 
 BY = "first load"
 _FACTS = ("of", "bronze_version", "begins", "silver_id", "positions")
@@ -186,6 +187,7 @@ class FirstLoad:
             F.filter(F.array(*map(F.lit, bounds)), lambda bound: bound <= F.unix_micros(EVENT_TIME))
         )
         frame = self.judged(bronze)
+        refuse(frame, self.silver)
         frame = frame.withColumn("__place", F.row_number().over(self._order()))
         fate = (
             F.when((F.col(VERDICT) == ACCEPT) & (F.col("__place") == 1), part if bounds else F.lit(0))

@@ -43,8 +43,13 @@ def known_until_ms(silver: Silver, silver_path: str, loaded: Mark | None) -> int
         newest.append(replayed)
     if not newest:
         return None
+    return max(newest) + delay_ms(silver)
+
+
+def delay_ms(silver: Silver) -> int:
+    """How long a duplicate is recognised, in milliseconds."""
     number, unit = silver.watermark.split()
-    return max(newest) + int(float(number) * 1000 * _SECONDS[unit.rstrip("s")])
+    return int(float(number) * 1000 * _SECONDS[unit.rstrip("s")])
 
 
 def replayed_ms(silver_path: str) -> int | None:
@@ -93,10 +98,14 @@ class HandOver:
 
     def _known(self, rows: DataFrame, count: int) -> DataFrame:
         key = event_key(self.silver)
-        names = (*key, *COORDINATES)
+        time = self.silver.event_time
+        names = tuple(dict.fromkeys((*key, time, *COORDINATES)))
         mine = rows.select(*(F.col(f"`{name}`").alias(f"__mine_{name}") for name in names))
         table = rows.sparkSession.read.format("delta").load(self.silver_path).select(*names)
         same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__mine_{name}`") for name in key))
         itself = reduce(and_, (F.col(name) == F.col(f"__mine_{name}") for name in COORDINATES))
-        found = table.join(F.broadcast(mine) if count <= _BROADCAST_ROWS else mine, same & ~itself)
+        # As far apart as the stream's own state would still know the key; a later one is another event.
+        apart = F.abs(F.unix_micros(F.col(f"`{time}`")) - F.unix_micros(F.col(f"`__mine_{time}`")))
+        near = apart <= delay_ms(self.silver) * 1000
+        found = table.join(F.broadcast(mine) if count <= _BROADCAST_ROWS else mine, same & near & ~itself)
         return found.select(*(F.col(f"__mine_{name}").alias(name) for name in COORDINATES)).distinct()

@@ -30,7 +30,7 @@ from common.folder import Folder
 from silver.dedupe import EVENT_TIME
 from silver.rules import ACCEPT, VERDICT
 from silver.tables import accepted
-from silver.unknown import evolved
+from silver.unknown import evolved, refuse
 
 STEP = "late"
 """The step of a micro-batch that writes late rows, to either table."""
@@ -107,6 +107,7 @@ class LateRows:
         Raises:
             AccountError: Another number of late rows is found than Spark counted.
             HistoryGoneError: A file that the micro-batch has read is gone.
+            UnknownFieldError: One has a field that is to stop the query.
         """
         if not dropped:
             yield None
@@ -142,6 +143,7 @@ class LateRows:
         time = F.timestamp_millis(F.lit(watermark).cast("bigint"))
         judged = self.judged(self._input(spark, batch.batch_id))
         late = judged.where((F.col(VERDICT) == ACCEPT) & (F.col(EVENT_TIME) <= time))
+        refuse(late, self.silver)
         return accepted(late).withColumn(WATERMARK, time)
 
     def _input(self, spark: SparkSession, batch_id: int) -> DataFrame:

@@ -89,8 +89,8 @@ def show(  # one argument per option
     r"""Show quarantined rows, the last that came in first: coordinates, times, reasons, headers, key, value.
 
     Payloads may be secret: this is the only command that prints them, and it prints them because you
-    ask. What a terminal would obey or hide is escaped: control characters and direction marks as \\u001b,
-    bytes that are no UTF-8 as \\xff, a backslash as \\\\.
+    ask. What a terminal would obey or hide is escaped: control characters and direction marks as \u001b,
+    bytes that are no UTF-8 as \xff, a backslash as \\.
     """
     from orchestration.quarantine import chosen, rows  # noqa: PLC0415  # loaded when it is used
     from orchestration.quarantine_view import row_document, row_lines  # noqa: PLC0415  # see above
