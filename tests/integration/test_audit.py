@@ -18,6 +18,7 @@ from bronze.table import PROPERTIES, SCHEMA
 from common import delta
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import MicroBatch
+from common.errors import AccountError
 from orchestration import audit_view
 from orchestration.audit import Since, audit
 from orchestration.audit_account import FATES, Account, PartitionAccount
@@ -328,3 +329,11 @@ def test_a_micro_batch_that_was_killed_between_its_tables_is_waiting(copy: Engin
     killed.run("silver")
     found = account(killed)
     assert (found.faults, found.batch_id, found.totals["waiting"]) == ((), 5, 0)
+
+
+def test_a_data_file_that_is_gone_is_named(copy: Engine) -> None:
+    """Not a stack trace: it is what an audit is for."""
+    lost = min(copy.files("silver.orders"))
+    Path(lost.removeprefix("file://")).unlink()
+    with pytest.raises(AccountError, match=rf"silver.orders does not balance: .*{Path(lost).name}"):
+        account(copy)

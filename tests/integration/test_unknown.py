@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -222,6 +223,27 @@ def test_a_field_that_is_to_stop_the_query_does_so_before_anything_is_written(sp
     mild = replace(FAIL, unknown_fields="ignore")
     Engine(spark, replace(PIPELINE, silver=[mild], gold=[]), ran.engine.settings).run("silver")
     assert {row["order_id"] for row in engine.rows("silver.fail")} >= {f"o{n}" for n in range(9)}
+
+
+def test_a_late_row_and_a_first_load_are_stopped_too(spark: Any, tmp_path: Path) -> None:
+    """Neither comes through the operator that the others come through."""
+    short = replace(FAIL, name="short", reads="bronze.few", watermark="1 second")
+    pipeline = Pipeline(name="shop", bronze=[Topic("few")], silver=[short])
+    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1", "silver.max_files_per_trigger=1"))
+    bodies = [(0, '"amount": 1'), (10, '"amount": 1'), (20, '"amount": 1'), (1, '"amount": 1, "odd": 1')]
+    for offset, (minutes, body) in enumerate(bodies):
+        at = NOON + timedelta(minutes=minutes)
+        value = f'{{"id": "f{offset}", "at": "{at.isoformat()}", {body}}}'.encode()
+        engine.append_bronze("bronze.few", [("t", 0, offset, at, 0, at, None, value, None)])
+    with pytest.raises(UnknownFieldError, match=r"'odd', at topic/partition/offset t/0/3"):
+        engine.run("silver")
+    assert {row["order_id"] for row in engine.rows("silver.short")} == {"f0", "f1", "f2"}
+    loading = replace(pipeline, silver=[replace(short, name="all")])
+    loaded = Engine(spark, loading, make_settings(tmp_path, "none:1", "silver.first_load=snapshot"))
+    # The stream begins with the newest commit, so that a snapshot holds the odd row only with one after it.
+    engine.append_bronze("bronze.few", [("t", 0, 4, NOON, 0, NOON, None, b"{}", None)])
+    with pytest.raises(UnknownFieldError, match=r"'odd', at topic/partition/offset t/0/3"):
+        loaded.run("silver")
 
 
 def test_a_column_of_that_name_is_refused(spark: Any, ran: Ran) -> None:

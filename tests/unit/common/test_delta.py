@@ -163,3 +163,14 @@ def test_a_merge_inserts_updates_what_is_later_and_leaves_no_setting_behind(
 def _plain(path: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()
     return found
+
+
+def test_a_moment_that_python_has_no_year_for_bounds_nothing(spark: Any) -> None:
+    """Go's zero time is a timestamp like any other; texts and whole numbers still bound the files read."""
+    texts = ["timestamp'0001-01-01 00:00:00Z' at", "'b' id", "7 n"]
+    frame = spark.range(1).selectExpr(*texts)
+    found = delta.bounds(frame, ["id", "at", "n"], "t")
+    assert len(found) == 2
+    table = frame.alias("t")
+    assert table.where(found[0] & found[1]).count() == 1
+    assert frame.selectExpr("at", "'c' id", "n").alias("t").where(found[0]).count() == 0
