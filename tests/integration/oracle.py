@@ -69,8 +69,8 @@ def _judge(value: bytes | None) -> tuple[Any, ...] | str:
         properties, place = quake["properties"], quake["geometry"]["coordinates"]
         numbers = [properties["mag"], *place, properties["time"], properties["updated"]]
         if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
-            return "malformed_json"
-    except (ValueError, KeyError, TypeError):
+            return "wrong_type"
+    except ValueError:
         return "malformed_json"
     return (
         properties["url"].rsplit("/", 1)[-1],
