@@ -135,8 +135,7 @@ class Wiring:
             return silver.stream.stream(self.spark, name, declared, settings=settings, layout=layout)
         if isinstance(declared, Aggregate):
             return gold.aggregate.stream(self.spark, name, declared, settings=settings, layout=layout)
-        reads = self.pipeline.table(declared.reads)
-        is_replaced = isinstance(reads, Silver) and reads.keep == "newest"
+        newest = {each.table for each in self.pipeline.silver if each.keep == "newest"}
         return gold.upsert.stream(
-            self.spark, name, declared, settings=settings, layout=layout, is_replaced=is_replaced
+            self.spark, name, declared, settings=settings, layout=layout, is_replaced=declared.reads in newest
         )

@@ -351,18 +351,19 @@ def test_a_job_that_is_stopped_while_it_starts_takes_its_broker_with_it(tmp_path
         assert embedded.describe(commands.settings) is None
 
 
-DIVIDES = """
-from common.declare import Aggregate, Json, Pipeline, Silver, Topic
+STOPS_AT_FIVE = """
+from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic
 
 pipeline = Pipeline(
     name="numbers",
     bronze=[Topic("numbers", topics=[{topic!r}])],
     silver=[
         Silver("numbers", reads="bronze.numbers", value=Json("id int"),
-            columns={{"id": "id", "inverse": "1 / (id - 5)", "sent_at": "_kafka.timestamp"}},
-            key=["id"], event_time="sent_at", watermark="1 day")
+            columns={{"id": "id", "sent_at": "_kafka.timestamp"}},
+            key=["id"], event_time="sent_at", watermark="1 day",
+            rules=[Rule("not_five", "id <> 5", on_fail="fail")])
     ],
-    gold=[Aggregate("sums", reads="silver.numbers", by=["id"], measures={{"sum": "sum(inverse)"}})],
+    gold=[Aggregate("sums", reads="silver.numbers", by=["id"], measures={{"sum": "sum(id)"}})],
 )
 """
 
@@ -371,13 +372,15 @@ def test_a_query_that_dies_ends_the_run_with_its_cause_in_one_line(
     broker: str, topic: str, send: Callable[..., None], tmp_path: Path
 ) -> None:
     """Which query, why, and no stack; what it could not read is kept in bronze."""
-    (tmp_path / "numbers.py").write_text(DIVIDES.format(topic=topic))
+    (tmp_path / "numbers.py").write_text(STOPS_AT_FIVE.format(topic=topic))
     send(topic, [Message(b"k", f'{{"id": {number}}}'.encode()) for number in range(10)])
     with medallion(tmp_path, tmp_path / "numbers.py", f"kafka.bootstrap_servers={broker}") as commands:
         command = commands.run("backfill")
         assert command.code() == 1
         error = assert_told_in_words(command)
-        assert error.startswith("error: silver.numbers failed: [DIVIDE_BY_ZERO]")
+        assert error.startswith("error: silver.numbers failed: ")
+        assert "not_five" in error
+        assert f"{topic}/" in error
         assert command.said.rstrip().endswith(error)
         assert count(commands, "bronze.numbers") == 10
         assert count(commands, "silver.numbers") == 0
@@ -421,7 +424,7 @@ def test_a_wrong_pipeline_exits_2_with_the_place_of_each_mistake(tmp_path: Path)
     """Before anything is started or made."""
     file = tmp_path / "wrong.py"
     file.write_text(
-        DIVIDES.format(topic="numbers").replace('reads="silver.numbers"', 'reads="silver.number"')
+        STOPS_AT_FIVE.format(topic="numbers").replace('reads="silver.numbers"', 'reads="silver.number"')
     )
     with medallion(tmp_path, file) as commands:
         command = commands.run("up")
