@@ -98,14 +98,10 @@ class HandOver:
 
     def _known(self, rows: DataFrame, count: int) -> DataFrame:
         key = event_key(self.silver)
-        time = self.silver.event_time
-        names = tuple(dict.fromkeys((*key, time, *COORDINATES)))
+        names = (*key, *COORDINATES)
         mine = rows.select(*(F.col(f"`{name}`").alias(f"__mine_{name}") for name in names))
         table = rows.sparkSession.read.format("delta").load(self.silver_path).select(*names)
         same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__mine_{name}`") for name in key))
         itself = reduce(and_, (F.col(name) == F.col(f"__mine_{name}") for name in COORDINATES))
-        # As far apart as the stream's own state would still know the key; a later one is another event.
-        apart = F.abs(F.unix_micros(F.col(f"`{time}`")) - F.unix_micros(F.col(f"`__mine_{time}`")))
-        near = apart <= delay_ms(self.silver) * 1000
-        found = table.join(F.broadcast(mine) if count <= _BROADCAST_ROWS else mine, same & near & ~itself)
+        found = table.join(F.broadcast(mine) if count <= _BROADCAST_ROWS else mine, same & ~itself)
         return found.select(*(F.col(f"__mine_{name}").alias(name) for name in COORDINATES)).distinct()
