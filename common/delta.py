@@ -11,7 +11,8 @@ same, but have the whole state of the table rebuilt at every commit: five times 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -26,6 +27,7 @@ from common.errors import TableShapeError
 from common.identity import own_commits
 
 if TYPE_CHECKING:
+    from delta.tables import DeltaMergeBuilder
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
@@ -138,21 +140,15 @@ def add_columns(
     told = note(pipeline, table, "evolution", columns=[field.name for field in columns])
     texts = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in columns)
     escaped = path.replace("`", "``")
-    spark.conf.set(_METADATA, told)
-    try:
+    with _noting(spark, told):
         spark.sql(f"ALTER TABLE delta.`{escaped}` ADD COLUMNS ({texts})")
-    finally:
-        spark.conf.unset(_METADATA)
 
 
 def set_property(spark: SparkSession, path: str, told: str, name: str, value: str) -> None:
     """Set one property of a table; streams that read the table go on."""
     escaped = path.replace("`", "``")
-    spark.conf.set(_METADATA, told)
-    try:
+    with _noting(spark, told):
         spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{value}')")
-    finally:
-        spark.conf.unset(_METADATA)
 
 
 def append(  # noqa: PLR0913  # a write has this many parts
@@ -242,28 +238,14 @@ def merge_newest(  # noqa: PLR0913
         step: What the write is to its query.
         keys_are_known: No key is null, so the table's files are pruned by the keys' literal bounds.
     """
-    from delta.tables import DeltaTable  # noqa: PLC0415
-
     if is_written(path, batch, step):
         return
-    spark = frame.sparkSession
     same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in key))
     if keys_are_known:
         same = reduce(and_, bounds(frame, key, "t"), same)
     later = "{} > {}".format(*(f"struct({', '.join(f'{side}.`{c}`' for c in order)})" for side in "st"))
-    # MERGE takes no options: it reads the session that runs it, which is the query's own clone.
-    spark.conf.set(_METADATA, batch.metadata(step, counts))
-    try:
-        (
-            DeltaTable.forPath(spark, path)
-            .alias("t")
-            .merge(frame.alias("s"), same)
-            .whenMatchedUpdateAll(condition=later)
-            .whenNotMatchedInsertAll()
-            .execute()
-        )
-    finally:
-        spark.conf.unset(_METADATA)
+    with _noting(frame.sparkSession, batch.metadata(step, counts)):
+        _merge(frame, path, same).whenMatchedUpdateAll(condition=later).whenNotMatchedInsertAll().execute()
 
 
 def note(pipeline: str, table: str, by: str, **facts: Any) -> str:
@@ -299,21 +281,8 @@ def insert_new(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) ->
         told: The commit's metadata.
         key: Columns that are compared.
     """
-    from delta.tables import DeltaTable  # noqa: PLC0415
-
-    spark = frame.sparkSession
-    same = reduce(and_, (F.col(f"t.`{name}`") == F.col(f"s.`{name}`") for name in key))
-    spark.conf.set(_METADATA, told)
-    try:
-        (
-            DeltaTable.forPath(spark, path)
-            .alias("t")
-            .merge(frame.alias("s"), reduce(and_, bounds(frame, key, "t"), same))
-            .whenNotMatchedInsertAll()
-            .execute()
-        )
-    finally:
-        spark.conf.unset(_METADATA)
+    with _noting(frame.sparkSession, told):
+        _merge(frame, path, _same_key(frame, key)).whenNotMatchedInsertAll().execute()
 
 
 def delete_matching(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
@@ -325,22 +294,9 @@ def delete_matching(frame: DataFrame, path: str, told: str, *, key: Sequence[str
         told: The commit's metadata.
         key: Columns that are compared; not null.
     """
-    from delta.tables import DeltaTable  # noqa: PLC0415
-
-    spark = frame.sparkSession
     keys = frame.select(*key).distinct()
-    same = reduce(and_, (F.col(f"t.`{name}`") == F.col(f"s.`{name}`") for name in key))
-    spark.conf.set(_METADATA, told)
-    try:
-        (
-            DeltaTable.forPath(spark, path)
-            .alias("t")
-            .merge(keys.alias("s"), reduce(and_, bounds(frame, key, "t"), same))
-            .whenMatchedDelete()
-            .execute()
-        )
-    finally:
-        spark.conf.unset(_METADATA)
+    with _noting(frame.sparkSession, told):
+        _merge(keys, path, _same_key(frame, key)).whenMatchedDelete().execute()
 
 
 def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column]:
@@ -356,12 +312,37 @@ def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column
     if not plain:
         return []
     ends = frame.agg(*(end(name) for name in plain for end in (F.min, F.max))).first()
-    if ends is None or ends[0] is None:
-        return []
     return [
         F.col(f"{of}`{name}`").between(F.lit(ends[2 * place]), F.lit(ends[2 * place + 1]))
         for place, name in enumerate(plain)
+        if ends is not None and ends[2 * place] is not None
     ]
+
+
+@contextmanager
+def _noting(spark: SparkSession, told: str) -> Iterator[None]:
+    """Commits in here say this of themselves.
+
+    What takes no options, such as MERGE, reads the session that runs it: a query's own clone.
+    """
+    spark.conf.set(_METADATA, told)
+    try:
+        yield
+    finally:
+        spark.conf.unset(_METADATA)
+
+
+def _merge(frame: DataFrame, path: str, condition: Column) -> DeltaMergeBuilder:
+    """A MERGE of a frame, ``s``, into a table, ``t``; what it does is yet to be said."""
+    from delta.tables import DeltaTable  # noqa: PLC0415
+
+    return DeltaTable.forPath(frame.sparkSession, path).alias("t").merge(frame.alias("s"), condition)
+
+
+def _same_key(frame: DataFrame, key: Sequence[str]) -> Column:
+    """Table and frame have one key, and the table's lies within the bounds of the frame's."""
+    same = (F.col(f"t.`{name}`") == F.col(f"s.`{name}`") for name in key)
+    return reduce(and_, bounds(frame, key, "t"), reduce(and_, same))
 
 
 def _difference(have: Mapping[str, str], want: Mapping[str, str]) -> str:

@@ -59,6 +59,15 @@ class Commit:
     engine: str | None = None
 
     @property
+    def told(self) -> dict[str, Any]:
+        """The engine's note in ``user_metadata``; empty where it is another's, or none."""
+        try:
+            told = json.loads(self.user_metadata or "null")
+        except ValueError:
+            return {}
+        return told if isinstance(told, dict) else {}
+
+    @property
     def files(self) -> int:
         """Files with new data."""
         return len(self.added)

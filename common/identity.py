@@ -7,7 +7,6 @@ answer is in the table.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,9 +98,5 @@ def own_commits(table_path: str, query: str) -> Iterator[dict[str, Any]]:
         commit = log.commit(version)
         if commit is None:
             return
-        try:
-            told = json.loads(commit.user_metadata or "null")
-        except ValueError:
-            continue
-        if isinstance(told, dict) and told.get("query") == query and "query_id" in told:
-            yield told
+        if commit.told.get("query") == query and "query_id" in commit.told:
+            yield commit.told

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from common.broadcast import small_side
+
 COORDINATES = ("_kafka_timestamp", "_kafka_topic", "_kafka_partition", "_kafka_offset")
 """Where a row came from: decides between rows that a declared order calls equal."""
 
@@ -30,7 +32,7 @@ def newest_per_key(frame: DataFrame, *, key: Sequence[str], order: Sequence[str]
 
 
 def changed(
-    newest: DataFrame, table: DataFrame, *, key: Sequence[str], order: Sequence[str], is_small: bool = True
+    newest: DataFrame, table: DataFrame, *, key: Sequence[str], order: Sequence[str], keys: int
 ) -> DataFrame:
     """Rows of ``newest`` whose key the table lacks, or has an older row of.
 
@@ -42,13 +44,8 @@ def changed(
     earlier = "NOT struct({}) > struct({})".format(
         *(", ".join(f"{side}.`{c}`" for c in order) for side in "st")
     )
-    small = F.broadcast if is_small else _as_it_is
-    batch = small(newest.select(*dict.fromkeys((*key, *order))).alias("s"))
+    batch = small_side(newest.select(*dict.fromkeys((*key, *order))).alias("s"), keys)
     kept = (
         table.alias("t").join(batch, F.expr(f"{same} AND {earlier}")).select(*(f"t.{name}" for name in key))
     )
-    return newest.alias("s").join(small(kept.alias("t")), F.expr(same), "left_anti")
-
-
-def _as_it_is(frame: DataFrame) -> DataFrame:
-    return frame
+    return newest.alias("s").join(small_side(kept.alias("t"), keys), F.expr(same), "left_anti")

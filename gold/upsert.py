@@ -18,9 +18,6 @@ from gold.reduce import COORDINATES, changed, newest_per_key, total_order
 from gold.source import silver_stream
 from gold.tables import PROPERTIES
 
-_BROADCAST_KEYS = 100_000
-"""Up to here a micro-batch's keys are sent to every task; more would fill the driver's heap."""
-
 
 def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
     spark: SparkSession,
@@ -52,7 +49,7 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
         newest = newest_per_key(batch_rows, key=gold.key, order=order).persist(StorageLevel.MEMORY_AND_DISK)
         table = batch_rows.sparkSession.read.format("delta").load(path)
         keys = newest.count()
-        fresh = changed(newest, table, key=gold.key, order=order, is_small=keys <= _BROADCAST_KEYS)
+        fresh = changed(newest, table, key=gold.key, order=order, keys=keys)
         fresh = fresh.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             counts = {"keys": keys, "written": fresh.count()}

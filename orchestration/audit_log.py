@@ -6,7 +6,6 @@ an audit looks at, the offsets it must find, and the faults that the logs alone 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -131,12 +130,7 @@ def read_log(table: str, path: str, query: str, first: int = 0) -> TableLog:
 
 def told(commit: Commit, query: str) -> Told:
     """A commit with what its metadata says, if that is the engine's."""
-    try:
-        facts = json.loads(commit.user_metadata or "null")
-    except ValueError:
-        facts = None
-    if not isinstance(facts, dict):
-        return Told(commit, {})
+    facts = commit.told
     if facts.get("query") == query and isinstance(facts.get("batch_id"), int):
         return Told(commit, facts, facts.get("query_id"), facts["batch_id"], str(facts.get("step", "")))
     return Told(commit, facts)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType, StringType
 
+from common import delta
 from common.declare import Silver
 from orchestration.audit_rows import KAFKA, PLACE
-from silver.dedupe import key_text
+from silver.dedupe import event_key, key_text
 from silver.judge import read
 from silver.parse import META
 
@@ -23,23 +23,13 @@ KEY = "key_text"
 IS_TOMBSTONE = "is_tombstone"
 HAS_KEY = "has_key"
 
-_ORDERED = (IntegralType, StringType)
-"""No timestamps: on their way through Python they may lose an hour twice a year."""
-
-
-def key_columns(silver: Silver) -> tuple[str, ...]:
-    """The columns by which two rows are one event."""
-    if silver.dedupe == "event_time" and silver.event_time not in silver.key:
-        return (*silver.key, silver.event_time)
-    return tuple(silver.key)
-
 
 def looked_up(bronze: DataFrame, rest: DataFrame, silver: Silver) -> DataFrame:
     """Bronze's rows at some coordinates, as their key: coordinates, key columns, key text, tombstone or not.
 
     The key is that of the columns as they are read today, whatever today's rules say of the row.
     """
-    names = key_columns(silver)
+    names = event_key(silver)
     typed = read(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver)
     return typed.select(
         *(F.col(f"{META}.{name}").alias(name) for name in PLACE),
@@ -52,7 +42,7 @@ def looked_up(bronze: DataFrame, rest: DataFrame, silver: Silver) -> DataFrame:
 
 def late_keys(late: DataFrame, only: DataFrame, silver: Silver) -> DataFrame:
     """The late table's rows at some coordinates, as ``looked_up`` gives those of bronze."""
-    names = key_columns(silver)
+    names = event_key(silver)
     named = late.select(
         *(F.col(name).alias(alias) for name, alias in zip(KAFKA, PLACE, strict=True)),
         F.lit(False).alias(IS_TOMBSTONE),
@@ -72,12 +62,14 @@ def unwitnessed(found: DataFrame, accepted: Sequence[DataFrame | None], silver: 
             read within the literal bounds of the keys, so that files which cannot hold one are skipped.
         silver: The declaration.
     """
-    names = key_columns(silver)
+    names = event_key(silver)
     left = found
     for place, each in enumerate(accepted):
         if each is None or (place > 0 and left.isEmpty()):
             continue
-        witnesses = each.where(_bounds(left, names)).select(key_text(each, names).alias(KEY))
+        witnesses = each.where(
+            reduce(and_, delta.bounds(left.select("columns.*"), names), F.lit(True))
+        ).select(key_text(each, names).alias(KEY))
         left = left.join(witnesses, KEY, "left_anti")
     return left
 
@@ -89,21 +81,3 @@ def alone(frame: DataFrame) -> DataFrame:
     """
     first = F.row_number().over(Window.partitionBy(KEY).orderBy(*PLACE)) == 1
     return frame.withColumn("is_first", first | ~F.col(HAS_KEY))
-
-
-def _bounds(found: DataFrame, names: Sequence[str]) -> Column:
-    types = {field.name: field.dataType for field in found.select("columns.*").schema.fields}
-    plain = [name for name in names if isinstance(types[name], _ORDERED)]
-    ends = (
-        found.agg(*(end(f"columns.{name}") for name in plain for end in (F.min, F.max))).first()
-        if plain
-        else None
-    )
-    if ends is None:
-        return F.lit(True)
-    within = [
-        F.col(name).between(F.lit(ends[2 * place]), F.lit(ends[2 * place + 1]))
-        for place, name in enumerate(plain)
-        if ends[2 * place] is not None
-    ]
-    return reduce(and_, within, F.lit(True))

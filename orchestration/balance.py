@@ -7,12 +7,12 @@ A late row that was inserted after all counts as silver's, a row that a newer on
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from common.declare import Silver
+from common.delta_commit import Commit
 from common.delta_log import LogReader
 from common.layout import Layout
 from orchestration.status import Status, TableStatus
@@ -61,7 +61,7 @@ def balance(silver: Silver, layout: Layout, status: Status) -> Balance:
     log = LogReader(layout.table_path(silver.table))
     if mine.now is not None:
         for commit in log.commits(0, mine.now.version):
-            told = _counts(commit.user_metadata)
+            told = _counts(commit)
             counted.update({name: n for name, n in told.items() if isinstance(n, int)})
     aside = (mine.quarantine.rows or 0) if mine.quarantine else 0
     return Balance(
@@ -83,12 +83,7 @@ def _rows(table: TableStatus) -> int:
     return (table.now.rows or 0) if table.now else 0
 
 
-def _counts(metadata: str | None) -> dict[str, Any]:
+def _counts(commit: Commit) -> dict[str, Any]:
     """The counts of a micro-batch, from the one commit of silver that each of them has."""
-    try:
-        told = json.loads(metadata or "{}")
-    except ValueError:
-        return {}
-    is_batch = isinstance(told, dict) and told.get("step") == "accepted"
-    counts = told.get("counts", {}) if is_batch else {}
+    counts = commit.told.get("counts", {}) if commit.told.get("step") == "accepted" else {}
     return counts if isinstance(counts, dict) else {}

@@ -20,16 +20,17 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common import delta
+from common.broadcast import small_side
 from common.declare import Silver
 from common.delta_log import LogReader
 from common.errors import TableMissingError, UsageError
 from common.layout import Layout
 from orchestration.quarantine import missing
 from silver import lookups
-from silver.dedupe import EVENT_TIME, KEY
+from silver.dedupe import EVENT_TIME, KEY, event_key
 from silver.hand_over import REPLAYED, replayed_ms
 from silver.judge import judge, read
-from silver.parse import META
+from silver.parse import META, PLACE
 from silver.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, version
 from silver.tables import accepted
 from silver.unknown import evolved, refuse
@@ -37,9 +38,7 @@ from silver.unknown import evolved, refuse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PLACE = ("topic", "partition", "offset")
 _FATE, _TURN, _THERE = "__fate", "__turn", "__there"
-_BROADCAST_ROWS = 100_000
 """Up to here the keys that are looked for in silver are sent to every task."""
 
 _INSERT, _PRESENT, _DUPLICATE, _FAIL = "insert", "present", "duplicate", "fail"
@@ -192,16 +191,15 @@ def _fated(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFrame:
     another record or a row before it has, ``insert`` otherwise. Of silver's rows only those of these keys
     are looked at.
     """
-    key = _key(silver)
+    key = event_key(silver)
     passed = judged.where(F.col(VERDICT) == ACCEPT)
     asked = passed.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)).distinct()
-    if passed.count() <= _BROADCAST_ROWS:
-        asked = F.broadcast(asked)
+    asked = small_side(asked, passed.count())
     near = table.join(asked, reduce(and_, (F.col(f"`{n}`") == F.col(f"`__k_{n}`") for n in key)), "left_semi")
-    places = F.collect_set(F.struct(*(F.col(f"_kafka_{name}").alias(name) for name in _PLACE)))
+    places = F.collect_set(F.struct(*(F.col(f"_kafka_{name}").alias(name) for name in PLACE)))
     there = near.groupBy(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in key)).agg(places.alias(_THERE))
     same = reduce(and_, (F.col(f"`{n}`") == F.col(f"`__t_{n}`") for n in key), F.col(VERDICT) == ACCEPT)
-    own = F.struct(*(F.col(f"{META}.{name}").alias(name) for name in _PLACE))
+    own = F.struct(*(F.col(f"{META}.{name}").alias(name) for name in PLACE))
     order = Window.partitionBy(VERDICT, KEY).orderBy(F.col(f"{META}.ingested_at"), own)
     fate = (
         F.when(F.col(VERDICT) != ACCEPT, _FAIL)
@@ -212,12 +210,6 @@ def _fated(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFrame:
     ranked = judged.withColumn(_TURN, F.row_number().over(order))
     joined = ranked.join(there, same, "left").withColumn(_FATE, fate)
     return joined.drop(_TURN, _THERE, *(f"__t_{name}" for name in key))
-
-
-def _key(silver: Silver) -> tuple[str, ...]:
-    """The columns by which two rows are one event."""
-    is_more = silver.dedupe == "event_time" and silver.event_time not in silver.key
-    return (*silver.key, silver.event_time) if is_more else tuple(silver.key)
 
 
 def _counted(  # noqa: PLR0913
@@ -233,7 +225,7 @@ def _counted(  # noqa: PLR0913
     fates = {row[0]: int(row[1]) for row in judged.groupBy(_FATE).count().collect()}
     failed = fates.get(_FAIL, 0)
     passed = sum(fates.values()) - failed
-    before = rows.select(*_PLACE, F.col("reasons").alias("__before"))
+    before = rows.select(*PLACE, F.col("reasons").alias("__before"))
     gone = judged.where(F.col(_FATE) != _FAIL).select(f"{META}.topic", f"{META}.partition", f"{META}.offset")
     return Replay(
         table=table,
@@ -246,7 +238,7 @@ def _counted(  # noqa: PLR0913
         inserted=fates.get(_INSERT, 0) + fates.get(_PRESENT, 0),
         duplicates=fates.get(_DUPLICATE, 0),
         failed=failed,
-        passed_by_reason=_by_reason(before.join(gone, list(_PLACE)), "__before") if passed else {},
+        passed_by_reason=_by_reason(before.join(gone, list(PLACE)), "__before") if passed else {},
         failed_by_reason=_by_reason(judged.where(F.col(_FATE) == _FAIL), REASONS) if failed else {},
         is_dry_run=is_dry_run,
     )
@@ -287,9 +279,9 @@ def _write(  # noqa: PLR0913
             mark = delta.note(pipeline, silver.table, "replay", **run)
             delta.set_property(fresh.sparkSession, path, mark, REPLAYED, str(int(newest)))
         rows = evolved(accepted(fresh.drop(_FATE)), silver, pipeline, path)
-        delta.insert_new(rows, path, told, key=_key(silver))
+        delta.insert_new(rows, path, told, key=event_key(silver))
     say(f"taking {found.passed:,} rows out of {silver.quarantine}")
     counts = {"replayed": found.passed, "inserted": found.inserted, "duplicates": found.duplicates}
     told = delta.note(pipeline, silver.quarantine, "replay", **run, counts=counts)
-    done = judged.where(F.col(_FATE) != _FAIL).select(*(f"{META}.{name}" for name in _PLACE))
-    delta.delete_matching(done, layout.table_path(silver.quarantine), told, key=_PLACE)
+    done = judged.where(F.col(_FATE) != _FAIL).select(*(f"{META}.{name}" for name in PLACE))
+    delta.delete_matching(done, layout.table_path(silver.quarantine), told, key=PLACE)

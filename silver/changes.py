@@ -6,7 +6,6 @@ skip a change that somebody else made: the rows that such a commit wrote anew wo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 
 from common.checkpoint import Checkpoint, delta_position
@@ -78,7 +77,7 @@ class ChangeWatch:
 
     def _judge(self, commit: Commit) -> None:
         named = f"{self.bronze}@{commit.version}"
-        if not commit.is_change or _by(commit.user_metadata) in OWN or named in self.accepted:
+        if not commit.is_change or commit.told.get("by") in OWN or named in self.accepted:
             return
         who = ", ".join(text for text in (commit.user, commit.engine, commit.user_metadata) if text)
         raise ForeignChangeError(
@@ -88,11 +87,3 @@ class ChangeWatch:
             "silver row, what it took out stays in silver. See what it did (describe history), append what "
             f"is missing, and go on with the setting silver.accept_changes='[\"{named}\"]'."
         )
-
-
-def _by(metadata: str | None) -> str | None:
-    try:
-        told = json.loads(metadata or "null")
-    except ValueError:
-        return None
-    return told.get("by") if isinstance(told, dict) else None

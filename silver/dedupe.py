@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from common.declare import Silver
 from common.errors import PipelineError, Problem, nearest
 from silver.parse import META
 from silver.rules import ACCEPT, VERDICT
@@ -30,15 +31,17 @@ KEY = "__key"
 EVENT_TIME = "__event_time"
 
 
-def keyed(frame: DataFrame, *, key: Sequence[str], event_time: str, with_event_time: bool) -> DataFrame:
-    """Judged rows with ``__key``, the text by which two rows are one event, and ``__event_time``.
+def event_key(silver: Silver) -> tuple[str, ...]:
+    """The columns by which two rows are one event: the key, and the event time where that is declared."""
+    is_more = silver.dedupe == "event_time" and silver.event_time not in silver.key
+    return (*silver.key, silver.event_time) if is_more else tuple(silver.key)
 
-    ``with_event_time`` makes the event time part of the key.
-    """
+
+def keyed(frame: DataFrame, *, key: Sequence[str], event_time: str) -> DataFrame:
+    """Judged rows with ``__key``, the text by which two rows are one event, and ``__event_time``."""
     accepted = F.col(VERDICT) == ACCEPT
     coordinates = F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
-    names = (*key, event_time) if with_event_time and event_time not in key else key
-    return frame.withColumn(KEY, F.when(accepted, key_text(frame, names)).otherwise(coordinates)).withColumn(
+    return frame.withColumn(KEY, F.when(accepted, key_text(frame, key)).otherwise(coordinates)).withColumn(
         EVENT_TIME, F.when(accepted, F.col(event_time))
     )
 

@@ -17,21 +17,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common import delta
+from common.broadcast import small_side
 from common.declare import Silver
 from common.delta import MicroBatch
 from common.identity import own_commits
-
-ARRIVAL = ("_ingested_at", "_kafka_topic", "_kafka_partition", "_kafka_offset")
-"""The first in this order stays, where the first is kept."""
+from silver.tables import ARRIVAL, COORDINATES
 
 _KNOWN = "__known"
-_BROADCAST_KEYS = 100_000
-"""Up to here a micro-batch's keys are sent to every task; more would fill the driver's heap."""
 
 
 def newest_order(silver: Silver) -> tuple[str, ...]:
     """The last in this order stays, where the newest is kept: a total order, so any replay ends the same."""
-    return (silver.event_time, "_kafka_timestamp", "_kafka_topic", "_kafka_partition", "_kafka_offset")
+    return (silver.event_time, "_kafka_timestamp", *COORDINATES)
 
 
 def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
@@ -60,7 +57,7 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
     fresh = None
     try:
         if keys := candidates.count():
-            fresh = _fresh(candidates, silver, path, order, is_small=keys <= _BROADCAST_KEYS)
+            fresh = _fresh(candidates, silver, path, order, keys)
             fresh = fresh.persist(StorageLevel.MEMORY_AND_DISK)
         total, replaced = _sums(fresh)
         told = {**counts, "accepted": total, "duplicates": counts["accepted"] - total, "replaced": replaced}
@@ -91,23 +88,20 @@ def one_per_key(rows: DataFrame, *, key: Sequence[str], order: Sequence[str], ne
     )
 
 
-def _fresh(
-    candidates: DataFrame, silver: Silver, path: str, order: Sequence[str], *, is_small: bool
-) -> DataFrame:
+def _fresh(candidates: DataFrame, silver: Silver, path: str, order: Sequence[str], keys: int) -> DataFrame:
     """Candidates that are to be written, with ``__known``: whether the table has an older row of the key.
 
     Of the table only keys and order are read, in the files that may hold the batch's keys.
     """
     key, is_newest = silver.key, silver.keep == "newest"
-    small = F.broadcast if is_small else _as_it_is
     table = candidates.sparkSession.read.format("delta").load(path)
     near = table.where(reduce(and_, delta.bounds(candidates, key), F.lit(True)))
     names = tuple(dict.fromkeys((*key, *order))) if is_newest else tuple(key)
-    asked = small(candidates.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)))
+    asked = small_side(candidates.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)), keys)
     same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__k_{name}`") for name in key))
     found = near.select(*(F.col(f"`{name}`") for name in names)).join(asked, same, "left_semi")
     known = found.select(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in names), F.lit(1).alias(_KNOWN))
-    known = small(known)
+    known = small_side(known, keys)
     meet = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__t_{name}`") for name in key))
     if not is_newest:
         return candidates.join(known, meet, "left_anti").withColumn(_KNOWN, F.lit(0))
@@ -117,10 +111,6 @@ def _fresh(
     return both.select(
         *(F.col(f"`{name}`") for name in candidates.columns), F.coalesce(_KNOWN, F.lit(0)).alias(_KNOWN)
     )
-
-
-def _as_it_is(frame: DataFrame) -> DataFrame:
-    return frame
 
 
 def _sums(fresh: DataFrame | None) -> tuple[int, int]:

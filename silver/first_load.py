@@ -10,7 +10,6 @@ silver itself, until the watermark would know them (``silver.hand_over``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from common.folder import Folder
 from common.progress import say
 from silver import tables
 from silver.dedupe import EVENT_TIME, KEY
-from silver.parse import META
+from silver.parse import META, PLACE
 from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
 from silver.tally import counted, rule_failure
 from silver.unknown import refuse
@@ -41,7 +40,6 @@ _ASIDE, _NOWHERE = -1, -2
 
 _MOST_PARTS = 500
 _SAMPLE_ROWS = 100_000
-_ROWS_PER_FILE = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ class FirstLoad:
         log = LogReader(self.staging)
         latest = log.latest_version()
         commit = log.commit(latest) if latest is not None else None
-        facts = _told(commit.user_metadata) if commit else {}
+        facts = commit.told if commit else {}
         if facts.get("silver_id") != self._silver_id():
             return None
         return {name: facts[name] for name in _FACTS}
@@ -218,7 +216,7 @@ class FirstLoad:
 
     def _order(self) -> Any:
         """Of the rows of one key: the one to stay first."""
-        place = [F.col(f"{META}.{name}") for name in ("topic", "partition", "offset")]
+        place = [F.col(f"{META}.{name}") for name in PLACE]
         if self.silver.keep == "newest":
             order = [F.col(EVENT_TIME), F.col(f"{META}.timestamp"), *place]
             return Window.partitionBy(KEY).orderBy(*(column.desc() for column in order))
@@ -235,7 +233,7 @@ class FirstLoad:
 
     def _append(self, frame: DataFrame, rows: int, path: str, facts: Mapping[str, Any]) -> None:
         told = delta.note(self.pipeline, self.silver.table, BY, **facts)
-        delta.append_told(frame.coalesce(max(1, -(-rows // _ROWS_PER_FILE))), path, told)
+        delta.append_told(tables.packed(frame, rows), path, told)
 
     def _say(self, text: str) -> None:
         say(Console(stderr=True), f"{self.silver.table}: {text}")
@@ -287,17 +285,9 @@ def _last_told(path: str) -> dict[str, Any] | None:
     oldest = log.oldest_version()
     last = None
     for commit in log.commits(oldest) if oldest is not None else ():
-        facts = _told(commit.user_metadata)
+        facts = commit.told
         if facts.get("by") == BY and "bucket" in facts:
             last = facts
         elif "query_id" in facts:
             break
     return last
-
-
-def _told(text: str | None) -> dict[str, Any]:
-    try:
-        facts = json.loads(text or "null")
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}

@@ -16,15 +16,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from common.broadcast import small_side
 from common.declare import Silver
 from common.delta import MicroBatch
 from common.delta_log import LogReader
+from silver.dedupe import event_key
 from silver.first_load import Mark
-from silver.late import COORDINATES, event_key
+from silver.tables import COORDINATES
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
-_BROADCAST_ROWS = 100_000
-"""Up to here a micro-batch's keys are sent to every task; more would fill the driver's heap."""
 
 
 REPLAYED = "medallion.newestReplayedEventMs"
@@ -103,5 +103,5 @@ class HandOver:
         table = rows.sparkSession.read.format("delta").load(self.silver_path).select(*names)
         same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__mine_{name}`") for name in key))
         itself = reduce(and_, (F.col(name) == F.col(f"__mine_{name}") for name in COORDINATES))
-        found = table.join(F.broadcast(mine) if count <= _BROADCAST_ROWS else mine, same & ~itself)
+        found = table.join(small_side(mine, count), same & ~itself)
         return found.select(*(F.col(f"__mine_{name}").alias(name) for name in COORDINATES)).distinct()

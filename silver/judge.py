@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from common.declare import Silver
 from common.declaring import source_of
-from silver.dedupe import check_types, keyed
+from silver.dedupe import check_types, event_key, keyed
 from silver.lookups import joined
 from silver.parse import parsed, shaped
 from silver.rules import check_rules, judged
@@ -53,6 +53,4 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
     found = judged(
         seen, key=silver.key, event_time=silver.event_time, max_future=silver.max_future, rules=silver.rules
     ).drop(*(lookup.name for lookup in silver.lookups))
-    return keyed(
-        found, key=silver.key, event_time=silver.event_time, with_event_time=silver.dedupe == "event_time"
-    )
+    return keyed(found, key=event_key(silver), event_time=silver.event_time)

@@ -8,7 +8,7 @@ A micro-batch without late rows costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -16,7 +16,7 @@ from operator import and_
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
@@ -27,9 +27,10 @@ from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import AccountError, HistoryGoneError
 from common.folder import Folder
-from silver.dedupe import EVENT_TIME
+from silver.dedupe import EVENT_TIME, event_key
+from silver.exact import one_per_key
 from silver.rules import ACCEPT, VERDICT
-from silver.tables import accepted
+from silver.tables import ARRIVAL, COORDINATES, accepted
 from silver.unknown import evolved, refuse
 
 STEP = "late"
@@ -37,23 +38,10 @@ STEP = "late"
 
 WATERMARK = "_watermark"
 
-COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
-
-ARRIVAL = ("_ingested_at", *COORDINATES)
-"""By this the first of several rows of one key is told from the others."""
-
 
 def late_schema(silver: StructType) -> StructType:
     """The columns of ``silver.<name>__late``: silver's, and the watermark that judged the row."""
     return StructType([*silver.fields, StructField(WATERMARK, TimestampType())])
-
-
-def event_key(silver: Silver) -> tuple[str, ...]:
-    """The columns by which two rows of silver are one event."""
-    more = (
-        [silver.event_time] if silver.dedupe == "event_time" and silver.event_time not in silver.key else []
-    )
-    return (*silver.key, *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +158,7 @@ class LateRows:
         A row that silver has from these very coordinates is one that a replayed batch has merged before.
         """
         key = event_key(self.silver)
-        first = first_per_key(rows, key)
+        first = one_per_key(rows, key=key, order=ARRIVAL, newest=False)
         table = rows.sparkSession.read.format("delta").load(self.silver_path)
         mine = F.broadcast(
             first.select(*(F.col(f"`{c}`").alias(f"__mine_{c}") for c in (*key, *COORDINATES)))
@@ -180,12 +168,6 @@ class LateRows:
         others = [each.select(*key, *COORDINATES) for each in (table, fresh)]
         taken = [each.join(mine, same & ~itself, "left_semi").select(*key) for each in others]
         return first.join(taken[0].union(taken[1]), list(key), "left_anti").select(*rows.columns)
-
-
-def first_per_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Of the rows of one key the one that arrived first; ties by Kafka coordinates."""
-    order = Window.partitionBy(*key).orderBy(*ARRIVAL)
-    return rows.withColumn("__place", F.row_number().over(order)).where("__place = 1").drop("__place")
 
 
 def _is_there(path: str) -> bool:

@@ -19,6 +19,9 @@ from silver.readers import READ, reading
 COLUMN_FAILED = "column_failed"
 
 META = "_kafka"
+PLACE = ("topic", "partition", "offset")
+"""Of its fields, those that tell one Kafka record from all others."""
+
 """The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
 
 

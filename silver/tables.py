@@ -18,6 +18,14 @@ from silver.dedupe import EVENT_TIME, KEY
 from silver.parse import META
 from silver.rules import ACCEPT, DROP, QUARANTINE, REASONS, VERDICT, WARNED
 
+COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+"""The columns of a silver row that say which Kafka record it was."""
+
+ARRIVAL = ("_ingested_at", *COORDINATES)
+"""By this the first of several rows of one key is told from the others."""
+
+_ROWS_PER_FILE = 250_000
+
 PROPERTIES = {
     # What any reader of Delta can read; a table leaves this only by name.
     "delta.minReaderVersion": "1",
@@ -38,6 +46,11 @@ def properties(silver: Silver) -> Mapping[str, str]:
     if silver.keep == "first":
         return PROPERTIES
     return {**PROPERTIES, "delta.minWriterVersion": "4", _CHANGE_FEED: "true"}
+
+
+def packed(frame: DataFrame, rows: int) -> DataFrame:
+    """The frame in as few files as its rows fill, not one per partition."""
+    return frame.coalesce(max(1, -(-rows // _ROWS_PER_FILE)))
 
 
 def check_change_feed(spark: SparkSession, silver: Silver, path: str) -> None:

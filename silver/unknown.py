@@ -24,8 +24,9 @@ from common.declare import Debezium, Json, Silver
 from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem, UnknownFieldError
 from common.schema import Field, fields
-from silver.parse import META
+from silver.parse import META, PLACE
 from silver.readers import field_texts
+from silver.tables import ARRIVAL
 
 RESCUED = "_rescued"
 
@@ -33,8 +34,6 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}", re.ASCII)
 _MOST_COLUMNS = 200
 """Columns that values may add to a table: a producer that makes up names must not widen it for ever."""
 
-_PLACE = ("topic", "partition", "offset")
-_ARRIVAL = ("_ingested_at", "_kafka_topic", "_kafka_partition", "_kafka_offset")
 _TYPES = (BooleanType(), LongType(), DecimalType(38, 18), StringType())
 """Tried in this order on the first value of a field; text takes any."""
 
@@ -65,7 +64,7 @@ def refuse(kept: DataFrame, silver: Silver) -> None:
     if silver.unknown_fields != "fail":
         return
     text = F.col(f"{META}.rescued")
-    place = F.struct(*(F.col(f"{META}.{name}").alias(name) for name in _PLACE)).alias("place")
+    place = F.struct(*(F.col(f"{META}.{name}").alias(name) for name in PLACE)).alias("place")
     found = kept.where(text.isNotNull()).select(place, text).orderBy("place").limit(_SHOWN + 1).collect()
     if not found:
         return
@@ -122,7 +121,7 @@ def _new(rows: DataFrame, silver: Silver, have: StructType, room: int) -> list[S
 def _first_seen(rows: DataFrame, names: Sequence[str]) -> list[StructField]:
     """The fields with the types of their first values; one that only ever was null is none yet."""
     tried = rows.where(F.col(RESCUED).isNotNull()).select(
-        F.struct(*_ARRIVAL).alias("order"),
+        F.struct(*ARRIVAL).alias("order"),
         *(
             _alone(StructField(name, kind)).isNotNull().alias(f"{name} {place}")
             for name in names

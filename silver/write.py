@@ -21,14 +21,12 @@ from silver.exact import write_exact
 from silver.hand_over import HandOver
 from silver.late import LateRows
 from silver.rules import version
-from silver.tables import accepted, rejected
+from silver.tables import accepted, packed, rejected
 from silver.tally import Tally, counted, rule_failure
 from silver.unknown import evolved, refuse
 
 ACCEPTED = "accepted"
 """The step of a micro-batch that writes silver; every one has it, even without a row."""
-
-_ROWS_PER_FILE = 250_000
 
 
 def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
@@ -74,11 +72,11 @@ def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
                         "duplicates": counts["duplicates"] + known,
                         "merged": late.merged if late else 0,
                     }
-                    delta.append(_packed(fresh, tally.accepted), silver_path, batch, ACCEPTED, counts)
+                    delta.append(packed(fresh, tally.accepted), silver_path, batch, ACCEPTED, counts)
                     if late:
                         late_rows.write(late, batch, counts)
             if bad := tally.quarantined + tally.dropped:
-                aside = _packed(rejected(kept, rule_version), bad)
+                aside = packed(rejected(kept, rule_version), bad)
                 delta.append(aside, quarantine_path, batch, "quarantine", counts)
         finally:
             kept.unpersist()
@@ -95,8 +93,3 @@ def _counts(tally: Tally) -> Mapping[str, Any]:
         "tombstones": tally.tombstones,
         "rules": dict(tally.rules),
     }
-
-
-def _packed(frame: DataFrame, rows: int) -> DataFrame:
-    """The frame in as few files as its rows fill, not one per state partition."""
-    return frame.coalesce(max(1, -(-rows // _ROWS_PER_FILE)))
