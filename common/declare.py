@@ -9,62 +9,78 @@ What differs between places (addresses, paths, sizes, triggers) is not here but 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
     Literal,
     NamedTuple,
-    TypeVar,
 )
 
-from pydantic import AfterValidator, BeforeValidator, PlainValidator
+from pydantic import AfterValidator
 
 from common.declaring import declared, source_of
 from common.errors import PipelineError, Problem, nearest
 from common.expectations import EXPECTATIONS
-from common.formats import Avro, Bytes, Csv, Debezium, Json, Text, Value, listed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    Hook = Callable[[DataFrame], DataFrame]
-    """What declarations cannot say: a plain function from a frame to a frame, row for row."""
-else:
-    Hook = Callable
-
-T = TypeVar("T")
+from common.field_types import Columns, Expressions, Hook, Interval, Names, Offsets, Options, TableName, some
+from common.formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
+from common.gold_kinds import (
+    Aggregate,
+    ChangeFeed,
+    ConsoleSink,
+    Custom,
+    ForeachSink,
+    Gold,
+    History,
+    Join,
+    KafkaSink,
+    Publish,
+    Reading,
+    Session,
+    Storage,
+    Upsert,
+    Window,
+    Within,
+)
 
 __all__ = [
     "Aggregate",
     "Avro",
     "Bytes",
+    "ChangeFeed",
+    "ConsoleSink",
     "Csv",
+    "Custom",
     "Debezium",
     "Expect",
+    "ForeachSink",
     "Gold",
+    "History",
     "Hook",
+    "Join",
     "Json",
+    "KafkaSink",
     "Lookup",
     "Message",
     "Pipeline",
+    "Publish",
     "Quality",
+    "Reading",
     "Rule",
+    "Session",
     "Silver",
+    "Storage",
     "Table",
     "Text",
     "Topic",
     "Upsert",
     "Value",
+    "Window",
+    "Within",
 ]
-
-_NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
-_INTERVAL = re.compile(r"^\s*(\d+\.\d+\s+seconds?|\d+\s+(second|minute|hour|day|week)s?)\s*$")
 
 
 class Message(NamedTuple):
@@ -72,57 +88,6 @@ class Message(NamedTuple):
 
     key: bytes | None
     value: bytes | None
-
-
-def _table_name(text: str) -> str:
-    if not _NAME.match(text):
-        raise ValueError(f"{text!r} is no valid name; use lower-case words joined by single underscores")
-    return text
-
-
-def _interval(text: str) -> str:
-    if not _INTERVAL.match(text):
-        raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'")
-    return text.strip()
-
-
-def _some(items: Sequence[T]) -> tuple[T, ...]:
-    if not items:
-        raise ValueError("is empty; name at least one")
-    return tuple(items)
-
-
-def _columns(value: object) -> object:
-    if callable(value):
-        return value
-    return _expressions(value)
-
-
-def _expressions(value: object) -> object:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        value = _selves(value)
-    if not isinstance(value, Mapping) or not value:
-        raise ValueError('must be a dict {"column": "SQL expression", …} with at least one column')
-    for name, sql in value.items():
-        if not isinstance(name, str) or not isinstance(sql, str):
-            raise ValueError(f"{name!r} must map a column name to SQL text, not to {type(sql).__name__}")  # noqa: TRY004
-    return MappingProxyType(dict(value))
-
-
-def _selves(names: Sequence[object]) -> dict[object, object]:
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise ValueError(f"{twice[0]!r} is there twice; keep one")
-    return {name: name for name in names}
-
-
-TableName = Annotated[str, AfterValidator(_table_name)]
-Interval = Annotated[str, AfterValidator(_interval)]
-Names = Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(_some)]
-Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
-Columns = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
-Options = Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
-Offsets = Mapping[str, Mapping[int, int]]
 
 
 @declared
@@ -181,6 +146,11 @@ class Topic:
     def table(self) -> str:
         """``bronze.<name>``."""
         return f"bronze.{self.name}"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """The tables that its query writes beside it: none."""
+        return ()
 
     @property
     def topic_names(self) -> tuple[str, ...]:
@@ -346,74 +316,6 @@ class Silver:
 
 
 @declared
-class Aggregate:
-    """A gold table of one row per group over all of a silver table (Spark's complete mode).
-
-    The whole result is written anew by every micro-batch and its groups stay in memory and state
-    for ever: meant for results of up to some ten thousand groups.
-
-    Attributes:
-        name: The table: ``gold.<name>``.
-        reads: The silver table it reads.
-        by: Grouping columns, or ``{"name": "SQL expression"}``.
-        measures: ``{"name": "SQL aggregate"}``, such as ``{"orders": "count(*)"}``.
-        where: SQL text; rows that do not meet it are left out. Null leaves out.
-    """
-
-    LAYER: ClassVar[str] = "gold"
-    EXAMPLES: ClassVar[Mapping[str, str]] = {
-        "reads": '"silver.orders"',
-        "by": '["country"]',
-        "measures": '{"orders": "count(*)"}',
-    }
-
-    name: TableName
-    reads: str
-    by: Expressions
-    measures: Expressions
-    where: str | None = None
-
-    @property
-    def table(self) -> str:
-        """``gold.<name>``."""
-        return f"gold.{self.name}"
-
-
-@declared
-class Upsert:
-    """A gold table of the newest row per key (SCD1), merged micro-batch by micro-batch.
-
-    Order: ``newest_by``, highest last, nulls lowest; ties by Kafka timestamp, topic, partition and
-    offset, so the order is total. An older row never overwrites a newer one.
-
-    Attributes:
-        name: The table: ``gold.<name>``.
-        reads: The silver table it reads.
-        key: Columns that name one row.
-        newest_by: Columns that order versions of one key.
-        columns: Columns kept, or ``{"name": "SQL expression"}``; unset: all of silver's.
-    """
-
-    LAYER: ClassVar[str] = "gold"
-    EXAMPLES: ClassVar[Mapping[str, str]] = {
-        "reads": '"silver.orders"',
-        "key": '["order_id"]',
-        "newest_by": '["updated_at"]',
-    }
-
-    name: TableName
-    reads: str
-    key: Names
-    newest_by: Names
-    columns: Expressions | None = None
-
-    @property
-    def table(self) -> str:
-        """``gold.<name>``."""
-        return f"gold.{self.name}"
-
-
-@declared
 class Expect:
     """One Great Expectations expectation, by its name, with its arguments.
 
@@ -451,8 +353,7 @@ class Quality:
     expectations: Annotated[Sequence[Expect], AfterValidator(tuple)]
 
 
-Gold = Aggregate | Upsert
-Table = Topic | Silver | Aggregate | Upsert
+Table = Topic | Silver | Gold
 
 
 @declared
@@ -465,6 +366,7 @@ class Pipeline:
         silver: Tables of typed rows.
         gold: Tables that people read.
         quality: Suites on silver and gold tables.
+        publish: Rows of tables that are sent on.
         kafka: Kafka client options for all topics. With ``bootstrap.servers`` in it (or in a
             topic's, or in the settings) the embedded broker is never started.
     """
@@ -472,11 +374,12 @@ class Pipeline:
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
 
     name: TableName
-    bronze: Annotated[Sequence[Topic], AfterValidator(_some)]
+    bronze: Annotated[Sequence[Topic], AfterValidator(some)]
     silver: Annotated[Sequence[Silver], AfterValidator(tuple)] = ()
     gold: Annotated[Sequence[Gold], AfterValidator(tuple)] = ()
     quality: Annotated[Sequence[Quality], AfterValidator(tuple)] = ()
     kafka: Options = field(default_factory=lambda: MappingProxyType({}))
+    publish: Annotated[Sequence[Publish], AfterValidator(tuple)] = ()
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the values together."""

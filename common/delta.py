@@ -1,4 +1,4 @@
-"""The only module that writes tables. Each write is idempotent by the identity of its micro-batch.
+"""The only module that writes tables, with ``common.delta_merge``; each write once per micro-batch.
 
 A commit says in its metadata which query (by the id that lives in its checkpoint) and which batch wrote
 it. Spark replays at most one batch: the one that was running when the query ended, as the first of its
@@ -14,25 +14,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Any
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType, StringType
 
 from common.delta_log import LogReader
 from common.errors import TableShapeError
 from common.identity import own_commits
 
 if TYPE_CHECKING:
-    from delta.tables import DeltaMergeBuilder
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
-
-_ORDERED = (IntegralType, StringType)
-"""Types whose bounds pass through Python unharmed: a moment may be outside its years, or twice in an hour."""
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -67,6 +57,17 @@ class MicroBatch:
     dropped: Callable[[], Mapping[str, int]] = dict
     late_watermark_ms: Callable[[], int | None] = lambda: None
 
+    def source_version(self, source: int = 0) -> int | None:
+        """The newest version of a Delta source whose rows the batch has, whole or in part.
+
+        Every commit below it was read to its end. ``None`` where the source has given nothing yet.
+        """
+        position = self.positions[source] if source < len(self.positions) else None
+        if position is None:
+            return None
+        version = int(position["reservoirVersion"])
+        return version if position.get("isStartingVersion") or int(position["index"]) >= 0 else version - 1
+
     def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""
         return json.dumps(
@@ -99,10 +100,12 @@ def ensure(  # noqa: PLR0913
     properties: Mapping[str, str],
     *,
     may_have_more: bool = False,
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
 ) -> None:
     """Make an empty table where there is none; check the columns of one that exists.
 
-    Properties are set at creation only: afterwards they belong to whoever operates the table. With
+    Properties and layout are set at creation only: afterwards they belong to whoever operates it. With
     ``may_have_more`` it may have columns beside those of the schema.
 
     Raises:
@@ -114,6 +117,10 @@ def ensure(  # noqa: PLR0913
         builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
         for key, value in properties.items():
             builder = builder.property(key, value)
+        if partition_by:
+            builder = builder.partitionedBy(*partition_by)
+        if cluster_by:
+            builder = builder.clusterBy(*cluster_by)
         builder.execute()
         return
     found = DeltaTable.forPath(spark, path).toDF().schema
@@ -133,6 +140,26 @@ def columns(spark: SparkSession, path: str) -> tuple[str, ...]:
     return tuple(spark.read.format("delta").load(path).columns) if exists(path) else ()
 
 
+def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
+    """A table's properties."""
+    from delta.tables import DeltaTable  # noqa: PLC0415
+
+    found = DeltaTable.forPath(spark, path).detail().select("properties").first()
+    return {} if found is None else dict(found[0])
+
+
+def no_feed(reader: str, table: str, path: str) -> TableShapeError:
+    """A reader needs a table's change data feed, and the table keeps none."""
+    escaped = path.replace("`", "``")
+    return TableShapeError(
+        f"{reader} reads the change data feed of {table}, and the table at {path} keeps none. To keep "
+        f"one from now on: ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES "
+        "(delta.enableChangeDataFeed = true), and "
+        "begin there with reading=Reading(starting_version=…). To read new rows alone: "
+        'reading=Reading(changes="appends").'
+    )
+
+
 def add_columns(
     spark: SparkSession, pipeline: str, table: str, path: str, columns: Sequence[StructField]
 ) -> None:
@@ -140,14 +167,14 @@ def add_columns(
     told = note(pipeline, table, "evolution", columns=[field.name for field in columns])
     texts = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in columns)
     escaped = path.replace("`", "``")
-    with _noting(spark, told):
+    with noting(spark, told):
         spark.sql(f"ALTER TABLE delta.`{escaped}` ADD COLUMNS ({texts})")
 
 
 def set_property(spark: SparkSession, path: str, told: str, name: str, value: str) -> None:
     """Set one property of a table; streams that read the table go on."""
     escaped = path.replace("`", "``")
-    with _noting(spark, told):
+    with noting(spark, told):
         spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{value}')")
 
 
@@ -190,64 +217,6 @@ def is_written(path: str, batch: MicroBatch, step: str) -> bool:
     return False
 
 
-def merge_new(  # noqa: PLR0913
-    frame: DataFrame,
-    path: str,
-    batch: MicroBatch,
-    step: str,
-    counts: Mapping[str, Any],
-    *,
-    key: Sequence[str],
-) -> None:
-    """Insert a batch's rows whose key the table lacks, as ``insert_new`` does; once per identity and step.
-
-    Without such a row there is a commit all the same, which says so.
-
-    Args:
-        frame: At most one row per key; keys are not null. Persist it, it is read twice.
-        path: The table.
-        batch: The batch's identity; one whose step the table has is skipped.
-        step: What the write is to its query; a batch has one commit per step.
-        counts: What became of the batch's rows, for the commit's metadata.
-        key: Columns that are compared.
-    """
-    if not is_written(path, batch, step):
-        insert_new(frame, path, batch.metadata(step, counts), key=key)
-
-
-def merge_newest(  # noqa: PLR0913
-    frame: DataFrame,
-    path: str,
-    batch: MicroBatch,
-    counts: Mapping[str, Any],
-    *,
-    key: Sequence[str],
-    order: Sequence[str],
-    step: str = MERGE,
-    keys_are_known: bool = False,
-) -> None:
-    """Insert rows with a new key; replace a row where the new one is later in ``order``; else write nothing.
-
-    Args:
-        frame: At most one row per key.
-        path: The table.
-        batch: The batch's identity; one whose step the table has is skipped.
-        counts: For the commit's metadata.
-        key: Columns compared null-safe.
-        order: Columns compared from left to right; null is lowest. Equal rows are left as they are.
-        step: What the write is to its query.
-        keys_are_known: No key is null, so the table's files are pruned by the keys' literal bounds.
-    """
-    if is_written(path, batch, step):
-        return
-    same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in key))
-    if keys_are_known:
-        same = reduce(and_, bounds(frame, key, "t"), same)
-    later = "{} > {}".format(*(f"struct({', '.join(f'{side}.`{c}`' for c in order)})" for side in "st"))
-    with _noting(frame.sparkSession, batch.metadata(step, counts)):
-        _merge(frame, path, same).whenMatchedUpdateAll(condition=later).whenNotMatchedInsertAll().execute()
-
-
 def note(pipeline: str, table: str, by: str, **facts: Any) -> str:
     """What a commit outside any micro-batch says of itself; ``by`` is one of ``BY``.
 
@@ -269,58 +238,8 @@ def replace_all(frame: DataFrame, path: str, told: str, *, partition_by: str) ->
     writer.partitionBy(partition_by).option("userMetadata", told).save(path)
 
 
-def insert_new(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
-    """Insert the rows whose key the table lacks, by an insert-only MERGE; nothing else is touched.
-
-    The commit only adds files, so a stream reads it as it reads an append. Files are pruned by the
-    literal bounds of the frame's keys; persist the frame, it is read twice.
-
-    Args:
-        frame: At most one row per key; keys are not null. Its columns are the table's.
-        path: The table.
-        told: The commit's metadata.
-        key: Columns that are compared.
-    """
-    with _noting(frame.sparkSession, told):
-        _merge(frame, path, _same_key(frame, key)).whenNotMatchedInsertAll().execute()
-
-
-def delete_matching(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
-    """Delete the table's rows whose key is in the frame, by a MERGE pruned by the keys' literal bounds.
-
-    Args:
-        frame: Has the key columns.
-        path: The table.
-        told: The commit's metadata.
-        key: Columns that are compared; not null.
-    """
-    keys = frame.select(*key).distinct()
-    with _noting(frame.sparkSession, told):
-        _merge(keys, path, _same_key(frame, key)).whenMatchedDelete().execute()
-
-
-def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column]:
-    """What the table's keys lie between, so that only the files are read that may hold them.
-
-    Args:
-        frame: Has the key columns.
-        key: Columns; null ones are not between.
-        table: The table's alias, if it has one.
-    """
-    of = f"{table}." if table else ""
-    plain = [name for name in key if isinstance(frame.schema[name].dataType, _ORDERED)]
-    if not plain:
-        return []
-    ends = frame.agg(*(end(name) for name in plain for end in (F.min, F.max))).first()
-    return [
-        F.col(f"{of}`{name}`").between(F.lit(ends[2 * place]), F.lit(ends[2 * place + 1]))
-        for place, name in enumerate(plain)
-        if ends is not None and ends[2 * place] is not None
-    ]
-
-
 @contextmanager
-def _noting(spark: SparkSession, told: str) -> Iterator[None]:
+def noting(spark: SparkSession, told: str) -> Iterator[None]:
     """Commits in here say this of themselves.
 
     What takes no options, such as MERGE, reads the session that runs it: a query's own clone.
@@ -330,19 +249,6 @@ def _noting(spark: SparkSession, told: str) -> Iterator[None]:
         yield
     finally:
         spark.conf.unset(_METADATA)
-
-
-def _merge(frame: DataFrame, path: str, condition: Column) -> DeltaMergeBuilder:
-    """A MERGE of a frame, ``s``, into a table, ``t``; what it does is yet to be said."""
-    from delta.tables import DeltaTable  # noqa: PLC0415
-
-    return DeltaTable.forPath(frame.sparkSession, path).alias("t").merge(frame.alias("s"), condition)
-
-
-def _same_key(frame: DataFrame, key: Sequence[str]) -> Column:
-    """Table and frame have one key, and the table's lies within the bounds of the frame's."""
-    same = (F.col(f"t.`{name}`") == F.col(f"s.`{name}`") for name in key)
-    return reduce(and_, bounds(frame, key, "t"), reduce(and_, same))
 
 
 def _difference(have: Mapping[str, str], want: Mapping[str, str]) -> str:

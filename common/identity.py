@@ -18,8 +18,13 @@ _LOOK_BACK = 1000
 """How many commits are searched for our own: maintenance may stand between."""
 
 
-def check_identity(table: str, table_path: str, checkpoint_path: str) -> None:
+def check_identity(
+    table: str, table_path: str, checkpoint_path: str, *, may_begin_anew: bool = False
+) -> None:
     """Refuse to go on where the table was written by another checkpoint, or by a later state of this one.
+
+    ``may_begin_anew`` says that a first micro-batch takes the place of all that the table has, so that it
+    may lose its checkpoint.
 
     Raises:
         CheckpointMismatchError: Says which of the two is amiss and what to do.
@@ -40,6 +45,8 @@ def check_identity(table: str, table_path: str, checkpoint_path: str) -> None:
             )
         return
     if query_id is None:
+        if may_begin_anew:
+            return
         raise CheckpointMismatchError(
             f"{table}: the table at {table_path} holds rows, but its checkpoint {checkpoint_path} is gone. "
             "Starting anew would write them again. Restore the checkpoint, or move the table away too and "

@@ -17,7 +17,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.declare import Pipeline, Silver
+from common.declare import Pipeline
 from common.settings import Settings
 
 
@@ -93,8 +93,7 @@ def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
     names: list[str] = []
     for table in pipeline.tables:
         names.append(table.table)
-        if isinstance(table, Silver):
-            names.extend(table.side_tables)
+        names.extend(table.side_tables)
     return tuple(names)
 
 

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common import delta
 from common.declare import Aggregate
 from common.declaring import source_of
 from common.delta import MicroBatch
-from common.layout import Layout
-from common.settings import Settings
 from common.streaming import Stream
+from gold import tables
+from gold.context import Context
 from gold.expressions import columns, each, misfit, named
-from gold.source import silver_stream
-from gold.tables import PROPERTIES
+from gold.source import new_rows
 
 
-def stream(
-    spark: SparkSession, pipeline: str, gold: Aggregate, *, settings: Settings, layout: Layout
-) -> Stream:
+def stream(context: Context, gold: Aggregate) -> Stream:
     """The query of one aggregate; makes the table where there is none.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: The table exists with other columns.
     """
-    frame = grouped(silver_stream(spark, layout.table_path(gold.reads), settings.gold), gold)
-    path = layout.table_path(gold.table)
-    delta.ensure(spark, gold.table, path, frame.schema, PROPERTIES)
+    frame = grouped(new_rows(context, gold), gold)
+    path = context.path(gold.table)
+    tables.ensure(context, gold.table, frame.schema, gold.storage)
 
     def write(result: DataFrame, batch: MicroBatch) -> None:
         kept = result.persist(StorageLevel.MEMORY_AND_DISK)
@@ -42,12 +39,12 @@ def stream(
             kept.unpersist()
 
     return Stream(
-        pipeline=pipeline,
+        pipeline=context.pipeline.name,
         name=gold.table,
         frame=frame,
         write=write,
-        checkpoint=layout.checkpoint_path(gold.table),
-        trigger=settings.gold.trigger,
+        checkpoint=context.checkpoint(gold),
+        trigger=context.settings.gold.trigger,
         output_mode="complete",
     )
 
@@ -58,7 +55,7 @@ def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:
     Raises:
         PipelineError: Names the group, the measure or the condition that does not fit.
     """
-    by, measures = named(gold.by), named(gold.measures)
+    by, measures = named(gold.by or ()), named(gold.measures)
     condition = None if gold.where is None else F.expr(f"({gold.where})")
     try:
         rows = silver if condition is None else silver.where(condition)

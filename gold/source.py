@@ -1,32 +1,110 @@
-"""A silver table as a Delta stream of rows, each as it was when it came."""
+"""The table that a gold table is made of, as a Delta stream: its new rows, or all that changes in it.
+
+A first start reads the table's state, in any order, and then its commits. Order does not matter to
+kinds that carry their own; a kind that has a watermark says ``in_order``, and reads commit by commit.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from common.settings import GoldSettings
+from common import delta
+from common.checkpoint import Checkpoint
+from common.declare import Custom, Gold, Reading
+from common.delta_log import LogReader
+from common.errors import HistoryGoneError
+from gold.context import Context
 
-_OF_THE_FEED = ("_change_type", "_commit_version", "_commit_timestamp")
+CHANGE = "_change_type"
+"""What a row of the feed is: ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``."""
+
+OF_THE_FEED = (CHANGE, "_commit_version", "_commit_timestamp")
+
+GONE = ("delete", "update_preimage")
+"""Rows of the feed that the table does not have any more."""
+
+_FEED = "delta.enableChangeDataFeed"
 
 
-def silver_stream(
-    spark: SparkSession, path: str, settings: GoldSettings, *, is_replaced: bool = False
-) -> DataFrame:
-    """The stream of a silver table: first its state, in any order, then its commits.
+def reads_feed(context: Context, gold: Gold) -> bool:
+    """Whether a gold table reads its source's change data feed.
 
-    Order does not matter here: aggregates do not depend on it, and upserts carry their own. Of a table
-    whose rows are replaced its change feed is read: each new row, and each as it is after its replacement.
+    Raises:
+        TableShapeError: It is declared so, and the table keeps none.
     """
-    how = "readChangeFeed" if is_replaced else "skipChangeCommits"
+    wanted = gold.reading.changes
+    if wanted == "appends" or (wanted is None and not gold.takes_rows_back):
+        return False
+    keeps = delta.properties(context.spark, context.path(gold.reads)).get(_FEED) == "true"
+    if not keeps and (wanted == "feed" or gold.reads in context.replaced):
+        raise delta.no_feed(gold.table, gold.reads, context.path(gold.reads))
+    return keeps
+
+
+def changes(context: Context, gold: Gold) -> DataFrame:
+    """Every change of the source, with its ``_change_type``; without a feed all are ``insert``."""
+    path = context.path(gold.reads)
+    if reads_feed(context, gold):
+        return stream(context, path, gold.reading, feed=True)
+    return stream(context, path, gold.reading).withColumn(CHANGE, F.lit("insert"))
+
+
+def new_rows(context: Context, gold: Gold, *, in_order: bool = False) -> DataFrame:
+    """The source's new rows, and those that took the place of others; nothing of what is gone.
+
+    Raises:
+        HistoryGoneError: ``in_order``, and the first commits are not there any more.
+    """
+    path = context.path(gold.reads)
+    if in_order:
+        begin = _beginning(context, gold, path)
+        return stream(context, path, begin)
+    rows = changes(context, gold)
+    return rows.where(~F.col(CHANGE).isin(*GONE)).drop(*OF_THE_FEED)
+
+
+def batch_rows(context: Context, gold: Custom) -> DataFrame:
+    """What a function of the user's own gets: new rows, or with ``changes="feed"`` the feed as it is."""
+    if gold.reading.changes == "feed":
+        reads_feed(context, gold)
+        return stream(context, context.path(gold.reads), gold.reading, feed=True)
+    return stream(context, context.path(gold.reads), gold.reading)
+
+
+def stream(context: Context, path: str, reading: Reading, *, feed: bool = False) -> DataFrame:
+    """A Delta table as a stream: its rows, or its change data feed."""
+    settings = context.settings.gold
     reader = (
-        spark.readStream.format("delta")
-        .option(how, "true")
+        context.spark.readStream.format("delta")
+        .option("readChangeFeed" if feed else "skipChangeCommits", "true")
         .option("maxFilesPerTrigger", str(settings.max_files_per_trigger))
     )
     if settings.max_bytes_per_trigger is not None:
         reader = reader.option("maxBytesPerTrigger", settings.max_bytes_per_trigger)
-    rows = reader.load(path)
-    if not is_replaced:
-        return rows
-    return rows.where(F.col("_change_type").isin("insert", "update_postimage")).drop(*_OF_THE_FEED)
+    return _begun(reader, reading).load(path)
+
+
+def _begun(reader: DataStreamReader, reading: Reading) -> DataStreamReader:
+    if reading.starting_version is not None:
+        return reader.option("startingVersion", str(reading.starting_version))
+    if reading.starting_timestamp is not None:
+        return reader.option("startingTimestamp", reading.starting_timestamp)
+    return reader
+
+
+def _beginning(context: Context, gold: Gold, path: str) -> Reading:
+    """Where a reader with a watermark begins: with the first commit, in which events are as they came."""
+    reading = gold.reading
+    if reading.starting_version is not None or reading.starting_timestamp is not None:
+        return reading
+    log = LogReader(path)
+    if Checkpoint(context.checkpoint(gold)).last_planned() is None and log.commit(0) is None:
+        raise HistoryGoneError(
+            f"{gold.table}: reads {gold.reads} in the order in which its rows came, because a watermark must "
+            f"not call old rows late; but the first commits of {path} were cleaned away. Declare it with "
+            'mode="recompute", which needs no order, or say where to begin: '
+            "reading=Reading(starting_version=…)."
+        )
+    return Reading(starting_version=0)

@@ -4,57 +4,50 @@ from __future__ import annotations
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from common import delta
+from common import delta, delta_merge
 from common.declare import Upsert
 from common.declaring import source_of
 from common.delta import MicroBatch
-from common.layout import Layout
-from common.settings import Settings
 from common.streaming import Stream
+from gold import tables
+from gold.context import Context
 from gold.expressions import columns, each, misfit, named
 from gold.reduce import COORDINATES, changed, newest_per_key, total_order
-from gold.source import silver_stream
-from gold.tables import PROPERTIES
+from gold.source import new_rows
 
 
-def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
-    spark: SparkSession,
-    pipeline: str,
-    gold: Upsert,
-    *,
-    settings: Settings,
-    layout: Layout,
-    is_replaced: bool = False,
-) -> Stream:
+def stream(context: Context, gold: Upsert) -> Stream:
     """The query of one upserted table; makes the table where there is none.
-
-    ``is_replaced`` says that rows of the silver table are replaced by newer ones.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: The table exists with other columns.
     """
-    path = layout.table_path(gold.reads)
-    frame = versions(silver_stream(spark, path, settings.gold, is_replaced=is_replaced), gold)
-    path = layout.table_path(gold.table)
-    if gold.columns is None and (made := delta.columns(spark, path)):
+    frame = versions(new_rows(context, gold), gold)
+    path = context.path(gold.table)
+    if gold.columns is None and (made := delta.columns(context.spark, path)):
         # Silver may have grown since; this table has the columns that it was made with.
         frame = frame.select(*(name for name in frame.columns if name in made))
-    delta.ensure(spark, gold.table, path, frame.schema, PROPERTIES)
+    tables.ensure(context, gold.table, frame.schema, gold.storage)
     order = total_order(gold.newest_by)
 
     def write(batch_rows: DataFrame, batch: MicroBatch) -> None:
         newest = newest_per_key(batch_rows, key=gold.key, order=order).persist(StorageLevel.MEMORY_AND_DISK)
-        table = batch_rows.sparkSession.read.format("delta").load(path)
         keys = newest.count()
-        fresh = changed(newest, table, key=gold.key, order=order, keys=keys)
-        fresh = fresh.persist(StorageLevel.MEMORY_AND_DISK)
+        fresh = newest
+        if batch.batch_id > 0:
+            table = batch_rows.sparkSession.read.format("delta").load(path)
+            fresh = changed(newest, table, key=gold.key, order=order, keys=keys)
+            fresh = fresh.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             counts = {"keys": keys, "written": fresh.count()}
-            if counts["written"]:
-                delta.merge_newest(fresh.coalesce(1), path, batch, counts, key=gold.key, order=order)
+            if batch.batch_id == 0:
+                # Takes the place of what a lost checkpoint has left behind.
+                delta.append(fresh.coalesce(1), path, batch, delta.MERGE, counts, mode="overwrite")
+            elif counts["written"]:
+                delta_merge.merge_newest(fresh.coalesce(1), path, batch, counts, key=gold.key, order=order)
             else:
                 # Every batch leaves its mark: a table without one was not written by this checkpoint.
                 delta.append(fresh, path, batch, delta.MERGE, counts)
@@ -63,12 +56,12 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
             newest.unpersist()
 
     return Stream(
-        pipeline=pipeline,
+        pipeline=context.pipeline.name,
         name=gold.table,
         frame=frame,
         write=write,
-        checkpoint=layout.checkpoint_path(gold.table),
-        trigger=settings.gold.trigger,
+        checkpoint=context.checkpoint(gold),
+        trigger=context.settings.gold.trigger,
     )
 
 

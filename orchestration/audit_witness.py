@@ -12,7 +12,7 @@ from operator import and_
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from common import delta
+from common import delta_merge
 from common.declare import Silver
 from orchestration.audit_rows import KAFKA, PLACE
 from silver.dedupe import event_key, key_text
@@ -68,7 +68,7 @@ def unwitnessed(found: DataFrame, accepted: Sequence[DataFrame | None], silver: 
         if each is None or (place > 0 and left.isEmpty()):
             continue
         witnesses = each.where(
-            reduce(and_, delta.bounds(left.select("columns.*"), names), F.lit(True))
+            reduce(and_, delta_merge.bounds(left.select("columns.*"), names), F.lit(True))
         ).select(key_text(each, names).alias(KEY))
         left = left.join(witnesses, KEY, "left_anti")
     return left

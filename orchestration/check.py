@@ -7,17 +7,17 @@ where it is built, in ``common.declare``.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from common import avro_schema
-from common.declare import Aggregate, Avro, Expect, Pipeline, Quality, Silver, Upsert
+from common.declare import Avro, Expect, Pipeline, Quality, Silver
 from common.declaring import folder_of, source_of
-from common.errors import PipelineError, Problem, SqlError, nearest
+from common.errors import PipelineError, Problem, nearest
 from common.schema import fields
 from common.settings import Settings
-from common.sqltext import read
-from orchestration.expression import measure_faults, result, row_faults
+from orchestration.check_gold import gold_problems, gold_scopes
+from orchestration.expression import result, row_faults
+from orchestration.faults import each, name_faults, named, references
 from orchestration.lineage import lineage_problems
 from orchestration.scope import KAFKA, METADATA, Scope, unknown
 from orchestration.throwing import throwing_faults
@@ -35,7 +35,6 @@ REASONS = frozenset(
 )
 """Reasons that the engine itself writes beside a quarantined row; no rule may have their names."""
 
-_AWKWARD = re.compile(r"[\s,;{}()=.`]")
 _COMPOUND = {"array", "map", "struct", "variant"}
 
 
@@ -47,19 +46,12 @@ def check(pipeline: Pipeline) -> tuple[Problem, ...]:
         value = _value(silver, problems)
         scopes.setdefault(silver.table, _silver_scope(silver, value))
         problems.extend(_silver(silver, value))
-    of_silver = dict(scopes)
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
+    of_silver = dict(scopes)
     for gold in pipeline.gold:
-        if isinstance(gold, Aggregate) and gold.reads in replaced:
-            text = (
-                f"reads {gold.reads}, which keeps the newest row of a key: a row that is replaced cannot be "
-                "taken back out of an aggregate; aggregate a table that keeps the first, or read this one "
-                "with an Upsert"
-            )
-            problems.append(Problem(gold.table, text, source_of(gold)))
-        seen = of_silver.get(gold.reads, Scope(gold.reads, None))
-        problems.extend(_aggregate(gold, seen) if isinstance(gold, Aggregate) else _upsert(gold, seen))
-        scopes.setdefault(gold.table, _gold_scope(gold, seen))
+        problems.extend(gold_problems(gold, of_silver, replaced))
+        for table, scope in gold_scopes(gold, of_silver).items():
+            scopes.setdefault(table, scope)
     for suite in pipeline.quality:
         problems.extend(_quality(suite, scopes))
     return tuple(problems)
@@ -114,34 +106,20 @@ def _silver_scope(silver: Silver, value: Scope) -> Scope:
     return Scope(silver.table, (*own, *METADATA))
 
 
-def _gold_scope(gold: Aggregate | Upsert, silver: Scope) -> Scope:
-    """A gold table's columns."""
-    if isinstance(gold, Aggregate):
-        return Scope(gold.table, tuple(unknown(name) for name in (*named(gold.by), *named(gold.measures))))
-    if gold.columns is not None:
-        return Scope(gold.table, (*(unknown(name) for name in named(gold.columns)), *METADATA))
-    return Scope(gold.table, silver.fields)
-
-
-def named(expressions: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
-    """Columns as name and SQL; a list of names is itself."""
-    return dict(expressions) if isinstance(expressions, Mapping) else {name: name for name in expressions}
-
-
 def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
     place, source = silver.table, source_of(silver)
     if not callable(silver.columns):
         for name, sql in silver.columns.items():
             faults = [*row_faults(sql, value, set(silver.columns)), *throwing_faults(sql, value)]
-            yield from _each(f"{place}, column {name!r}", faults, source)
+            yield from each(f"{place}, column {name!r}", faults, source)
             if sql.strip().lower() == "null":
                 text = "has no type; cast the null, as in cast(null as string)"
                 yield Problem(f"{place}, column {name!r}", text, source)
-        yield from _each(place, _name_faults(silver.columns), source)
+        yield from each(place, name_faults(silver.columns), source)
     scope = _silver_scope(silver, value)
-    yield from _each(place, _references("key", silver.key, scope), source)
-    yield from _each(place, _references("event_time", [silver.event_time], scope), source)
-    yield from _each(place, _type_faults(silver, scope), source)
+    yield from each(place, references("key", silver.key, scope), source)
+    yield from each(place, references("event_time", [silver.event_time], scope), source)
+    yield from each(place, _type_faults(silver, scope), source)
     yield from _rules(silver, scope)
 
 
@@ -174,7 +152,7 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
             )
         seen.add(rule.name)
         faults = [*row_faults(rule.condition, visible), *throwing_faults(rule.condition, visible)]
-        yield from _each(place, faults, source)
+        yield from each(place, faults, source)
 
 
 def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
@@ -185,47 +163,7 @@ def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
             yield Problem(place, "has the name of a column or of another lookup; rename it", source)
         taken.add(lookup.name)
         for column, sql in named(lookup.on).items():
-            yield from _each(f"{place}, on {column!r}", row_faults(sql, rows), source)
-
-
-def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
-    place, source = gold.table, source_of(gold)
-    by, measures = named(gold.by), named(gold.measures)
-    for name, sql in by.items():
-        yield from _each(f"{place}, by {name!r}", row_faults(sql, silver), source)
-    for name, sql in measures.items():
-        yield from _each(f"{place}, measure {name!r}", measure_faults(sql, silver, _groups(by)), source)
-    if gold.where is not None:
-        yield from _each(f"{place}, where", row_faults(gold.where, silver), source)
-    yield from _each(place, _name_faults([*by, *measures]), source)
-
-
-def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
-    """Columns that are the same within a group; ``None`` where a group is more than a column."""
-    try:
-        paths = [read(sql).path for sql in by.values()]
-    except SqlError:
-        return None
-    plain = [path[0].lower() for path in paths if path is not None and len(path) == 1]
-    return frozenset(plain) if len(plain) == len(paths) else None
-
-
-def _upsert(gold: Upsert, silver: Scope) -> Iterator[Problem]:
-    place, source = gold.table, source_of(gold)
-    kept = named(gold.columns) if gold.columns is not None else None
-    for name, sql in (kept or {}).items():
-        yield from _each(f"{place}, column {name!r}", row_faults(sql, silver), source)
-    yield from _each(place, _name_faults(kept or ()), source)
-    for argument, names in (("key", gold.key), ("newest_by", gold.newest_by)):
-        if kept is None:
-            yield from _each(place, _references(argument, names, silver), source)
-            continue
-        for name in names:
-            if name.lower() not in {column.lower() for column in kept}:
-                text = f"{argument} {name!r} is not among its columns; {nearest(name, kept)}"
-                if silver.fields is not None and silver.has(name):
-                    text = f"{argument} {name!r} is not among its columns; add it to columns"
-                yield Problem(place, text, source)
+            yield from each(f"{place}, on {column!r}", row_faults(sql, rows), source)
 
 
 def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
@@ -261,32 +199,3 @@ def _exactly(name: str, scope: Scope) -> str | None:
     if scope.fields is None or name in {field.name for field in scope.fields}:
         return None
     return f"{name!r} is no column of {scope.what}; {nearest(name, scope.names)}"
-
-
-def _references(argument: str, names: Iterable[str], scope: Scope) -> Iterator[str]:
-    for name in names:
-        if not scope.has(name):
-            yield f"{argument} {name!r} is no column of {scope.what}; {nearest(name, scope.names)}"
-
-
-def _name_faults(names: Iterable[str]) -> Iterator[str]:
-    seen: dict[str, str] = {}
-    for name in names:
-        if name.startswith("_"):
-            yield f"column {name!r} begins with '_', which is kept for the pipeline's own columns; rename it"
-        elif (odd := _AWKWARD.search(name)) is not None or not name:
-            shown = f"has {odd.group()!r} in it" if odd is not None else "has no name"
-            yield f"column {name!r} {shown}, which Delta tables refuse; use letters, digits and underscores"
-        first = seen.get(name.lower())
-        if first is not None:
-            why = (
-                "is there twice"
-                if first == name
-                else f"differs from {first!r} only by case, which Spark ignores"
-            )
-            yield f"column {name!r} {why}; rename one"
-        seen[name.lower()] = name
-
-
-def _each(place: str, texts: Iterable[str], source: str) -> Iterator[Problem]:
-    return (Problem(place, text, source) for text in texts)

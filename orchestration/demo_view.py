@@ -50,7 +50,7 @@ def account(found: Balance) -> RenderableType:
 
 def table(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """The gold table's biggest groups."""
-    by, measures = list(aggregate.by), list(aggregate.measures)
+    by, measures = list(aggregate.by or ()), list(aggregate.measures)
     grid = Table(title=f"{aggregate.table}: {len(rows)} groups", title_justify="left")
     for name in by:
         grid.add_column(name)
@@ -66,7 +66,7 @@ def table(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> Renderable
 
 def chart(aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """A bar per first grouping column, as long as the first measure, split by the second column."""
-    by, measure = list(aggregate.by), next(iter(aggregate.measures))
+    by, measure = list(aggregate.by or ()), next(iter(aggregate.measures))
     classes = sorted({str(row[by[1]]) for row in rows}) if len(by) > 1 else [""]
     groups: dict[str, dict[str, float]] = {}
     for row in rows:

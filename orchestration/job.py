@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from common import process
-from common.declare import Pipeline, Silver, Table
+from common.declare import Pipeline, Table
 from common.errors import BrokerError, QueryFailedError, nearest
 from common.layout import Layout
 from common.lease import Leases
@@ -206,8 +206,7 @@ def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
     for layer in layers:
         for table in groups[layer]:
             names.append(table.table)
-            if isinstance(table, Silver):
-                names.extend(table.side_tables)
+            names.extend(table.side_tables)
     return tuple(names)
 
 

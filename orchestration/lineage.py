@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from common.declare import Aggregate, Pipeline, Silver, Upsert
+from common.declare import Gold, Pipeline, Silver
 from common.declaring import source_of
 from common.errors import Problem, nearest
 
-Reader = Silver | Aggregate | Upsert
+Reader = Silver | Gold
 
 _READS = {"silver": "bronze", "gold": "silver"}
 

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
-from common import delta
+from common import delta, delta_merge
 from common.broadcast import small_side
 from common.declare import Silver
 from common.delta_log import LogReader
@@ -279,9 +279,9 @@ def _write(  # noqa: PLR0913
             mark = delta.note(pipeline, silver.table, "replay", **run)
             delta.set_property(fresh.sparkSession, path, mark, REPLAYED, str(int(newest)))
         rows = evolved(accepted(fresh.drop(_FATE)), silver, pipeline, path)
-        delta.insert_new(rows, path, told, key=event_key(silver))
+        delta_merge.insert_new(rows, path, told, key=event_key(silver))
     say(f"taking {found.passed:,} rows out of {silver.quarantine}")
     counts = {"replayed": found.passed, "inserted": found.inserted, "duplicates": found.duplicates}
     told = delta.note(pipeline, silver.quarantine, "replay", **run, counts=counts)
     done = judged.where(F.col(_FATE) != _FAIL).select(*(f"{META}.{name}" for name in PLACE))
-    delta.delete_matching(done, layout.table_path(silver.quarantine), told, key=PLACE)
+    delta_merge.delete_matching(done, layout.table_path(silver.quarantine), told, key=PLACE)

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import bronze.stream
-import gold.aggregate
-import gold.upsert
+import gold.build
 import silver.stream
 from common import delta
 from common.checkpoint import Checkpoint
-from common.declare import Aggregate, Pipeline, Silver, Table, Topic
+from common.declare import Custom, Pipeline, Silver, Table, Topic
 from common.delta_log import LogReader
 from common.errors import TableMissingError
 from common.identity import check_identity, check_side_table
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
+from gold.context import Context
 from orchestration.kafka import client_options
 
 if TYPE_CHECKING:
@@ -110,10 +110,13 @@ class Wiring:
 
     def _check(self, declared: Table) -> None:
         checkpoint = self.layout.checkpoint_path(declared.table)
-        check_identity(declared.table, self.layout.table_path(declared.table), checkpoint)
-        if isinstance(declared, Silver):
-            for beside in declared.side_tables:
-                check_side_table(beside, self.layout.table_path(beside), checkpoint)
+        if not isinstance(declared, Custom):
+            anew = not isinstance(declared, Topic | Silver)
+            check_identity(
+                declared.table, self.layout.table_path(declared.table), checkpoint, may_begin_anew=anew
+            )
+        for beside in declared.side_tables:
+            check_side_table(beside, self.layout.table_path(beside), checkpoint)
 
     def _stream(self, declared: Table) -> Stream:
         return replace(self._build(declared), again=lambda: self._stream(declared))
@@ -133,9 +136,4 @@ class Wiring:
             )
         if isinstance(declared, Silver):
             return silver.stream.stream(self.spark, name, declared, settings=settings, layout=layout)
-        if isinstance(declared, Aggregate):
-            return gold.aggregate.stream(self.spark, name, declared, settings=settings, layout=layout)
-        newest = {each.table for each in self.pipeline.silver if each.keep == "newest"}
-        return gold.upsert.stream(
-            self.spark, name, declared, settings=settings, layout=layout, is_replaced=declared.reads in newest
-        )
+        return gold.build.stream(Context(self.spark, self.pipeline, settings, layout), declared)

@@ -16,7 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common import delta
+from common import delta, delta_merge
 from common.broadcast import small_side
 from common.declare import Silver
 from common.delta import MicroBatch
@@ -65,11 +65,11 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
             delta.append(rows.limit(0), path, batch, step, told)
         elif is_newest:
             written = fresh.drop(_KNOWN)
-            delta.merge_newest(
+            delta_merge.merge_newest(
                 written, path, batch, told, key=silver.key, order=order, step=step, keys_are_known=True
             )
         else:
-            delta.merge_new(fresh.drop(_KNOWN), path, batch, step, told, key=silver.key)
+            delta_merge.merge_new(fresh.drop(_KNOWN), path, batch, step, told, key=silver.key)
     finally:
         candidates.unpersist()
         if fresh is not None:
@@ -95,7 +95,7 @@ def _fresh(candidates: DataFrame, silver: Silver, path: str, order: Sequence[str
     """
     key, is_newest = silver.key, silver.keep == "newest"
     table = candidates.sparkSession.read.format("delta").load(path)
-    near = table.where(reduce(and_, delta.bounds(candidates, key), F.lit(True)))
+    near = table.where(reduce(and_, delta_merge.bounds(candidates, key), F.lit(True)))
     names = tuple(dict.fromkeys((*key, *order))) if is_newest else tuple(key)
     asked = small_side(candidates.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)), keys)
     same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__k_{name}`") for name in key))

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from common import delta
+from common import delta, delta_merge
 from common.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.declare import Silver
 from common.delta import MicroBatch
@@ -124,7 +124,7 @@ class LateRows:
         delta.append(late.rows.coalesce(1), self.late_path, batch, STEP, counts)
         if late.merged:
             new = evolved(late.missing.drop(WATERMARK), self.silver, batch.pipeline, self.silver_path)
-            delta.merge_new(new, self.silver_path, batch, STEP, counts, key=event_key(self.silver))
+            delta_merge.merge_new(new, self.silver_path, batch, STEP, counts, key=event_key(self.silver))
 
     def _found(self, spark: SparkSession, batch: MicroBatch) -> DataFrame:
         watermark = batch.late_watermark_ms()

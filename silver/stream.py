@@ -55,7 +55,7 @@ def stream(
 
     def made(frame: DataFrame) -> None:
         columns = tables.accepted(frame).schema
-        delta.ensure(spark, silver.table, path, columns, tables.properties(silver), may_have_more=grows)
+        delta.ensure(spark, silver.table, path, columns, tables.properties(), may_have_more=grows)
         tables.check_change_feed(spark, silver, path)
         delta.ensure(spark, silver.quarantine, aside, set_aside(frame).schema, tables.PROPERTIES)
         delta.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from common import delta
 from common.declare import Silver
 from common.errors import TableShapeError
 from silver.dedupe import EVENT_TIME, KEY
@@ -41,10 +42,11 @@ _CHANGE_FEED = "delta.enableChangeDataFeed"
 _SCRATCH = {META, REASONS, WARNED, VERDICT, KEY, EVENT_TIME}
 
 
-def properties(silver: Silver) -> Mapping[str, str]:
-    """Properties of a new silver table: one whose rows are replaced tells its readers of that."""
-    if silver.keep == "first":
-        return PROPERTIES
+def properties() -> Mapping[str, str]:
+    """Properties of a new silver table: it tells its readers of rows that are replaced or deleted.
+
+    A feed costs an append nothing; only commits that take rows out write its files.
+    """
     return {**PROPERTIES, "delta.minWriterVersion": "4", _CHANGE_FEED: "true"}
 
 
@@ -57,17 +59,12 @@ def check_change_feed(spark: SparkSession, silver: Silver, path: str) -> None:
     """Refuse to replace rows of a table that does not tell its readers.
 
     Raises:
-        TableShapeError: The table was made to keep the first row of a key.
+        TableShapeError: The table keeps no change data feed.
     """
-    from delta.tables import DeltaTable  # noqa: PLC0415
-
-    if silver.keep == "first":
-        return
-    detail = DeltaTable.forPath(spark, path).detail().select("properties").first()
-    if detail is None or detail[0].get(_CHANGE_FEED) != "true":
+    if silver.keep == "newest" and delta.properties(spark, path).get(_CHANGE_FEED) != "true":
         raise TableShapeError(
-            f"{silver.table} at {path} was made to keep the first row of a key, and does not tell gold of "
-            'rows that are replaced. Give the table with keep="newest" a new name.'
+            f"{silver.table} at {path} keeps no change data feed, and so does not tell gold of rows that are "
+            'replaced. Give the table with keep="newest" a new name.'
         )
 
 

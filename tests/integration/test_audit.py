@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from bronze.table import PROPERTIES, SCHEMA
-from common import delta
+from common import delta, delta_merge
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import MicroBatch
 from common.errors import AccountError
@@ -269,7 +269,7 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     gone = [("t", 0, 0), ("t", 0, 2), ("t", 0, 4), ("t", 0, 3), ("t", 1, 13)]
     frame = spark.createDataFrame(gone, "topic string, partition int, offset bigint")
     told = delta.note("shop", "bronze.orders", "erasure")
-    delta.delete_matching(frame, path, told, key=["topic", "partition", "offset"])
+    delta_merge.delete_matching(frame, path, told, key=["topic", "partition", "offset"])
     found = account(copy)
     assert found.faults == ()
     assert found.totals == dict(zip(FATES, (13, 6, 2, 3, 1, 1, 3, 0, 2), strict=True))

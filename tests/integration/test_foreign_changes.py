@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from common import delta
+from common import delta, delta_merge
 from common.errors import ForeignChangeError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -29,7 +29,7 @@ def test_a_change_by_another_hand_stops_silver_until_it_is_accepted(
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
     engine.run("silver")
     erased = spark.createDataFrame([(0,)], "offset bigint")
-    delta.delete_matching(erased, path, delta.note("shop", "bronze.orders", "erasure"), key=["offset"])
+    delta_merge.delete_matching(erased, path, delta.note("shop", "bronze.orders", "erasure"), key=["offset"])
     engine.append_bronze("bronze.orders", records([event("d")], 3))
     spark.sql(f"optimize delta.`{path}`")
     engine.run("silver")

@@ -107,11 +107,14 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: pipeline(bronze=[]), "Pipeline 'p': bronze: is empty; name at least one (got [])"),
     (lambda: pipeline(bronze=Topic("a")), "Pipeline 'p': bronze: must be a list, even of one: [Topic(…)]"),
-    (lambda: pipeline(gold=[Topic("a")]), "Pipeline 'p': gold: expected Aggregate or Upsert, not Topic(…)"),
+    (
+        lambda: pipeline(gold=[Topic("a")]),
+        "Pipeline 'p': gold: expected Aggregate, ChangeFeed, Custom, History, Join or Upsert, not Topic(…)",
+    ),
     (lambda: pipeline(silver=["s"]), "Pipeline 'p': silver: expected Silver, not 's'"),
     (
         lambda: Pipeline("p", [Topic("a")], (), (), (), {}, 3),  # type: ignore[call-arg]
-        "Pipeline 'p': takes at most 6 values, in this order: name, bronze, silver, gold, quality, kafka",
+        "Pipeline 'p': takes at most 7 values, in this order: name, bronze, silver, gold, quality, kafka, publish",
     ),
 ]
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections import Counter
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import functions as F
 
-from common import delta
+from common import delta, delta_merge
 from common.delta import MicroBatch
 from common.errors import TableShapeError
 
@@ -99,7 +104,9 @@ def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
     def steps(batch: MicroBatch) -> None:
         delta.append(frame(1), path, batch, "accepted", {"accepted": 1})
         delta.append(frame(2), path, batch, "more", {})
-        delta.merge_new(frame(1, 2, 3), path, batch, "late", {"merged": 1, "rules": {"r": 2}}, key=["n"])
+        delta_merge.merge_new(
+            frame(1, 2, 3), path, batch, "late", {"merged": 1, "rules": {"r": 2}}, key=["n"]
+        )
 
     delta.append(frame(1), path, done, "accepted", {"accepted": 1})
     frame().write.format("delta").mode("append").save(path)
@@ -140,7 +147,7 @@ def test_a_merge_inserts_updates_what_is_later_and_leaves_no_setting_behind(
 
     def merge(batch: MicroBatch, *values: tuple[Any, ...]) -> None:
         frame = spark.createDataFrame(values, ddl)
-        delta.merge_newest(frame, path, batch, {"keys": len(values)}, key=["k"], order=["v", "note"])
+        delta_merge.merge_newest(frame, path, batch, {"keys": len(values)}, key=["k"], order=["v", "note"])
 
     def by_key() -> dict[Any, Any]:
         return {key: (v, note) for key, v, note in (tuple(r.values()) for r in _plain(path))}
@@ -165,12 +172,61 @@ def _plain(path: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_moment_that_python_has_no_year_for_bounds_nothing(spark: Any) -> None:
-    """Go's zero time is a timestamp like any other; texts and whole numbers still bound the files read."""
-    texts = ["timestamp'0001-01-01 00:00:00Z' at", "'b' id", "7 n"]
-    frame = spark.range(1).selectExpr(*texts)
-    found = delta.bounds(frame, ["id", "at", "n"], "t")
-    assert len(found) == 2
-    table = frame.alias("t")
-    assert table.where(found[0] & found[1]).count() == 1
-    assert frame.selectExpr("at", "'c' id", "n").alias("t").where(found[0]).count() == 0
+MOMENTS = (
+    "-0044-03-15 00:00:00",
+    "0001-01-01 00:00:00",
+    "1969-12-31 23:59:59.999999",
+    "9999-12-31 23:59:59.999999",
+    "+10000-01-01 00:00:00",
+)
+
+
+@pytest.mark.parametrize("text", MOMENTS)
+def test_bounds_hold_of_every_moment(spark: Any, text: str) -> None:
+    """In Python's years and beyond them: Go's zero time is a timestamp like any other."""
+    at = f"timestamp'{text}Z'"
+    frame = spark.range(1).selectExpr(f"{at} at", f"cast({at} as date) day", "'b' id", "7 n", "1.5 ratio")
+    found = delta_merge.bounds(frame, ["id", "at", "n", "day", "ratio"], "t")
+    assert len(found) == 4
+    assert frame.alias("t").where(reduce(and_, found)).count() == 1
+    for other in (f"{at} - interval 1 microsecond", f"{at} + interval 1 microsecond"):
+        assert frame.withColumn("at", F.expr(other)).alias("t").where(found[1]).count() == 0
+    for other in ("date_add(day, 1)", "date_add(day, -1)"):
+        assert frame.withColumn("day", F.expr(other)).alias("t").where(found[3]).count() == 0
+
+
+def test_null_keys_stay_within_bounds_where_the_frame_has_one(spark: Any) -> None:
+    some = spark.createDataFrame([(1,), (None,), (3,)], "n int")
+    table = spark.createDataFrame([(0,), (2,), (None,)], "n int")
+    assert {row.n for row in table.where(delta_merge.bounds(some, ["n"])[0]).collect()} == {2, None}
+    known = delta_merge.bounds(some.where("n > 0"), ["n"])
+    assert {row.n for row in table.where(known[0]).collect()} == {2}
+    assert delta_merge.bounds(some.where("n is null"), ["n"]) == []
+
+
+def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(spark: Any, tmp_path: Path) -> None:
+    """Rows inserted, changed and gone, also of a null group; other groups and equal rows stay as they are."""
+    path, schema = str(tmp_path / "t"), "g string, k int, v double"
+    others = [("b", 1, 1.0), ("b", 2, 9.0)]
+    rows = [("a", 1, 1.0), ("a", 2, float("nan")), ("a", 3, None), (None, 1, 1.0), *others]
+    spark.createDataFrame(rows, schema).write.format("delta").save(path)
+
+    def replaced(number: int, want: list[Any], groups: list[Any], *, is_first: bool = False) -> Any:
+        identity = dataclasses.replace(batch(number), is_first=is_first)
+        frame, touched = spark.createDataFrame(want, schema), spark.createDataFrame(groups, "g string")
+        return delta_merge.replace_groups(
+            frame, path, identity, {}, touched=touched, group=["g"], key=["g", "k"]
+        )
+
+    want = [("a", 1, 1.5), ("a", 2, float("nan")), ("a", 4, 4.0), (None, 1, 2.0), ("c", 1, 1.0)]
+    done = replaced(0, want, [("a",), (None,), ("c",)])
+    assert done == {"inserted": 2, "updated": 2, "deleted": 1}
+    assert Counter(map(str, _plain(path))) == Counter(
+        str(dict(zip("gkv", row, strict=True))) for row in [*want, *others]
+    )
+    files = set(DeltaTable(path).file_uris())
+    assert replaced(1, want, [("a",), (None,), ("c",)]) == {"inserted": 0, "updated": 0, "deleted": 0}
+    assert set(DeltaTable(path).file_uris()) == files
+    assert replaced(1, [], [("a",)], is_first=True) == {}
+    assert replaced(2, [], [("a",), (None,), ("c",)]) == {"inserted": 0, "updated": 0, "deleted": 5}
+    assert {row["g"] for row in _plain(path)} == {"b"}

@@ -1,0 +1,281 @@
+"""Writes that look for a key in the table: MERGE, pruned by the literal bounds of what it brings.
+
+Part of ``common.delta``, which is the only writer of tables: each is idempotent in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark import StorageLevel
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    IntegralType,
+    StringType,
+    TimestampType,
+)
+
+from common import delta
+from common.broadcast import small_side
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaMergeBuilder
+    from pyspark.sql import DataFrame
+
+_YEAR = 4  # digits
+
+_ORDERED = (IntegralType, StringType, DateType, TimestampType)
+"""Types whose bounds are worth asking for."""
+
+_DO, _THERE = "__do", "__there"
+
+INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
+
+
+def merge_new(  # noqa: PLR0913
+    frame: DataFrame,
+    path: str,
+    batch: delta.MicroBatch,
+    step: str,
+    counts: Mapping[str, Any],
+    *,
+    key: Sequence[str],
+) -> None:
+    """Insert a batch's rows whose key the table lacks, as ``insert_new`` does; once per identity and step.
+
+    Without such a row there is a commit all the same, which says so.
+
+    Args:
+        frame: At most one row per key; keys are not null. Persist it, it is read twice.
+        path: The table.
+        batch: The batch's identity; one whose step the table has is skipped.
+        step: What the write is to its query; a batch has one commit per step.
+        counts: What became of the batch's rows, for the commit's metadata.
+        key: Columns that are compared.
+    """
+    if not delta.is_written(path, batch, step):
+        insert_new(frame, path, batch.metadata(step, counts), key=key)
+
+
+def merge_newest(  # noqa: PLR0913
+    frame: DataFrame,
+    path: str,
+    batch: delta.MicroBatch,
+    counts: Mapping[str, Any],
+    *,
+    key: Sequence[str],
+    order: Sequence[str],
+    step: str = delta.MERGE,
+    keys_are_known: bool = False,
+) -> None:
+    """Insert rows with a new key; replace a row where the new one is later in ``order``; else write nothing.
+
+    Args:
+        frame: At most one row per key.
+        path: The table.
+        batch: The batch's identity; one whose step the table has is skipped.
+        counts: For the commit's metadata.
+        key: Columns compared null-safe.
+        order: Columns compared from left to right; null is lowest. Equal rows are left as they are.
+        step: What the write is to its query.
+        keys_are_known: No key is null, so the table's files are pruned by the keys' literal bounds.
+    """
+    if delta.is_written(path, batch, step):
+        return
+    same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in key))
+    if keys_are_known:
+        same = reduce(and_, bounds(frame, key, "t"), same)
+    later = "{} > {}".format(*(f"struct({', '.join(f'{side}.`{c}`' for c in order)})" for side in "st"))
+    with delta.noting(frame.sparkSession, batch.metadata(step, counts)):
+        _merge(frame, path, same).whenMatchedUpdateAll(condition=later).whenNotMatchedInsertAll().execute()
+
+
+def insert_new(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
+    """Insert the rows whose key the table lacks, by an insert-only MERGE; nothing else is touched.
+
+    The commit only adds files, so a stream reads it as it reads an append. Files are pruned by the
+    literal bounds of the frame's keys; persist the frame, it is read twice.
+
+    Args:
+        frame: At most one row per key; keys are not null. Its columns are the table's.
+        path: The table.
+        told: The commit's metadata.
+        key: Columns that are compared.
+    """
+    with delta.noting(frame.sparkSession, told):
+        _merge(frame, path, _same_key(frame, key)).whenNotMatchedInsertAll().execute()
+
+
+def delete_matching(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
+    """Delete the table's rows whose key is in the frame, by a MERGE pruned by the keys' literal bounds.
+
+    Args:
+        frame: Has the key columns.
+        path: The table.
+        told: The commit's metadata.
+        key: Columns that are compared; not null.
+    """
+    keys = frame.select(*key).distinct()
+    with delta.noting(frame.sparkSession, told):
+        _merge(keys, path, _same_key(frame, key)).whenMatchedDelete().execute()
+
+
+def replace_groups(  # noqa: PLR0913
+    frame: DataFrame,
+    path: str,
+    batch: delta.MicroBatch,
+    counts: Mapping[str, Any],
+    *,
+    touched: DataFrame,
+    group: Sequence[str],
+    key: Sequence[str],
+    step: str = delta.MERGE,
+) -> Mapping[str, int]:
+    """Make the table's rows of some groups those of the frame; write only the rows that differ.
+
+    A row of a touched group that the frame lacks is deleted. Files are pruned by the literal bounds of the
+    groups. A batch that changes nothing leaves an empty commit all the same, which says so.
+
+    Args:
+        frame: All rows that the touched groups are to have, and no others. Its columns are the table's.
+        path: The table.
+        batch: The batch's identity; one whose step the table has is skipped.
+        counts: For the commit's metadata; what is returned is added.
+        touched: The groups, with the columns ``group``; one row per group. Persist it.
+        group: Columns that name a group; compared null-safe.
+        key: Columns that name a row, ``group`` among them; compared null-safe, unique in frame and table.
+        step: What the write is to its query.
+
+    Returns:
+        Rows ``inserted``, ``updated`` and ``deleted``; empty where the step was there already.
+    """
+    if delta.is_written(path, batch, step):
+        return {}
+    table = frame.sparkSession.read.format("delta").load(path)
+    groups = small_side(touched.select(*group), touched.count())
+    near = table.where(reduce(and_, bounds(touched, group), F.lit(True))).alias("t")
+    same_group = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"g.`{n}`")) for n in group))
+    have = near.join(groups.alias("g"), same_group, "left_semi")
+    changes = _differences(have, frame, key).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        done = {row[_DO]: row["count"] for row in changes.groupBy(_DO).count().collect()}
+        told = {what: done.get(what, 0) for what in (INSERTED, UPDATED, DELETED)}
+        noted = batch.metadata(step, {**counts, **told})
+        if done.keys() <= {INSERTED}:
+            delta.append_told(changes.drop(_DO).coalesce(1), path, noted)
+            return told
+        same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
+        same = reduce(and_, bounds(changes, key, "t"), same)
+        values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in frame.columns}
+        with delta.noting(frame.sparkSession, noted):
+            (
+                _merge(changes.coalesce(1), path, same)
+                .whenMatchedDelete(F.col(f"s.{_DO}") == DELETED)
+                .whenMatchedUpdate(set=values)
+                .whenNotMatchedInsert(values=values)
+                .execute()
+            )
+        return told
+    finally:
+        changes.unpersist()
+
+
+def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Rows to be inserted, updated or deleted so that a table has what it should, and which of it."""
+    there = F.lit(True).alias(_THERE)
+    old, new = have.select("*", there).alias("t"), want.select("*", there).alias("s")
+    same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
+    values = [n for n in want.columns if n not in key]
+    is_equal = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in values), F.lit(True))
+    do = (
+        F.when(F.col(f"t.{_THERE}").isNull(), INSERTED)
+        .when(F.col(f"s.{_THERE}").isNull(), DELETED)
+        .when(~is_equal, UPDATED)
+    )
+    row = [
+        F.when(F.col(f"s.{_THERE}").isNull(), F.col(f"t.`{n}`")).otherwise(F.col(f"s.`{n}`")).alias(n)
+        if n in key
+        else F.col(f"s.`{n}`").alias(n)
+        for n in want.columns
+    ]
+    return old.join(new, same, "full_outer").select(*row, do.alias(_DO)).where(F.col(_DO).isNotNull())
+
+
+def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column]:
+    """What the table's keys lie between, so that only the files are read that may hold them.
+
+    The bounds are literals: only of those does Delta skip files in a MERGE. Null keys stay in where the
+    frame has one. Times never become Python's: its years end at 9999.
+
+    Args:
+        frame: Has the key columns.
+        key: Columns; those of other types than integers, text, dates and times bound nothing.
+        table: The table's alias, if it has one.
+    """
+    of = f"{table}." if table else ""
+    kinds = {name: frame.schema[name].dataType for name in key}
+    plain = [name for name in key if isinstance(kinds[name], _ORDERED)]
+    if not plain:
+        return []
+    ends = frame.agg(
+        *(
+            end
+            for place, name in enumerate(plain)
+            for end in (
+                _told(F.min(f"`{name}`"), kinds[name]).alias(f"low{place}"),
+                _told(F.max(f"`{name}`"), kinds[name]).alias(f"high{place}"),
+                F.bool_or(F.col(f"`{name}`").isNull()).alias(f"null{place}"),
+            )
+        )
+    ).first()
+    found = []
+    for place, name in enumerate(plain):
+        if ends is None or ends[f"low{place}"] is None:
+            continue
+        column, kind = F.col(f"{of}`{name}`"), kinds[name]
+        between = column.between(_literal(ends[f"low{place}"], kind), _literal(ends[f"high{place}"], kind))
+        found.append(between | column.isNull() if ends[f"null{place}"] else between)
+    return found
+
+
+def _told(end: Column, kind: DataType) -> Column:
+    """A bound as Python can hold it: its years end at 9999, and its hours may come twice."""
+    if isinstance(kind, DateType):
+        return F.unix_date(end)
+    return F.unix_micros(end) if isinstance(kind, TimestampType) else end
+
+
+def _literal(value: Any, kind: DataType) -> Column:
+    if isinstance(kind, DateType):
+        return F.expr(f"date '{_signed(np.datetime64(value, 'D'))}'")
+    if isinstance(kind, TimestampType):
+        return F.expr(f"timestamp '{_signed(np.datetime64(value, 'us'))}Z'")
+    return F.lit(value)
+
+
+def _signed(moment: np.datetime64[Any]) -> str:
+    """As SQL wants it: a year of four digits, or a sign before it."""
+    text = str(moment)
+    year, rest = text.lstrip("-").split("-", 1)
+    sign = "-" if text.startswith("-") else "+" if len(year) > _YEAR else ""
+    return f"{sign}{year.zfill(_YEAR)}-{rest}"
+
+
+def _merge(frame: DataFrame, path: str, condition: Column) -> DeltaMergeBuilder:
+    """A MERGE of a frame, ``s``, into a table, ``t``; what it does is yet to be said."""
+    from delta.tables import DeltaTable  # noqa: PLC0415
+
+    return DeltaTable.forPath(frame.sparkSession, path).alias("t").merge(frame.alias("s"), condition)
+
+
+def _same_key(frame: DataFrame, key: Sequence[str]) -> Column:
+    """Table and frame have one key, and the table's lies within the bounds of the frame's."""
+    same = (F.col(f"t.`{name}`") == F.col(f"s.`{name}`") for name in key)
+    return reduce(and_, bounds(frame, key, "t"), reduce(and_, same))

@@ -1,0 +1,24 @@
+"""From a declared gold table to its query."""
+
+from __future__ import annotations
+
+from common.declare import Aggregate, Gold, Upsert
+from common.streaming import Stream
+from gold import aggregate, upsert
+from gold.context import Context
+
+
+def stream(context: Context, gold: Gold) -> Stream:
+    """The query of one gold table; makes its tables where there are none.
+
+    Raises:
+        HistoryGoneError: It needs the source's first commits, and they are gone.
+        PipelineError: An expression does not fit the source's columns.
+        TableShapeError: A table exists with other columns.
+    """
+    match gold:
+        case Aggregate():
+            return aggregate.stream(context, gold)
+        case Upsert():
+            return upsert.stream(context, gold)
+    raise NotImplementedError(gold.table)

@@ -1,0 +1,96 @@
+"""What can be known to be wrong with a gold table before Spark starts, and the columns that it will have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from common.declare import Aggregate, Gold, Upsert
+from common.declaring import source_of
+from common.errors import Problem, SqlError, nearest
+from common.sqltext import read
+from orchestration.expression import measure_faults, row_faults
+from orchestration.faults import each, name_faults, named, references
+from orchestration.scope import METADATA, Scope, unknown
+
+
+def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[str]) -> Iterator[Problem]:
+    """Problems of one gold table.
+
+    Args:
+        gold: The table.
+        silver: Columns of the silver tables.
+        replaced: Silver tables whose rows are replaced by newer ones.
+    """
+    if gold.reads in replaced and not gold.takes_rows_back:
+        text = (
+            f"reads {gold.reads}, which keeps the newest row of a key: a row that is replaced cannot be "
+            'taken back out of this kind of table; declare it with mode="recompute", read a table that keeps '
+            "the first row, or read this one with an Upsert"
+        )
+        yield Problem(gold.table, text, source_of(gold))
+    seen = silver.get(gold.reads, Scope(gold.reads, None))
+    match gold:
+        case Aggregate():
+            yield from _aggregate(gold, seen)
+        case Upsert():
+            yield from _upsert(gold, seen)
+
+
+def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
+    """The columns of the tables that a gold query writes, by table."""
+    seen = silver.get(gold.reads, Scope(gold.reads, None))
+    match gold:
+        case Aggregate():
+            return {gold.table: Scope(gold.table, tuple(map(unknown, aggregate_columns(gold))))}
+        case Upsert() if gold.columns is not None:
+            own = tuple(unknown(name) for name in named(gold.columns))
+            return {gold.table: Scope(gold.table, (*own, *METADATA))}
+        case Upsert():
+            return {gold.table: Scope(gold.table, seen.fields)}
+    return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
+
+
+def aggregate_columns(gold: Aggregate) -> tuple[str, ...]:
+    """An aggregate's columns, in the table's order."""
+    window = ("window_start", "window_end") if gold.window is not None else ()
+    return (*named(gold.by or ()), *window, *named(gold.measures))
+
+
+def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
+    place, source = gold.table, source_of(gold)
+    by, measures = named(gold.by or ()), named(gold.measures)
+    for name, sql in by.items():
+        yield from each(f"{place}, by {name!r}", row_faults(sql, silver), source)
+    for name, sql in measures.items():
+        yield from each(f"{place}, measure {name!r}", measure_faults(sql, silver, _groups(by)), source)
+    if gold.where is not None:
+        yield from each(f"{place}, where", row_faults(gold.where, silver), source)
+    yield from each(place, name_faults([*by, *measures]), source)
+
+
+def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
+    """Columns that are the same within a group; ``None`` where a group is more than a column."""
+    try:
+        paths = [read(sql).path for sql in by.values()]
+    except SqlError:
+        return None
+    plain = [path[0].lower() for path in paths if path is not None and len(path) == 1]
+    return frozenset(plain) if len(plain) == len(paths) else None
+
+
+def _upsert(gold: Upsert, silver: Scope) -> Iterator[Problem]:
+    place, source = gold.table, source_of(gold)
+    kept = named(gold.columns) if gold.columns is not None else None
+    for name, sql in (kept or {}).items():
+        yield from each(f"{place}, column {name!r}", row_faults(sql, silver), source)
+    yield from each(place, name_faults(kept or ()), source)
+    for argument, names in (("key", gold.key), ("newest_by", gold.newest_by)):
+        if kept is None:
+            yield from each(place, references(argument, names, silver), source)
+            continue
+        for name in names:
+            if name.lower() not in {column.lower() for column in kept}:
+                text = f"{argument} {name!r} is not among its columns; {nearest(name, kept)}"
+                if silver.fields is not None and silver.has(name):
+                    text = f"{argument} {name!r} is not among its columns; add it to columns"
+                yield Problem(place, text, source)
