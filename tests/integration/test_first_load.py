@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -191,7 +192,7 @@ def test_its_commits_come_in_the_order_of_event_time_and_account_for_every_row(
         times = [at for offset, at in now.items() if offset not in before]
         spans.append((min(times), max(times)))
     assert all(earlier[1] < later[0] for earlier, later in pairwise(spans))
-    told = [first_load._told(one["userMetadata"]) for one in loads]
+    told = [json.loads(one["userMetadata"]) for one in loads]
     assert [(one["bucket"], one["of"]) for one in told] == [(n, 5) for n in range(5)]
     total = Counter[str]()
     assert told[-1]["counts"].pop("rules") == {"amount_positive": len(oracle.quarantine)}
