@@ -115,8 +115,8 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (
         lambda: Pipeline("p", [Topic("a")], (), (), (), {}, 3),  # type: ignore[call-arg]
         (
-            "Pipeline 'p': takes at most 7 values, in this order: name, bronze, silver, gold, quality, kafka, "
-            "publish"
+            "Pipeline 'p': takes at most 7 values, in this order: name, bronze, silver, gold, quality, "
+            "kafka, publish"
         ),
     ),
 ]
