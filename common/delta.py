@@ -68,6 +68,14 @@ class MicroBatch:
         version = int(position["reservoirVersion"])
         return version if position.get("isStartingVersion") or int(position["index"]) >= 0 else version - 1
 
+    def in_first_state(self, source: int = 0) -> bool:
+        """Whether it ends within the state that the source had when the query began, not yet in its commits.
+
+        What reads the source itself, at ``source_version()``, has all of that since the first micro-batch.
+        """
+        position = self.positions[source] if source < len(self.positions) else None
+        return position is not None and bool(position.get("isStartingVersion"))
+
     def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""
         return json.dumps(

@@ -6,7 +6,7 @@ kinds that carry their own; a kind that has a watermark says ``in_order``, and r
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -71,6 +71,12 @@ def batch_rows(context: Context, gold: Custom) -> DataFrame:
         reads_feed(context, gold)
         return stream(context, context.path(gold.reads), gold.reading, feed=True)
     return stream(context, context.path(gold.reads), gold.reading)
+
+
+def at_version(spark: SparkSession, path: str, version: int | None) -> DataFrame:
+    """A table's rows as they were: ``batch.source_version()`` is what a micro-batch has read to."""
+    reader = spark.read.format("delta")
+    return (reader if version is None else reader.option("versionAsOf", version)).load(path)
 
 
 def stream(context: Context, path: str, reading: Reading, *, feed: bool = False) -> DataFrame:

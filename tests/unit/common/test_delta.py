@@ -230,3 +230,18 @@ def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(spark: 
     assert replaced(1, [], [("a",)], is_first=True) == {}
     assert replaced(2, [], [("a",), (None,), ("c",)]) == {"inserted": 0, "updated": 0, "deleted": 5}
     assert {row["g"] for row in _plain(path)} == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("position", "known"),
+    [
+        (None, (False, None)),
+        ({"reservoirVersion": 7, "index": 3, "isStartingVersion": True}, (True, 7)),
+        ({"reservoirVersion": 7, "index": 3, "isStartingVersion": False}, (False, 7)),
+        ({"reservoirVersion": 8, "index": -1, "isStartingVersion": False}, (False, 7)),
+    ],
+)
+def test_a_batch_knows_how_far_it_has_read(position: Any, known: tuple[bool, int | None]) -> None:
+    """Nothing yet; inside the state that was there at first; inside a commit; before one."""
+    batch = MicroBatch("shop", "gold.x", "q", 0, (position,))
+    assert (batch.in_first_state(), batch.source_version()) == known
