@@ -38,14 +38,14 @@ class Window:
 
 @declared
 class Session:
-    """Session windows: the rows of a group without a pause of ``gap`` or longer between two of them.
+    """Session windows: the rows of a group without a pause longer than ``gap`` between two of them.
 
     The table gets the columns ``window_start`` (the first row's time) and ``window_end`` (the last one's
-    and the gap).
+    and the gap). A row that comes exactly at ``window_end`` still belongs to the session and moves it.
 
     Attributes:
         on: A column of silver, a timestamp. Rows in which it is null are in no session.
-        gap: The pause that ends a session.
+        gap: The pause after which a later row begins the next session.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"on": '"clicked_at"', "gap": '"30 minutes"'}

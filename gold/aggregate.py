@@ -12,7 +12,7 @@ from common.declare import Aggregate
 from common.declaring import source_of
 from common.delta import MicroBatch
 from common.streaming import Stream
-from gold import tables
+from gold import tables, windows
 from gold.context import Context
 from gold.expressions import columns, each, misfit, named
 from gold.source import new_rows
@@ -50,7 +50,7 @@ def stream(context: Context, gold: Aggregate) -> Stream:
 
 
 def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:
-    """The aggregate's result over silver rows. Grain: one row per group; null is a group of its own.
+    """The aggregate's result over silver rows. Grain: one row per group and window; null is a group.
 
     Raises:
         PipelineError: Names the group, the measure or the condition that does not fit.
@@ -59,7 +59,8 @@ def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:
     condition = None if gold.where is None else F.expr(f"({gold.where})")
     try:
         rows = silver if condition is None else silver.where(condition)
-        return rows.groupBy(*columns(by)).agg(*columns(measures))
+        found = windows.timed(rows, gold).groupBy(*windows.grouping(gold)).agg(*columns(measures))
+        return windows.unpacked(found, gold)
     except PySparkException as error:
         trials = each(by, "by", silver.select) + each(measures, "measure", silver.groupBy().agg)
         if condition is not None:
