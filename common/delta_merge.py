@@ -34,7 +34,9 @@ _YEAR = 4  # digits
 _ORDERED = (IntegralType, StringType, DateType, TimestampType)
 """Types whose bounds are worth asking for."""
 
-_DO, _THERE = "__do", "__there"
+DO, _THERE = "__do", "__there"
+
+"""What is to be done with a row, and whether it is there."""
 
 INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
 
@@ -73,7 +75,6 @@ def merge_newest(  # noqa: PLR0913
     key: Sequence[str],
     order: Sequence[str],
     step: str = delta.MERGE,
-    keys_are_known: bool = False,
 ) -> None:
     """Insert rows with a new key; replace a row where the new one is later in ``order``; else write nothing.
 
@@ -82,16 +83,14 @@ def merge_newest(  # noqa: PLR0913
         path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
         counts: For the commit's metadata.
-        key: Columns compared null-safe.
+        key: Columns compared null-safe; the table's files are pruned by their literal bounds.
         order: Columns compared from left to right; null is lowest. Equal rows are left as they are.
         step: What the write is to its query.
-        keys_are_known: No key is null, so the table's files are pruned by the keys' literal bounds.
     """
     if delta.is_written(path, batch, step):
         return
     same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in key))
-    if keys_are_known:
-        same = reduce(and_, bounds(frame, key, "t"), same)
+    same = reduce(and_, bounds(frame, key, "t"), same)
     later = "{} > {}".format(*(f"struct({', '.join(f'{side}.`{c}`' for c in order)})" for side in "st"))
     with delta.noting(frame.sparkSession, batch.metadata(step, counts)):
         _merge(frame, path, same).whenMatchedUpdateAll(condition=later).whenNotMatchedInsertAll().execute()
@@ -165,26 +164,50 @@ def replace_groups(  # noqa: PLR0913
     have = near.join(groups.alias("g"), same_group, "left_semi")
     changes = _differences(have, frame, key).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        done = {row[_DO]: row["count"] for row in changes.groupBy(_DO).count().collect()}
+        done = {row[DO]: row["count"] for row in changes.groupBy(DO).count().collect()}
         told = {what: done.get(what, 0) for what in (INSERTED, UPDATED, DELETED)}
-        noted = batch.metadata(step, {**counts, **told})
-        if done.keys() <= {INSERTED}:
-            delta.append_told(changes.drop(_DO).coalesce(1), path, noted)
-            return told
-        same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
-        same = reduce(and_, bounds(changes, key, "t"), same)
-        values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in frame.columns}
-        with delta.noting(frame.sparkSession, noted):
-            (
-                _merge(changes.coalesce(1), path, same)
-                .whenMatchedDelete(F.col(f"s.{_DO}") == DELETED)
-                .whenMatchedUpdate(set=values)
-                .whenNotMatchedInsert(values=values)
-                .execute()
-            )
+        write_changes(changes, path, batch.metadata(step, {**counts, **told}), key=key, numbers=told)
         return told
     finally:
         changes.unpersist()
+
+
+def write_changes(  # noqa: PLR0913
+    changes: DataFrame,
+    path: str,
+    told: str,
+    *,
+    key: Sequence[str],
+    numbers: Mapping[str, int],
+    near: Sequence[Column] | None = None,
+) -> None:
+    """Do with the table's rows what the column ``__do`` of ``changes`` says: insert, update or delete.
+
+    Rows that are all new are appended, without a look at the table. Not idempotent by itself. Without a
+    row there is a commit all the same.
+
+    Args:
+        changes: At most one row per key, with the table's columns beside ``__do``. Persist it.
+        path: The table.
+        told: The commit's metadata.
+        key: Columns that name a row; compared null-safe.
+        numbers: How many rows are ``inserted``, ``updated`` and ``deleted``.
+        near: Literal bounds of the keys, of the alias ``t``; unset: those of the changes.
+    """
+    if not numbers.get(UPDATED) and not numbers.get(DELETED):
+        delta.append_told(changes.drop(DO).coalesce(1), path, told)
+        return
+    same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
+    same = reduce(and_, bounds(changes, key, "t") if near is None else near, same)
+    values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in changes.columns if n != DO}
+    with delta.noting(changes.sparkSession, told):
+        (
+            _merge(changes.coalesce(1), path, same)
+            .whenMatchedDelete(F.col(f"s.{DO}") == DELETED)
+            .whenMatchedUpdate(set=values)
+            .whenNotMatchedInsert(values=values)
+            .execute()
+        )
 
 
 def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -205,7 +228,7 @@ def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFr
         else F.col(f"s.`{n}`").alias(n)
         for n in want.columns
     ]
-    return old.join(new, same, "full_outer").select(*row, do.alias(_DO)).where(F.col(_DO).isNotNull())
+    return old.join(new, same, "full_outer").select(*row, do.alias(DO)).where(F.col(DO).isNotNull())
 
 
 def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column]:

@@ -18,6 +18,7 @@ MedallionError                  exit 1, the base; never raised itself
 ├── QueryFailedError            a streaming query died; names the query and the cause
 │   ├── SourceChangedError      the table it reads has new columns; it starts again with them
 │   ├── RuleFailedError         a row broke a rule that is declared to stop the query
+│   ├── ChangeRefusedError      a change of a change feed is of no known kind, such as a truncation
 │   └── UnknownFieldError       a value has a field that the pipeline is declared to stop at
 ├── RegistryError               the schema registry does not answer; the query waits and tries again
 ├── AccountError                the audit found offsets that are nowhere, or in two places
@@ -171,6 +172,10 @@ class SourceChangedError(QueryFailedError):
 
 class RuleFailedError(QueryFailedError):
     """A row broke a rule that is declared with ``on_fail="fail"``; nothing of its micro-batch was written."""
+
+
+class ChangeRefusedError(QueryFailedError):
+    """A change feed has a change of no known kind; nothing of its micro-batch was written."""
 
 
 class UnknownFieldError(QueryFailedError):

@@ -5,15 +5,16 @@ They are part of ``common.declare``, which is where a pipeline imports them from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from common.declaring import declared
 from common.field_types import Expressions, Interval, Names, TableName
+from common.formats import listed
 
 
 @declared
@@ -250,7 +251,8 @@ class ChangeFeed(_Kind):
 
     Silver has one row per change; this table one per key that the source has. Inserts, updates, deletes
     and re-inserts are applied in ``sequence_by`` order whatever order they come in, ties by Kafka
-    coordinates; what was deleted, and when, is in ``gold.<name>__deleted``.
+    coordinates; what was deleted, and when, is in ``gold.<name>__deleted``. The key of a change that deletes
+    is in what the row was before: ``coalesce(after.id, before.id)`` in silver.
 
     Attributes:
         name: The table: ``gold.<name>``.
@@ -258,7 +260,11 @@ class ChangeFeed(_Kind):
         key: Columns that are the source's primary key.
         sequence_by: Columns that order the changes of one key, such as the source's log position.
         operation: Column or SQL text with the kind of change: Debezium's ``c``, ``r``, ``u``, ``d``.
+        upserts: Values of ``operation`` that insert the row or change it.
         deletes: Values of ``operation`` that delete the row.
+        ignores: Values of ``operation`` that are passed over: Debezium's ``m`` is a message, and of no row.
+            A row with any other value, or with none, stops the query: a truncation (``t``) concerns rows
+            that it does not name.
         columns: Columns kept, or ``{"name": "SQL expression"}``; unset: all of silver's, with those that
             it gets later.
         reading: How silver is read.
@@ -276,10 +282,18 @@ class ChangeFeed(_Kind):
     key: Names
     sequence_by: Names
     operation: str = "op"
+    upserts: Names = ("c", "r", "u")
     deletes: Names = ("d",)
+    ignores: Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(tuple)] = ("m",)
     columns: Expressions | None = None
     reading: Reading = field(default_factory=Reading)
     storage: Storage = field(default_factory=Storage)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        given = [*self.upserts, *self.deletes, *self.ignores]
+        for value in sorted({each for each in given if given.count(each) > 1}):
+            yield f"operation {value!r} is named twice in upserts, deletes and ignores; it does one thing"
 
     @property
     def deleted(self) -> str:

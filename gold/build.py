@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.declare import Aggregate, Gold, Upsert
+from common.declare import Aggregate, ChangeFeed, Gold, Upsert
 from common.streaming import Stream
 from gold import aggregate, upsert
 from gold.context import Context
@@ -19,6 +19,6 @@ def stream(context: Context, gold: Gold) -> Stream:
     match gold:
         case Aggregate():
             return aggregate.stream(context, gold)
-        case Upsert():
+        case Upsert() | ChangeFeed():
             return upsert.stream(context, gold)
     raise NotImplementedError(gold.table)

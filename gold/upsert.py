@@ -1,60 +1,76 @@
-"""The newest row per key (SCD1): each micro-batch reduced to one row per key, then merged."""
+"""The newest row per key (SCD1): each micro-batch reduced to one row per key, then merged.
+
+A row that the source deletes or replaces gives way to the newest that is left of its key, which is looked
+for in the source only where the table's row may have left. Deleted keys are written before the table:
+a micro-batch that the table has is done, and one that was cut off between the two ends the same.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
 
 from common import delta, delta_merge
-from common.declare import Upsert
-from common.declaring import source_of
+from common.broadcast import small_side
+from common.declare import ChangeFeed, Upsert
 from common.delta import MicroBatch
+from common.delta_merge import DELETED, INSERTED, UPDATED
+from common.errors import ChangeRefusedError
 from common.streaming import Stream
-from gold import tables
+from gold import deleted, tables
 from gold.context import Context
-from gold.expressions import columns, each, misfit, named
-from gold.reduce import COORDINATES, changed, newest_per_key, total_order
-from gold.source import new_rows
+from gold.outcome import (
+    ENDS,
+    IN_DELETED,
+    IN_TABLE,
+    STRAY,
+    is_doubtful,
+    is_recomputed,
+    meeting,
+    outcome,
+    recomputed,
+    reduced,
+)
+from gold.reduce import newest_per_key, total_order
+from gold.source import changes
+from gold.versions import table_columns, versions
+
+_ROWS_PER_FILE = 250_000
 
 
-def stream(context: Context, gold: Upsert) -> Stream:
-    """The query of one upserted table; makes the table where there is none.
+def stream(context: Context, gold: Upsert | ChangeFeed) -> Stream:
+    """The query of one upserted table; makes its tables where there are none.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
-        TableShapeError: The table exists with other columns.
+        TableShapeError: A table exists with other columns.
     """
-    frame = versions(new_rows(context, gold), gold)
+    frame = versions(changes(context, gold), gold)
     path = context.path(gold.table)
-    if gold.columns is None and (made := delta.columns(context.spark, path)):
-        # Silver may have grown since; this table has the columns that it was made with.
-        frame = frame.select(*(name for name in frame.columns if name in made))
-    tables.ensure(context, gold.table, frame.schema, gold.storage)
-    order = total_order(gold.newest_by)
-
-    def write(batch_rows: DataFrame, batch: MicroBatch) -> None:
-        newest = newest_per_key(batch_rows, key=gold.key, order=order).persist(StorageLevel.MEMORY_AND_DISK)
-        keys = newest.count()
-        fresh = newest
-        if batch.batch_id > 0:
-            table = batch_rows.sparkSession.read.format("delta").load(path)
-            fresh = changed(newest, table, key=gold.key, order=order, keys=keys)
-            fresh = fresh.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            counts = {"keys": keys, "written": fresh.count()}
-            if batch.batch_id == 0:
-                # Takes the place of what a lost checkpoint has left behind.
-                delta.append(fresh.coalesce(1), path, batch, delta.MERGE, counts, mode="overwrite")
-            elif counts["written"]:
-                delta_merge.merge_newest(fresh.coalesce(1), path, batch, counts, key=gold.key, order=order)
-            else:
-                # Every batch leaves its mark: a table without one was not written by this checkpoint.
-                delta.append(fresh, path, batch, delta.MERGE, counts)
-        finally:
-            fresh.unpersist()
-            newest.unpersist()
-
+    have = delta.columns(context.spark, path)
+    if gold.columns is None and have:
+        more = [name for name in table_columns(frame) if name not in have]
+        if more and isinstance(gold, ChangeFeed):
+            # The source table has grown; rows that are there have null in what is new, as silver's have.
+            fields = [frame.schema[name] for name in more]
+            delta.add_columns(context.spark, context.pipeline.name, gold.table, path, fields)
+            more = []
+        frame = frame.drop(*more)
+    names = table_columns(frame)
+    tables.ensure(context, gold.table, frame.select(*names).schema, gold.storage)
+    newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
+    order = total_order(newest_by)
+    beside = None
+    if gold.side_tables:
+        beside = context.path(gold.deleted)
+        deleted.ensure(context, gold, frame.schema, order)
+    write = _Write(gold, context.path(gold.reads), path, beside, tuple(names), tuple(gold.key), order)
     return Stream(
         pipeline=context.pipeline.name,
         name=gold.table,
@@ -65,16 +81,154 @@ def stream(context: Context, gold: Upsert) -> Stream:
     )
 
 
-def versions(silver: DataFrame, gold: Upsert) -> DataFrame:
-    """Silver rows with the table's columns and the coordinates that break ties.
+@dataclass(frozen=True)
+class _Write:
+    """Writes micro-batches into a table and the one of its deleted keys.
 
-    Raises:
-        PipelineError: An expression does not fit silver's columns.
+    Attributes:
+        gold: The declaration.
+        source: Path of the table it is made of.
+        path: Path of the table.
+        beside: Path of the deleted keys' table, if rows may be deleted.
+        columns: The table's columns.
+        key: Columns that name a row.
+        order: Columns that order the versions of a row.
     """
-    if gold.columns is None:
-        return silver
-    kept = named(gold.columns)
-    try:
-        return silver.select(*columns(kept), *COORDINATES)
-    except PySparkException as error:
-        raise misfit(error, each(kept, "column", silver.select), gold.table, source_of(gold)) from error
+
+    gold: Upsert | ChangeFeed
+    source: str
+    path: str
+    beside: str | None
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    order: tuple[str, ...]
+
+    def __call__(self, rows: DataFrame, batch: MicroBatch) -> None:
+        """Write one micro-batch.
+
+        Raises:
+            ChangeRefusedError: A change of no known kind; nothing is written.
+        """
+        if delta.is_written(self.path, batch, delta.MERGE):
+            return
+        held: list[DataFrame] = []
+
+        def hold(frame: DataFrame) -> DataFrame:
+            held.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+            return held[-1]
+
+        try:
+            self._write(rows, batch, hold)
+        finally:
+            for frame in reversed(held):
+                frame.unpersist()
+
+    def _write(self, rows: DataFrame, batch: MicroBatch, hold: Callable[[DataFrame], DataFrame]) -> None:
+        is_first = batch.batch_id == 0
+        came = hold(reduced(rows, key=self.key, order=self.order))
+        near = [] if is_first else delta_merge.bounds(came, self.key, "t")
+        keys, doubtful = self._measured(came)
+        met = meeting(
+            came,
+            None if is_first else self._near(rows, self.path, near),
+            None if is_first or self.beside is None else self._near(rows, self.beside, near),
+            key=self.key,
+            order=self.order,
+            keys=keys,
+        )
+        asked = 0
+        if doubtful:
+            met, asked = self._recomputed(hold(met), batch, hold)
+        done = hold(outcome(met, self.columns, key=self.key, order=self.order))
+        counts = _counts(done)
+        told = {
+            "keys": keys,
+            "written": counts[IN_TABLE, INSERTED] + counts[IN_TABLE, UPDATED],
+            "deleted": counts[IN_TABLE, DELETED],
+            "recomputed": asked,
+        }
+        if self.beside is not None:
+            names = deleted.columns(self.key, self.order)
+            self._put(done, IN_DELETED, names, self.beside, batch, told, counts, near, step="deleted")
+        self._put(done, IN_TABLE, self.columns, self.path, batch, told, counts, near)
+
+    def _measured(self, came: DataFrame) -> tuple[int, int]:
+        """How many keys the micro-batch has, and of how many the source may have to be asked."""
+        wanted = [F.count("*"), F.count_if(is_doubtful(self.order))]
+        if STRAY in came.columns:
+            wanted += [F.count(STRAY), F.min(STRAY)]
+        row: Row = came.agg(*wanted).collect()[0]
+        if STRAY in came.columns and row[2]:
+            raise _refused(self.gold, row[2], row[3])
+        return int(row[0]), int(row[1])
+
+    def _near(self, rows: DataFrame, path: str, near: Sequence[Column]) -> DataFrame:
+        """A table's rows that may have the keys of a micro-batch."""
+        table = rows.sparkSession.read.format("delta").load(path).alias("t")
+        return table.where(reduce(and_, near)) if near else table
+
+    def _recomputed(
+        self, met: DataFrame, batch: MicroBatch, hold: Callable[[DataFrame], DataFrame]
+    ) -> tuple[DataFrame, int]:
+        """Keys whose row may have left the source get the newest it has, as of what the batch has read."""
+        asked = hold(met.where(is_recomputed(self.order)).select(*(F.col(f"`{name}`") for name in self.key)))
+        keys = asked.count()
+        if not keys:
+            return met, 0
+        source = met.sparkSession.read.format("delta").option("versionAsOf", str(batch.source_version()))
+        found = versions(source.load(self.source), self.gold).select(*self.columns, ENDS).alias("t")
+        near = found.where(reduce(and_, delta_merge.bounds(asked, self.key, "t"), F.lit(True)))
+        same = (F.col(f"t.`{name}`").eqNullSafe(F.col(f"a.`{name}`")) for name in self.key)
+        left = near.join(small_side(asked.alias("a"), keys), reduce(and_, same), "left_semi")
+        newest = newest_per_key(left, key=self.key, order=self.order)
+        return recomputed(met, newest, key=self.key, order=self.order), keys
+
+    def _put(  # noqa: PLR0913, PLR0917
+        self,
+        done: DataFrame,
+        what: str,
+        columns: Sequence[str],
+        path: str,
+        batch: MicroBatch,
+        told: Mapping[str, int],
+        counts: Mapping[tuple[str, str], int],
+        near: Sequence[Column],
+        step: str = delta.MERGE,
+    ) -> None:
+        """Write one of the two tables; the one of deleted keys only where it changes."""
+        rows = done.where(F.col(what).isNotNull())
+        kept = rows.select(*(F.col(f"`{name}`") for name in columns), F.col(what).alias(delta_merge.DO))
+        numbers = {each: counts[what, each] for each in (INSERTED, UPDATED, DELETED)}
+        if batch.batch_id == 0:
+            # Takes the place of what a lost checkpoint has left behind.
+            packed = self._packed(kept.drop(delta_merge.DO), numbers[INSERTED])
+            delta.append(packed, path, batch, step, told, mode="overwrite")
+        elif any(numbers.values()) or step == delta.MERGE:
+            noted = batch.metadata(step, told)
+            delta_merge.write_changes(kept, path, noted, key=self.key, numbers=numbers, near=near)
+
+    def _packed(self, rows: DataFrame, number: int) -> DataFrame:
+        """In few files; where there are several, each has a range of keys."""
+        files = -(-number // _ROWS_PER_FILE)
+        if files <= 1:
+            return rows.coalesce(1)
+        by = self.gold.storage.cluster_by or self.key
+        return rows.repartitionByRange(files, *(F.col(f"`{name}`") for name in by))
+
+
+def _counts(done: DataFrame) -> Mapping[tuple[str, str], int]:
+    """How many rows are inserted, updated and deleted, by table."""
+    places = [(what, each) for what in (IN_TABLE, IN_DELETED) for each in (INSERTED, UPDATED, DELETED)]
+    row = done.agg(*(F.count_if(F.col(what) == each) for what, each in places)).collect()[0]
+    return {place: int(row[at]) for at, place in enumerate(places)}
+
+
+def _refused(gold: Upsert | ChangeFeed, number: int, first: Row) -> ChangeRefusedError:
+    return ChangeRefusedError(
+        gold.table,
+        f"{number} keys have a change whose operation is in none of upserts, deletes and ignores; the first "
+        f"at topic/partition/offset {'/'.join(map(str, first))}. Nothing of the micro-batch was written. If "
+        "it changes a row, name the operation in upserts or deletes. If it empties the table, as truncation "
+        f"does: take the changes before it out of {gold.reads}, which takes them out of this table too, and "
+        "name the operation in ignores.",
+    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from common.declare import Aggregate, Gold, Upsert
+from common.declare import Aggregate, ChangeFeed, Gold, Upsert
 from common.declaring import source_of
 from common.errors import Problem, SqlError, nearest
 from common.sqltext import read
 from orchestration.expression import measure_faults, row_faults
 from orchestration.faults import each, name_faults, named, references
 from orchestration.scope import METADATA, Scope, unknown
+
+_INGESTED = "_ingested_at"
 
 
 def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[str]) -> Iterator[Problem]:
@@ -32,7 +34,7 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
     match gold:
         case Aggregate():
             yield from _aggregate(gold, seen)
-        case Upsert():
+        case Upsert() | ChangeFeed():
             yield from _upsert(gold, seen)
 
 
@@ -42,11 +44,15 @@ def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
     match gold:
         case Aggregate():
             return {gold.table: Scope(gold.table, tuple(map(unknown, aggregate_columns(gold))))}
-        case Upsert() if gold.columns is not None:
-            own = tuple(unknown(name) for name in named(gold.columns))
-            return {gold.table: Scope(gold.table, (*own, *METADATA))}
-        case Upsert():
-            return {gold.table: Scope(gold.table, seen.fields)}
+        case Upsert() | ChangeFeed():
+            own = seen.fields
+            if gold.columns is not None:
+                own = (*(unknown(name) for name in named(gold.columns)), *METADATA)
+            beside = None if own is None else tuple(field for field in own if field.name in _order(gold))
+            return {
+                gold.table: Scope(gold.table, own),
+                **{table: Scope(table, beside) for table in gold.side_tables},
+            }
     return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
 
 
@@ -78,17 +84,34 @@ def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
     return frozenset(plain) if len(plain) == len(paths) else None
 
 
-def _upsert(gold: Upsert, silver: Scope) -> Iterator[Problem]:
+def _order(gold: Upsert | ChangeFeed) -> frozenset[str]:
+    """The columns of a deleted key."""
+    newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
+    return frozenset((*gold.key, *newest_by, *(field.name for field in METADATA if field.name != _INGESTED)))
+
+
+def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
     kept = named(gold.columns) if gold.columns is not None else None
     for name, sql in (kept or {}).items():
         yield from each(f"{place}, column {name!r}", row_faults(sql, silver), source)
     yield from each(place, name_faults(kept or ()), source)
-    for argument, names in (("key", gold.key), ("newest_by", gold.newest_by)):
+    if isinstance(gold, ChangeFeed):
+        said, names = "operation", {"key": gold.key, "sequence_by": gold.sequence_by}
+        condition: str | None = gold.operation
+    else:
+        said, names, condition = (
+            "delete_when",
+            {"key": gold.key, "newest_by": gold.newest_by},
+            gold.delete_when,
+        )
+    if condition is not None:
+        yield from each(f"{place}, {said}", row_faults(condition, silver), source)
+    for argument, given in names.items():
         if kept is None:
-            yield from each(place, references(argument, names, silver), source)
+            yield from each(place, references(argument, given, silver), source)
             continue
-        for name in names:
+        for name in given:
             if name.lower() not in {column.lower() for column in kept}:
                 text = f"{argument} {name!r} is not among its columns; {nearest(name, kept)}"
                 if silver.fields is not None and silver.has(name):

@@ -65,9 +65,7 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
             delta.append(rows.limit(0), path, batch, step, told)
         elif is_newest:
             written = fresh.drop(_KNOWN)
-            delta_merge.merge_newest(
-                written, path, batch, told, key=silver.key, order=order, step=step, keys_are_known=True
-            )
+            delta_merge.merge_newest(written, path, batch, told, key=silver.key, order=order, step=step)
         else:
             delta_merge.merge_new(fresh.drop(_KNOWN), path, batch, step, told, key=silver.key)
     finally:

@@ -1,0 +1,78 @@
+"""What is known to be wrong with gold tables before Spark starts: each mistake has its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.declare import ChangeFeed, Gold, Json, Pipeline, Silver, Topic, Upsert
+from common.errors import PipelineError
+from orchestration.check import check
+
+SILVER = Silver(
+    "changes",
+    reads="bronze.changes",
+    value=Json("id string, at timestamp, position bigint, op string, gone boolean"),
+    columns={"id": "id", "changed_at": "at", "position": "position", "op": "op", "gone": "gone"},
+    key=["id", "position"],
+    event_time="changed_at",
+    watermark="1 day",
+)
+
+
+def problems(gold: Gold, *more: Gold) -> list[tuple[str, str]]:
+    pipeline = Pipeline("p", bronze=[Topic("changes")], silver=[SILVER], gold=[gold, *more])
+    return [(each.place, each.message) for each in check(pipeline)]
+
+
+def feed(**changed: Any) -> ChangeFeed:
+    return ChangeFeed(
+        "copy", **{"reads": "silver.changes", "key": ["id"], "sequence_by": ["position"]} | changed
+    )
+
+
+def upsert(**changed: Any) -> Upsert:
+    return Upsert("latest", **{"reads": "silver.changes", "key": ["id"], "newest_by": ["position"]} | changed)
+
+
+def test_a_change_feed_that_is_right_has_no_problems() -> None:
+    assert problems(feed(), upsert(delete_when="gone or op = 'd'")) == []
+
+
+@pytest.mark.parametrize(
+    ("gold", "place", "text"),
+    [
+        (feed(key=["ids"]), "gold.copy", "key 'ids' is no column of silver.changes; did you mean 'id'?"),
+        (feed(sequence_by=["lsn"]), "gold.copy", "sequence_by 'lsn' is no column"),
+        (feed(operation="kind"), "gold.copy, operation", "silver.changes has no 'kind'"),
+        (feed(operation="max(op)"), "gold.copy, operation", "max() is an aggregate"),
+        (feed(columns=["id"]), "gold.copy", "sequence_by 'position' is not among its columns; add it"),
+        (upsert(delete_when="is_gone"), "gold.latest, delete_when", "silver.changes has no 'is_gone'"),
+        (upsert(delete_when="op = "), "gold.latest, delete_when", "the SQL"),
+        (upsert(delete_when="rand() < 0.5"), "gold.latest, delete_when", "rand() gives another value"),
+    ],
+)
+def test_each_mistake_of_an_upsert_or_a_change_feed_has_its_place(gold: Gold, place: str, text: str) -> None:
+    ((found, message),) = problems(gold)
+    assert found == place
+    assert text in message
+
+
+def test_an_operation_does_one_thing() -> None:
+    with pytest.raises(PipelineError, match="operation 'd' is named twice in upserts, deletes and ignores"):
+        feed(upserts=["c", "d"])
+
+
+def test_a_table_of_deleted_keys_has_key_and_order() -> None:
+    """A suite or a rule may name them, and nothing else."""
+    from common.declare import Expect, Quality  # noqa: PLC0415
+
+    def suite(column: str) -> list[str]:
+        expectation = Expect("expect_column_values_to_not_be_null", {"column": column})
+        quality = [Quality("gold.copy__deleted", [expectation])]
+        pipeline = Pipeline("p", bronze=[Topic("changes")], silver=[SILVER], gold=[feed()], quality=quality)
+        return [each.message for each in check(pipeline)]
+
+    assert suite("id") == suite("position") == []
+    assert suite("op") != []
