@@ -64,7 +64,8 @@ class Debezium:
     """Change events in Debezium's JSON envelope, with or without its embedded schema.
 
     The columns see ``before`` and ``after`` (structs of ``row``), ``op`` (c, u, d, r), ``ts_ms``, and
-    ``source`` (a struct of connector, db, schema, table, ts_ms). An envelope with an embedded schema
+    ``source``: a struct of connector, db, schema, table, ts_ms, and the place in the source's log: lsn
+    (PostgreSQL), or file, pos and row (MySQL). An envelope with an embedded schema
     (``{"schema": …, "payload": {…}}``) is read from its payload. Otherwise as ``Json``.
 
     Attributes:

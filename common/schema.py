@@ -24,7 +24,10 @@ __all__ = ["Field", "ddl_or_json", "fields"]
 Structured = Json | Debezium | Csv
 """Formats whose schema is Spark's."""
 
-_SOURCE = "connector string, db string, schema string, `table` string, ts_ms bigint"
+_SOURCE = (
+    "connector string, db string, schema string, `table` string, ts_ms bigint, lsn bigint, file string, "
+    "pos bigint, row bigint"
+)
 _ENVELOPE = "op string, ts_ms bigint, source struct<" + _SOURCE + ">"
 
 
@@ -89,7 +92,9 @@ def ddl_or_json(value: Structured, folder: Path) -> str:
 
 _SOURCE_FIELDS = [
     *((name, "string") for name in ("connector", "db", "schema", "table")),
-    ("ts_ms", "long"),
+    *((name, "long") for name in ("ts_ms", "lsn")),
+    ("file", "string"),
+    *((name, "long") for name in ("pos", "row")),
 ]
 
 

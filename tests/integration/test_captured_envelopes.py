@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 CAPTURED = Path(__file__).parents[3] / "shared" / "data" / "cdc_debezium"
 ENVELOPE = {"before", "after", "op", "ts_ms", "source"}
-SOURCE = ("connector", "db", "schema", "table", "ts_ms")
+SOURCE = ("connector", "db", "schema", "table", "ts_ms", "lsn", "file", "pos", "row")
 KINDS = {bool: "boolean", int: "bigint", str: "string", dict: "string", list: "string"}
 
 
