@@ -30,7 +30,7 @@ _PLAIN_SECONDS = 10.0
 
 @dataclass
 class Sample:
-    """The events that are sent while the jobs run, in a thread of their own."""
+    """One topic's events, sent while the jobs run, in a thread of their own."""
 
     topic: Topic
     rate: float
@@ -62,16 +62,66 @@ class Sample:
         self.sent = done.messages
 
 
+@dataclass
+class Samples:
+    """The events of all topics."""
+
+    samples: list[Sample]
+    threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self, address: str) -> None:
+        """Send to all topics, to each from where earlier runs ended."""
+        ends = kafka.end_offsets(address, self.names, {})
+        for sample, name in zip(self.samples, self.names, strict=True):
+            held = sum(ends.get(name, {}).values())
+            if held:
+                say(f"topic {name} holds {held:,} events of earlier runs: going on after them")
+            thread = threading.Thread(target=sample.run, args=(address, name, held), daemon=True)
+            thread.start()
+            self.threads.append(thread)
+
+    def stop(self) -> None:
+        """Send no more."""
+        for sample in self.samples:
+            sample.stop.set()
+
+    def end(self) -> None:
+        """Send no more, and wait until what was begun is done."""
+        self.stop()
+        for thread in self.threads:
+            thread.join(timeout=10)
+
+    @property
+    def names(self) -> list[str]:
+        """The topics."""
+        return [sample.topic.topic_names[0] for sample in self.samples]
+
+    @property
+    def sent(self) -> int:
+        """How many events were sent."""
+        return sum(sample.sent for sample in self.samples)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no more are sent."""
+        return all(sample.stop.is_set() for sample in self.samples)
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the first to fail died of."""
+        return next((sample.error for sample in self.samples if sample.error is not None), None)
+
+
 def run(  # noqa: PLR0913  # the knobs of a demo
     pipeline: Pipeline, settings: Settings, *, seconds: float, rate: float, seed: int, began: float
 ) -> None:
     """Run the demo and print what came of it.
 
     Args:
-        pipeline: Its first topic with a sample is fed.
+        pipeline: Its topics with a sample are fed.
         settings: Where and how.
         seconds: How long events are sent, from the first gold rows on.
-        rate: Events per second.
+        rate: Events per second, of all topics together.
         seed: Of the sample.
         began: ``time.monotonic`` when the command was typed.
 
@@ -79,8 +129,8 @@ def run(  # noqa: PLR0913  # the knobs of a demo
         UsageError: No topic has a sample.
         MedallionError: What a query died of.
     """
-    topic = next((topic for topic in pipeline.bronze if topic.sample is not None), None)
-    if topic is None:
+    topics = [topic for topic in pipeline.bronze if topic.sample is not None]
+    if not topics:
         raise UsageError(
             f"pipeline {pipeline.name} has no topic with a sample. Give one: Topic(…, sample=…)."
         )
@@ -91,30 +141,25 @@ def run(  # noqa: PLR0913  # the knobs of a demo
         )
     layout = Layout.of(pipeline, settings)
     with opened(pipeline, settings, name="demo", is_short=True) as job:
-        address, name = job.wiring.bootstrap_servers, topic.topic_names[0]
-        held = sum(kafka.end_offsets(address, [name], {}).get(name, {}).values())
-        if held:
-            say(f"topic {name} holds {held:,} events of earlier runs: going on after them")
-        sample = Sample(topic, rate, seed)
-        sender = threading.Thread(target=sample.run, args=(address, name, held), daemon=True)
-        sender.start()
-        say(f"sending {rate:,.0f} events/s to {name}; starting the queries")
+        address = job.wiring.bootstrap_servers
+        samples = Samples([Sample(topic, rate / len(topics), seed) for topic in topics])
+        samples.start(address)
+        say(f"sending {rate:,.0f} events/s to {', '.join(samples.names)}; starting the queries")
         job.start()
         collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
         try:
-            _watch(job, collector, sample, seconds, began)
+            _watch(job, collector, samples, seconds, began)
         finally:
-            sample.stop.set()
-            sender.join(timeout=10)
-        if sample.error is not None:
-            raise sample.error
+            samples.end()
+        if (failure := samples.error) is not None:
+            raise failure
         job.supervisor.end()
         say("stopped at a micro-batch boundary")
         status = collector.collect()
     _tell(pipeline, layout, status)
 
 
-def _watch(job: Job, collector: Collector, sample: Sample, seconds: float, began: float) -> None:
+def _watch(job: Job, collector: Collector, samples: Samples, seconds: float, began: float) -> None:
     """Show the status until the time is over and all sent events are through, or a stop was asked for."""
     clock = _Clock(began, seconds)
     screen = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
@@ -124,16 +169,16 @@ def _watch(job: Job, collector: Collector, sample: Sample, seconds: float, began
             status = collector.collect()
             clock.see(status)
             if screen is not None:
-                screen.update(Group(render(status), Text(clock.line(sample), style="bold")))
+                screen.update(Group(render(status), Text(clock.line(samples), style="bold")))
             elif time.monotonic() - said > _PLAIN_SECONDS:
                 said = time.monotonic()
-                say(clock.line(sample))
-            if clock.is_over() and not sample.stop.is_set():
-                sample.stop.set()
-            through = sample.stop.is_set() and not any(table.lag.count for table in status.tables)
+                say(clock.line(samples))
+            if clock.is_over():
+                samples.stop()
+            through = samples.is_stopped and not any(table.lag.count for table in status.tables)
             if through or clock.is_late() or job.stop.wait(1.0):
                 break
-            if (failure := job.supervisor.poll() or sample.error) is not None:
+            if (failure := job.supervisor.poll() or samples.error) is not None:
                 raise failure
     if clock.first_gold is not None:
         say(f"first gold rows {clock.first_gold - began:.1f} s after the command was typed")
@@ -162,10 +207,10 @@ class _Clock:
             time.monotonic() - self.first_gold > self.seconds + _CATCH_UP_SECONDS
         )
 
-    def line(self, sample: Sample) -> str:
+    def line(self, samples: Samples) -> str:
         """One line of where it stands."""
-        head = f"{time.monotonic() - self.began:4.0f} s  {sample.sent:,} events sent"
-        if sample.stop.is_set():
+        head = f"{time.monotonic() - self.began:4.0f} s  {samples.sent:,} events sent"
+        if samples.is_stopped:
             return f"{head}, no more are sent; waiting until all are through"
         if self.first_gold is None:
             return f"{head}, waiting for the first gold rows"

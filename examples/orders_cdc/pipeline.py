@@ -1,0 +1,96 @@
+"""A shop's database as it is now: two tables copied from their change events, and joined."""
+
+from generator import customers, orders
+
+from common.declare import (
+    Aggregate,
+    ChangeFeed,
+    Debezium,
+    Expect,
+    Pipeline,
+    Quality,
+    Rule,
+    Silver,
+    Storage,
+    Topic,
+)
+
+RULES = [
+    # It names no row: what to do about it is for a person to say.
+    Rule("no_truncation", "operation <> 't'", on_fail="fail"),
+    Rule("known_operation", "operation in ('c', 'r', 'u', 'd')"),
+]
+
+
+def of_row(*names: str) -> dict[str, str]:
+    """Columns of the changed row: as it is after the change, or as it was before it was deleted."""
+    return {name: f"if(op = 'd', before.{name}, after.{name})" for name in names}
+
+
+CHANGE = {
+    "operation": "op",
+    "changed_at": "timestamp_millis(source.ts_ms)",
+    "log_position": "source.lsn",
+}
+
+pipeline = Pipeline(
+    name="orders_cdc",
+    bronze=[Topic("customers", sample=customers), Topic("orders", sample=orders)],
+    silver=[
+        Silver(
+            "customers",  # grain: one row per change of a customer
+            reads="bronze.customers",
+            value=Debezium("customer_id bigint, name string, city string"),
+            columns={**of_row("customer_id", "name", "city"), **CHANGE},
+            key=["customer_id", "log_position"],
+            event_time="changed_at",
+            watermark="1 day",
+            rules=RULES,
+        ),
+        Silver(
+            "orders",  # grain: one row per change of an order
+            reads="bronze.orders",
+            value=Debezium("order_id bigint, customer_id bigint, status string, cents bigint, note string"),
+            columns={**of_row("order_id", "customer_id", "status", "cents", "note"), **CHANGE},
+            key=["order_id", "log_position"],
+            event_time="changed_at",
+            watermark="1 day",
+            rules=RULES,
+        ),
+    ],
+    gold=[
+        ChangeFeed(
+            "customers",  # grain: one row per customer of the shop
+            reads="silver.customers",
+            key=["customer_id"],
+            sequence_by=["log_position"],
+            operation="operation",
+            columns=["customer_id", "name", "city", "changed_at", "log_position"],
+            storage=Storage(cluster_by=["customer_id"], change_feed=True),
+        ),
+        ChangeFeed(
+            "orders",  # grain: one row per order of the shop
+            reads="silver.orders",
+            key=["order_id"],
+            sequence_by=["log_position"],
+            operation="operation",
+            columns=["order_id", "customer_id", "status", "cents", "note", "changed_at", "log_position"],
+            storage=Storage(cluster_by=["order_id"], change_feed=True),
+        ),
+        Aggregate(
+            "changes_by_operation",
+            reads="silver.orders",
+            by=["operation"],
+            measures={"changes": "count(*)", "latest_change_at": "max(changed_at)"},
+        ),
+    ],
+    quality=[
+        Quality(
+            "gold.orders",
+            [
+                Expect("expect_column_values_to_be_unique", {"column": "order_id"}),
+                Expect("expect_column_values_to_not_be_null", {"column": "customer_id"}),
+            ],
+        ),
+    ],
+)
