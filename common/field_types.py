@@ -37,6 +37,15 @@ def _interval(text: str) -> str:
     return text.strip()
 
 
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+
+
+def seconds(interval: str) -> float:
+    """The length of an ``Interval``."""
+    number, unit = interval.split()
+    return float(number) * _SECONDS[unit.removesuffix("s")]
+
+
 def some(items: Sequence[T]) -> tuple[T, ...]:
     if not items:
         raise ValueError("is empty; name at least one")

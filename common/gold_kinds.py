@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from common.declaring import declared
-from common.field_types import Expressions, Interval, Names, TableName
+from common.field_types import Expressions, Interval, Names, TableName, seconds
 from common.formats import listed
 
 
@@ -36,6 +36,14 @@ class Window:
     size: Interval
     slide: Interval | None = None
 
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        slide = self.slide or self.size
+        if seconds(self.size) <= 0 or seconds(slide) <= 0:
+            yield "size and slide must be longer than nothing"
+        elif seconds(slide) > seconds(self.size):
+            yield f"slide {slide!r} is longer than size {self.size!r}: rows would fall between two windows"
+
 
 @declared
 class Session:
@@ -53,6 +61,11 @@ class Session:
 
     on: str
     gap: Interval
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        if seconds(self.gap) <= 0:
+            yield "gap must be longer than nothing"
 
 
 @declared
@@ -148,7 +161,8 @@ class Aggregate(_Kind):
             a micro-batch touches are computed anew from silver and merged: no state, any aggregate, and
             the one mode that takes rows back when silver deletes or replaces them.
         watermark: How late a row may come to a window; needed for ``append``, possible for ``update``.
-            Later rows are counted as ``late`` in the commit and left out.
+            What comes after its window has closed is left out, and counted as ``late`` in the commit: once
+            per micro-batch, group and window (of sessions: group and event time).
         reading: How silver is read.
         storage: How the table is laid out.
     """

@@ -41,7 +41,7 @@ _CONF = {
     # A micro-batch without a row leaves its commit too: by it a replay is known, and a checkpoint its table.
     "spark.databricks.delta.skipRecordingEmptyCommits": "false",
     "spark.databricks.delta.v2.enableMode": "NONE",
-    # Nothing closes a window here, and each empty micro-batch would cost a commit.
+    # Each empty micro-batch costs a commit; a query that closes windows by one asks for them itself.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "50",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _HANDLE_SECONDS = 60.0
+_WITHOUT_ROWS = "spark.sql.streaming.noDataMicroBatches.enabled"
 _REGISTRY = re.compile(r"medallion\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
@@ -43,6 +45,8 @@ class Stream:
         checkpoint: Path or URI of its checkpoint.
         trigger: Interval such as ``2 seconds``; empty: the next batch starts when data is there.
         output_mode: Spark's output mode.
+        without_rows: Whether a micro-batch without rows follows one that moved the watermark, where none
+            with rows does: it writes what the watermark has closed.
         again: Makes the stream anew, with the columns that its source has then.
     """
 
@@ -53,6 +57,7 @@ class Stream:
     checkpoint: str
     trigger: str
     output_mode: OutputMode = "append"
+    without_rows: bool = False
     again: Callable[[], Stream] | None = None
 
 
@@ -170,9 +175,21 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
         writer = writer.trigger(availableNow=True)
     elif stream.trigger:
         writer = writer.trigger(processingTime=stream.trigger)
-    query = writer.start()
+    with _batches_without_rows(spark) if stream.without_rows else nullcontext():
+        query = writer.start()
     handle.set_result(query)
     return RunningQuery(stream, query, state)
+
+
+@contextmanager
+def _batches_without_rows(spark: SparkSession) -> Iterator[None]:
+    """A query that is started in here has them: it copies the session's settings at its start."""
+    before = str(spark.conf.get(_WITHOUT_ROWS))
+    spark.conf.set(_WITHOUT_ROWS, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(_WITHOUT_ROWS, before)
 
 
 def _identity(

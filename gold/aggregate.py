@@ -1,13 +1,24 @@
-"""Complete-mode aggregates: the whole result is written anew by every micro-batch."""
+"""Aggregates that Spark keeps in state: written anew, merged, or appended window by window.
+
+``complete`` writes the whole result by every micro-batch. ``update`` merges the groups that changed.
+``append`` writes a window once, by the micro-batch whose watermark closes it; a micro-batch without rows
+follows where none with rows does, so what one closes is not held up until more comes. Windows that no
+watermark has closed stay in state: no run ends them.
+
+A watermark is Spark's: after each micro-batch the latest event time less the declared delay. By it windows
+close from the next micro-batch on, and by the same one rows are late from the one after that.
+"""
 
 from __future__ import annotations
+
+from typing import Literal, cast
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common import delta
+from common import delta, delta_merge
 from common.declare import Aggregate
 from common.declaring import source_of
 from common.delta import MicroBatch
@@ -22,19 +33,32 @@ def stream(context: Context, gold: Aggregate) -> Stream:
     """The query of one aggregate; makes the table where there is none.
 
     Raises:
+        HistoryGoneError: It has a watermark, and silver's first commits are gone.
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: The table exists with other columns.
     """
-    frame = grouped(new_rows(context, gold), gold)
+    frame = grouped(new_rows(context, gold, in_order=gold.watermark is not None), gold)
     path = context.path(gold.table)
     tables.ensure(context, gold.table, frame.schema, gold.storage)
+    mode = cast("Literal['complete', 'update', 'append']", gold.mode)
 
     def write(result: DataFrame, batch: MicroBatch) -> None:
         kept = result.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             # Must come first: a stateful batch that is not consumed whole is marked as done all the same.
-            groups = kept.count()
-            delta.append(kept.coalesce(1), path, batch, "complete", {"groups": groups}, mode="overwrite")
+            counts = {"groups": kept.count()}
+            if gold.watermark is not None:
+                counts["late"] = batch.dropped()["late"]
+            if mode == "complete" or batch.batch_id == 0:
+                # The first one takes the place of what a lost checkpoint has left behind.
+                delta.append(kept.coalesce(1), path, batch, mode, counts, mode="overwrite")
+            elif mode == "append":
+                delta.append(kept.coalesce(1), path, batch, mode, counts)
+            else:
+                group = windows.group(gold)
+                delta_merge.replace_groups(
+                    kept, path, batch, counts, touched=kept, group=group, key=group, step=mode
+                )
         finally:
             kept.unpersist()
 
@@ -45,7 +69,8 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         write=write,
         checkpoint=context.checkpoint(gold),
         trigger=context.settings.gold.trigger,
-        output_mode="complete",
+        output_mode=mode,
+        without_rows=mode == "append",
     )
 
 

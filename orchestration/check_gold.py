@@ -13,6 +13,7 @@ from orchestration.faults import each, name_faults, named, references
 from orchestration.scope import METADATA, Scope, unknown
 
 _INGESTED = "_ingested_at"
+_WINDOW = ("window_start", "window_end")
 
 
 def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[str]) -> Iterator[Problem]:
@@ -58,8 +59,22 @@ def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
 
 def aggregate_columns(gold: Aggregate) -> tuple[str, ...]:
     """An aggregate's columns, in the table's order."""
-    window = ("window_start", "window_end") if gold.window is not None else ()
+    window = _WINDOW if gold.window is not None else ()
     return (*named(gold.by or ()), *window, *named(gold.measures))
+
+
+def notes(gold: Gold) -> Iterator[str]:
+    """What is right and still worth knowing of a gold table before it runs."""
+    match gold:
+        case Aggregate(watermark=None):
+            return
+        case Aggregate(window=window, watermark=delay) if window is not None:
+            yield (
+                f"{gold.table} closes its windows {delay} of {window.on} after their end: rows that reach "
+                f"{gold.reads} later, as late or from quarantine, are counted there as late and left out"
+            )
+            if gold.mode == "append":
+                yield f"{gold.table} has a window's row only once later events of {gold.reads} have closed it"
 
 
 def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
@@ -72,6 +87,17 @@ def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
     if gold.where is not None:
         yield from each(f"{place}, where", row_faults(gold.where, silver), source)
     yield from each(place, name_faults([*by, *measures]), source)
+    if gold.window is not None:
+        yield from each(f"{place}, window", _window_faults(gold.window.on, silver), source)
+        taken = [name for name in (*by, *measures) if name.lower() in _WINDOW]
+        text = "column {!r} has the name of a column that the window gives the table; rename it"
+        yield from each(place, (text.format(name) for name in taken), source)
+
+
+def _window_faults(on: str, silver: Scope) -> Iterator[str]:
+    yield from references("on", [on], silver)
+    if (found := silver.type_of((on,)).type) not in {"", "timestamp"}:
+        yield f"on {on!r} is of type {found}; a window is over a timestamp"
 
 
 def _groups(by: Mapping[str, str]) -> frozenset[str] | None:

@@ -1,0 +1,132 @@
+"""Aggregates over windows in plain Python: what Spark's three output modes should have after a micro-batch.
+
+A row is (k, at, amount). Rows whose amount is null or negative are left out, as the tests' ``where`` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Row = tuple[str | None, datetime | None, int | None]
+Kept = tuple[str | None, datetime, int]
+Group = tuple[Any, ...]
+Table = Counter[tuple[Any, ...]]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def measures(amounts: Sequence[int]) -> tuple[int, int, int]:
+    """``count(*)``, ``sum(amount)`` and ``max(amount)``."""
+    return len(amounts), sum(amounts), max(amounts)
+
+
+def kept(rows: Iterable[Row]) -> list[Kept]:
+    """Rows that meet the condition and have a time."""
+    return [
+        (k, at, amount) for k, at, amount in rows if amount is not None and amount >= 0 and at is not None
+    ]
+
+
+def watermarks(batches: Sequence[Sequence[Row]], delay: timedelta) -> list[datetime]:
+    """By which watermark each micro-batch closes windows; its late rows go by the one before."""
+    found, highest = [], EPOCH
+    for batch in batches:
+        found.append(highest)
+        highest = max([highest, *(at - delay for _, at, _ in kept(batch))])
+    return found
+
+
+def windows(size: timedelta, slide: timedelta) -> Callable[[datetime], list[datetime]]:
+    """Starts of the windows that a moment is in."""
+
+    def starts(at: datetime) -> list[datetime]:
+        last = EPOCH + slide * ((at - EPOCH) // slide)
+        return [last - slide * n for n in range(size // slide) if last - slide * n + size > at]
+
+    return starts
+
+
+class Windows:
+    """Tumbling or sliding windows per ``k``."""
+
+    def __init__(self, size: timedelta, slide: timedelta) -> None:
+        self.size, self._starts = size, windows(size, slide)
+
+    def all_of(self, batches: Sequence[Sequence[Row]]) -> Table:
+        """Every window, nothing late."""
+        return self._table((group, amount) for rows in batches for group, amount in self._pairs(rows))
+
+    def under(
+        self, batches: Sequence[Sequence[Row]], delay: timedelta, *, closed_only: bool
+    ) -> tuple[Table, int]:
+        """The windows in time, or those of them that are closed; and what was late in the last batch."""
+        closes, groups = watermarks(batches, delay), []
+        late: set[Group] = set()
+        for n, rows in enumerate(batches):
+            by, pairs = closes[n - 1] if n else EPOCH, list(self._pairs(rows))
+            late = {group for group, _ in pairs if group[-1] + self.size <= by}
+            groups += [(group, amount) for group, amount in pairs if group not in late]
+        if closed_only:
+            groups = [each for each in groups if each[0][-1] + self.size <= closes[-1]]
+        return self._table(groups), len(late)
+
+    def _pairs(self, rows: Sequence[Row]) -> Iterator[tuple[Group, int]]:
+        for k, at, amount in kept(rows):
+            yield from (((k, start), amount) for start in self._starts(at))
+
+    def _table(self, pairs: Iterable[tuple[Group, int]]) -> Table:
+        groups: dict[Group, list[int]] = {}
+        for group, amount in pairs:
+            groups.setdefault(group, []).append(amount)
+        return Counter(
+            (k, start, start + self.size, *measures(amounts)) for (k, start), amounts in groups.items()
+        )
+
+
+class Sessions:
+    """Sessions per ``k``, or of all rows."""
+
+    def __init__(self, gap: timedelta, *, per_k: bool) -> None:
+        self.gap, self.per_k = gap, per_k
+
+    def all_of(self, batches: Sequence[Sequence[Row]]) -> Table:
+        """Every session, nothing late."""
+        return self._table(self._merged([self._alone(row) for rows in batches for row in kept(rows)]))
+
+    def closed(self, batches: Sequence[Sequence[Row]], delay: timedelta) -> tuple[Table, int]:
+        """Sessions that were closed, as they were then; and what was late in the last batch."""
+        closes = watermarks(batches, delay)
+        open_: list[tuple[str | None, datetime, datetime, list[int]]] = []
+        done: list[tuple[str | None, datetime, datetime, list[int]]] = []
+        late: set[Group] = set()
+        for n, rows in enumerate(batches):
+            by = closes[n - 1] if n else EPOCH
+            alone = [self._alone(row) for row in kept(rows)]
+            late = {session[:2] for session in alone if session[2] <= by}
+            open_ = self._merged(open_ + [session for session in alone if session[2] > by])
+            done += [session for session in open_ if session[2] <= closes[n]]
+            open_ = [session for session in open_ if session[2] > closes[n]]
+        return self._table(done), len(late)
+
+    def _alone(self, row: Kept) -> tuple[str | None, datetime, datetime, list[int]]:
+        k, at, amount = row
+        return (k if self.per_k else None, at, at + self.gap, [amount])
+
+    def _merged(
+        self, sessions: list[tuple[str | None, datetime, datetime, list[int]]]
+    ) -> list[tuple[str | None, datetime, datetime, list[int]]]:
+        found: list[tuple[str | None, datetime, datetime, list[int]]] = []
+        for k, start, end, amounts in sorted(sessions, key=lambda one: (str(one[0]), one[1], one[2])):
+            if found and found[-1][0] == k and start <= found[-1][2]:
+                _, first, last, others = found.pop()
+                found.append((k, first, max(last, end), others + amounts))
+            else:
+                found.append((k, start, end, amounts))
+        return found
+
+    def _table(self, sessions: Iterable[tuple[str | None, datetime, datetime, list[int]]]) -> Table:
+        place: Callable[[str | None], tuple[str | None, ...]] = lambda k: (k,) if self.per_k else ()  # noqa: E731
+        return Counter((*place(k), start, end, *measures(amounts)) for k, start, end, amounts in sessions)

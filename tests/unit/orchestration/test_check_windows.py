@@ -1,0 +1,115 @@
+"""What is known of windows before Spark starts: their column, the names they take, what comes too late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from common.declare import Aggregate, Json, Pipeline, Quality, Session, Silver, Topic, Upsert, Window
+from common.declare import Expect as Expectation
+from common.errors import PipelineError
+from orchestration.check import check
+from orchestration.check_gold import notes
+
+ORDERS = Silver(
+    "orders",
+    reads="bronze.orders",
+    value=Json("id string, at timestamp, day date"),
+    columns={"id": "id", "ordered_at": "at", "day": "day"},
+    key=["id"],
+    event_time="ordered_at",
+    watermark="1 day",
+)
+
+
+def aggregate(**changed: Any) -> Aggregate:
+    given = {"by": ["day"], "measures": {"orders": "count(*)"}, "window": Window("ordered_at", "1 hour")}
+    return Aggregate("hourly", reads="silver.orders", **given | changed)
+
+
+def told(gold: Aggregate, *quality: Quality) -> list[str]:
+    pipeline = Pipeline("p", bronze=[Topic("orders")], silver=[ORDERS], gold=[gold], quality=quality)
+    return [f"{each.place}: {each.message}" for each in check(pipeline)]
+
+
+@pytest.mark.parametrize(
+    "window", [Window("ordered_at", "1 hour", "5 minutes"), Session("ORDERED_AT", "1 hour")]
+)
+@pytest.mark.parametrize("by", [None, ["day"]])
+def test_windows_with_and_without_other_groups_are_right(
+    window: Window | Session, by: list[str] | None
+) -> None:
+    assert told(aggregate(window=window, by=by)) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"window": Window("orderd_at", "1 hour")},
+            "gold.hourly, window: on 'orderd_at' is no column of silver.orders; did you mean 'ordered_at'?",
+        ),
+        ({"window": Session("day", "1 hour")}, "gold.hourly, window: on 'day' is of type date; a window is"),
+        (
+            {"by": {"Window_Start": "day"}},
+            "gold.hourly: column 'Window_Start' has the name of a column that the window gives the table",
+        ),
+        (
+            {"measures": {"window_end": "max(ordered_at)"}},
+            "gold.hourly: column 'window_end' has the name of a column that the window gives the table",
+        ),
+    ],
+)
+def test_a_windows_column_and_names_are_checked(changed: dict[str, Any], message: str) -> None:
+    (found,) = told(aggregate(**changed))
+    assert found.startswith(message)
+
+
+def test_without_a_window_its_names_are_free() -> None:
+    assert told(aggregate(window=None, measures={"window_end": "max(ordered_at)"})) == []
+
+
+def test_a_windows_columns_are_the_tables() -> None:
+    def suite(column: str) -> Quality:
+        return Quality(
+            "gold.hourly", [Expectation("expect_column_values_to_not_be_null", {"column": column})]
+        )
+
+    assert told(aggregate(), suite("window_start"), suite("window_end")) == []
+    assert told(aggregate(window=None), suite("window_start")) != []
+
+
+def test_a_table_that_loses_late_rows_says_so() -> None:
+    lasting = [aggregate(), aggregate(mode="update"), aggregate(mode="recompute")]
+    upsert = Upsert("newest", reads="silver.orders", key=["id"], newest_by=["ordered_at"])
+    assert [list(notes(gold)) for gold in (*lasting, upsert)] == [[], [], [], []]
+    closing = (
+        "gold.hourly closes its windows 10 minutes of ordered_at after their end: rows that reach "
+        "silver.orders later, as late or from quarantine, are counted there as late and left out"
+    )
+    assert list(notes(aggregate(mode="update", watermark="10 minutes"))) == [closing]
+    assert list(notes(aggregate(mode="append", watermark="10 minutes"))) == [
+        closing,
+        "gold.hourly has a window's row only once later events of silver.orders have closed it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: Window("at", "5 minutes", "301 seconds"),
+            "slide '301 seconds' is longer than size '5 minutes'",
+        ),
+        (lambda: Window("at", "0 days"), "size and slide must be longer than nothing"),
+        (lambda: Window("at", "1 week", "0.0 seconds"), "size and slide must be longer than nothing"),
+        (lambda: Session("at", "0 hours"), "gap must be longer than nothing"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(PipelineError) as refused:
+        build()
+    assert refused.value.problems[0].message.startswith(message)
+    assert Window("at", "1 week", "7 days").slide == "7 days"
