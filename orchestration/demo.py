@@ -221,7 +221,8 @@ class _Clock:
 def _tell(pipeline: Pipeline, layout: Layout, status: Status) -> None:
     parts: list[RenderableType] = [render(status)]
     parts += [demo_view.account(balance(table, layout, status)) for table in pipeline.silver]
-    aggregate = next((gold for gold in pipeline.gold if isinstance(gold, Aggregate)), None)
+    plain = (gold for gold in pipeline.gold if isinstance(gold, Aggregate) and gold.window is None)
+    aggregate = next(plain, None)
     if aggregate is not None:
         answer = ask(Database(), layout, all_tables(pipeline), f"select * from {aggregate.table}")  # noqa: S608  # a declared name
         rows = [dict(zip(answer.columns, row, strict=True)) for batch in answer.batches for row in batch]
