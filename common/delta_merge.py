@@ -158,10 +158,7 @@ def replace_groups(  # noqa: PLR0913
     if delta.is_written(path, batch, step):
         return {}
     table = frame.sparkSession.read.format("delta").load(path)
-    groups = small_side(touched.select(*group), touched.count())
-    near = table.where(reduce(and_, bounds(touched, group), F.lit(True))).alias("t")
-    same_group = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"g.`{n}`")) for n in group))
-    have = near.join(groups.alias("g"), same_group, "left_semi")
+    have = of_groups(table, touched, group)
     changes = _differences(have, frame, key).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         done = {row[DO]: row["count"] for row in changes.groupBy(DO).count().collect()}
@@ -208,6 +205,20 @@ def write_changes(  # noqa: PLR0913
             .whenNotMatchedInsert(values=values)
             .execute()
         )
+
+
+def of_groups(table: DataFrame, touched: DataFrame, group: Sequence[str]) -> DataFrame:
+    """A table's rows of some groups, compared null-safe; files are pruned by the groups' literal bounds.
+
+    Args:
+        table: A Delta table, at any version.
+        touched: The groups, with the columns ``group``; one row per group. Persist it.
+        group: Columns that name a group.
+    """
+    groups = small_side(touched.select(*group), touched.count())
+    near = table.where(reduce(and_, bounds(touched, group), F.lit(True))).alias("t")
+    same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"g.`{n}`")) for n in group))
+    return near.join(groups.alias("g"), same, "left_semi")
 
 
 def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFrame:

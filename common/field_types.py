@@ -22,6 +22,7 @@ else:
 T = TypeVar("T")
 
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
+_DISTANCE = re.compile(r"^\s*-?\s*\d+(\.\d+(?=\s+s))?\s+(second|minute|hour|day|week)s?\s*$")
 _INTERVAL = re.compile(r"^\s*(\d+\.\d+\s+seconds?|\d+\s+(second|minute|hour|day|week)s?)\s*$")
 
 
@@ -44,6 +45,12 @@ def seconds(interval: str) -> float:
     """The length of an ``Interval``."""
     number, unit = interval.split()
     return float(number) * _SECONDS[unit.removesuffix("s")]
+
+
+def _distance(text: str) -> str:
+    if not _DISTANCE.match(text):
+        raise ValueError(f"{text!r} is no distance in time; write it like '-5 minutes' or '1 hour'")
+    return text.strip().replace("- ", "-")
 
 
 def some(items: Sequence[T]) -> tuple[T, ...]:
@@ -78,6 +85,7 @@ def _selves(names: Sequence[object]) -> dict[object, object]:
 
 TableName = Annotated[str, AfterValidator(_table_name)]
 Interval = Annotated[str, AfterValidator(_interval)]
+Distance = Annotated[str, AfterValidator(_distance)]
 Names = Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(some)]
 Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
 Columns = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]

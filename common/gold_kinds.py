@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from common.declaring import declared
-from common.field_types import Expressions, Interval, Names, TableName, seconds
+from common.field_types import Distance, Expressions, Interval, Names, TableName, seconds
 from common.formats import listed
 
 
@@ -83,6 +83,11 @@ class Reading:
     changes: Literal["feed", "appends"] | None = None
     starting_version: int | None = None
     starting_timestamp: str | None = None
+
+    @property
+    def has_start(self) -> bool:
+        """Whether it begins later than with all that the table has."""
+        return self.starting_version is not None or self.starting_timestamp is not None
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the values together."""
@@ -331,10 +336,12 @@ class History(_Kind):
 
     Grain: one row per key and unbroken run of equal ``columns``. Columns: the key, ``columns``,
     ``valid_from`` (in the interval), ``valid_to`` (not in it; null: it still holds), ``is_current``,
-    ``versions`` (silver rows in the run), ``last_at`` (the last of them), and the Kafka coordinates of its
+    ``versions`` (versions in the run), ``last_at`` (the last of them), and the Kafka coordinates of its
     first. The intervals of a key neither overlap nor leave a gap, but where ``delete_when`` ended one.
     A late version is put where it belongs. Of versions of one key with one ``valid_by``, the one with the
-    highest coordinates counts.
+    highest coordinates counts; one without ``valid_by`` has no place, and is counted as ``unplaced`` in
+    the commit. A null key is a key. With a start in ``reading``, a key that changes after it still gets
+    its whole history.
 
     Attributes:
         name: The table: ``gold.<name>``.
@@ -394,8 +401,8 @@ class Within:
 
     on: str
     joins_on: str
-    after: str
-    before: str
+    after: Distance
+    before: Distance
     watermark: Interval
     joins_watermark: Interval
 
@@ -405,11 +412,13 @@ class Join(_Kind):
     """Rows of a silver table, each with what another table says of it.
 
     Grain: one row per pair that matches; with ``how="left"`` also one per row without a match, with
-    ``how="semi"`` one per row with a match. The columns ``_kafka_*`` of ``reads`` name the row.
+    ``how="semi"`` one per row with a match. A null never matches. The columns ``_kafka_*`` of ``reads``
+    name the row; with ``mode="recompute"`` a running number, ``_match``, tells its matches apart.
 
     Attributes:
         name: The table: ``gold.<name>``.
-        reads: The silver table whose rows are joined.
+        reads: The silver table whose rows are joined; with ``mode="recompute"`` also a gold Upsert or
+            ChangeFeed that keeps a change data feed.
         joins: Another silver or gold table of the pipeline, or the path or URI of any Delta table.
         on: Column of that table -> SQL text over the columns of ``reads``.
         columns: SQL text per column over the columns of ``reads``, and over those of the other table as a
@@ -420,6 +429,8 @@ class Join(_Kind):
             it concerns joined anew, so that the table is always what a join of both would give now.
             ``stream``: both sides are streams (Spark's stream-stream join): a pair is written when it is
             complete, a left row without one when the watermark says that none will come; needs ``within``.
+            Rows of either side that are later than their watermark, counted as ``late`` in the commit,
+            and rows without event time are left out.
         within: Bounds in event time for ``mode="stream"``.
         reading: How silver is read.
         storage: How the table is laid out.
@@ -447,6 +458,10 @@ class Join(_Kind):
         """What is wrong with the values together."""
         if (self.mode == "stream") != (self.within is not None):
             yield 'within bounds mode="stream", which needs it; give both or neither'
+        if self.joins == self.reads:
+            yield "joins the table that it reads; join one that was made of it, such as an Upsert"
+        if self.mode == "recompute" and self.reading.has_start:
+            yield 'mode="recompute" joins all rows; leave the start out of reading'
         if self.mode != "recompute" and self.reading.changes == "feed":
             yield f'mode={self.mode!r} cannot take a row back; read appends, or take mode="recompute"'
 
@@ -456,10 +471,14 @@ class Join(_Kind):
         return self.mode == "recompute"
 
     @property
+    def joins_a_table(self) -> bool:
+        """Whether ``joins`` is a table of the pipeline, not a path."""
+        return self.joins.startswith(("silver.", "gold.")) and "/" not in self.joins
+
+    @property
     def joined(self) -> str:
         """What ``columns`` call the other table's row."""
-        layer, _, name = self.joins.partition(".")
-        return name if layer in {"silver", "gold"} and name else "joined"
+        return self.joins.partition(".")[2] if self.joins_a_table else "joined"
 
 
 @declared

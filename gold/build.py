@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from common.declare import Aggregate, ChangeFeed, Gold, Upsert
+from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Upsert
 from common.streaming import Stream
-from gold import aggregate, upsert
+from gold import aggregate, history, join, upsert
 from gold.context import Context
 
 
@@ -14,6 +14,7 @@ def stream(context: Context, gold: Gold) -> Stream:
     Raises:
         HistoryGoneError: It needs the source's first commits, and they are gone.
         PipelineError: An expression does not fit the source's columns.
+        TableMissingError: It joins a table that is not there.
         TableShapeError: A table exists with other columns.
     """
     match gold:
@@ -21,4 +22,8 @@ def stream(context: Context, gold: Gold) -> Stream:
             return aggregate.stream(context, gold)
         case Upsert() | ChangeFeed():
             return upsert.stream(context, gold)
+        case History():
+            return history.stream(context, gold)
+        case Join():
+            return join.stream(context, gold)
     raise NotImplementedError(gold.table)

@@ -37,10 +37,16 @@ def reads_feed(context: Context, gold: Gold) -> bool:
     wanted = gold.reading.changes
     if wanted == "appends" or (wanted is None and not gold.takes_rows_back):
         return False
-    keeps = delta.properties(context.spark, context.path(gold.reads)).get(_FEED) == "true"
-    if not keeps and (wanted == "feed" or gold.reads in context.replaced):
+    keeps = keeps_feed(context, context.path(gold.reads))
+    changes_rows = gold.reads in context.replaced or gold.reads.startswith("gold.")
+    if not keeps and (wanted == "feed" or changes_rows):
         raise delta.no_feed(gold.table, gold.reads, context.path(gold.reads))
     return keeps
+
+
+def keeps_feed(context: Context, path: str) -> bool:
+    """Whether a table keeps a change data feed."""
+    return delta.properties(context.spark, path).get(_FEED) == "true"
 
 
 def changes(context: Context, gold: Gold) -> DataFrame:
@@ -57,12 +63,28 @@ def new_rows(context: Context, gold: Gold, *, in_order: bool = False) -> DataFra
     Raises:
         HistoryGoneError: ``in_order``, and the first commits are not there any more.
     """
-    path = context.path(gold.reads)
     if in_order:
-        begin = _beginning(context, gold, path)
-        return stream(context, path, begin)
+        return rows_in_order(context, gold, gold.reads, context.path(gold.reads), gold.reading)
     rows = changes(context, gold)
     return rows.where(~F.col(CHANGE).isin(*GONE)).drop(*OF_THE_FEED)
+
+
+def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: Reading) -> DataFrame:
+    """A table's new rows, commit by commit, as a watermark needs them: events are as they came.
+
+    Raises:
+        HistoryGoneError: The first commits are not there any more.
+    """
+    if not reading.has_start:
+        if Checkpoint(context.checkpoint(gold)).last_planned() is None and LogReader(path).commit(0) is None:
+            raise HistoryGoneError(
+                f"{gold.table}: reads {table} in the order in which its rows came, because a watermark must "
+                f"not call old rows late; but the first commits of {path} were cleaned away. Declare it with "
+                'mode="recompute", which needs no order, or say where to begin: '
+                "reading=Reading(starting_version=…)."
+            )
+        reading = Reading(starting_version=0)
+    return stream(context, path, reading)
 
 
 def batch_rows(context: Context, gold: Custom) -> DataFrame:
@@ -74,9 +96,10 @@ def batch_rows(context: Context, gold: Custom) -> DataFrame:
 
 
 def at_version(spark: SparkSession, path: str, version: int | None) -> DataFrame:
-    """A table's rows as they were: ``batch.source_version()`` is what a micro-batch has read to."""
-    reader = spark.read.format("delta")
-    return (reader if version is None else reader.option("versionAsOf", version)).load(path)
+    """A table's rows as they were at ``batch.source_version()``; none where nothing of it was read."""
+    if version is None:
+        return spark.read.format("delta").load(path).limit(0)
+    return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
 def stream(context: Context, path: str, reading: Reading, *, feed: bool = False) -> DataFrame:
@@ -98,19 +121,3 @@ def _begun(reader: DataStreamReader, reading: Reading) -> DataStreamReader:
     if reading.starting_timestamp is not None:
         return reader.option("startingTimestamp", reading.starting_timestamp)
     return reader
-
-
-def _beginning(context: Context, gold: Gold, path: str) -> Reading:
-    """Where a reader with a watermark begins: with the first commit, in which events are as they came."""
-    reading = gold.reading
-    if reading.starting_version is not None or reading.starting_timestamp is not None:
-        return reading
-    log = LogReader(path)
-    if Checkpoint(context.checkpoint(gold)).last_planned() is None and log.commit(0) is None:
-        raise HistoryGoneError(
-            f"{gold.table}: reads {gold.reads} in the order in which its rows came, because a watermark must "
-            f"not call old rows late; but the first commits of {path} were cleaned away. Declare it with "
-            'mode="recompute", which needs no order, or say where to begin: '
-            "reading=Reading(starting_version=…)."
-        )
-    return Reading(starting_version=0)

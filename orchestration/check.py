@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from common import avro_schema
-from common.declare import Avro, Expect, Pipeline, Quality, Silver
+from common.declare import Avro, Expect, Join, Pipeline, Quality, Silver
 from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem, nearest
 from common.schema import fields
@@ -18,7 +18,7 @@ from common.settings import Settings
 from orchestration.check_gold import gold_problems, gold_scopes
 from orchestration.expression import result, row_faults
 from orchestration.faults import each, name_faults, named, references
-from orchestration.lineage import lineage_problems
+from orchestration.lineage import in_data_order, lineage_problems
 from orchestration.scope import KAFKA, METADATA, Scope, unknown
 from orchestration.throwing import throwing_faults
 
@@ -48,9 +48,10 @@ def check(pipeline: Pipeline) -> tuple[Problem, ...]:
         problems.extend(_silver(silver, value))
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
     of_silver = dict(scopes)
-    for gold in pipeline.gold:
-        problems.extend(gold_problems(gold, of_silver, replaced))
-        for table, scope in gold_scopes(gold, of_silver).items():
+    for gold in in_data_order(pipeline.gold):
+        seen = scopes if isinstance(gold, Join) else of_silver
+        problems.extend(gold_problems(gold, seen, replaced))
+        for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)
     for suite in pipeline.quality:
         problems.extend(_quality(suite, scopes))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from common.declare import Aggregate, ChangeFeed, Gold, Upsert
+from common.ddl import Field
+from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Upsert
 from common.declaring import source_of
 from common.errors import Problem, SqlError, nearest
 from common.sqltext import read
@@ -14,6 +15,8 @@ from orchestration.scope import METADATA, Scope, unknown
 
 _INGESTED = "_ingested_at"
 _WINDOW = ("window_start", "window_end")
+_OF_A_HISTORY = ("valid_from", "valid_to", "is_current", "versions", "last_at")
+_COORDINATES = tuple(field for field in METADATA if field.name != "_ingested_at")
 
 
 def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[str]) -> Iterator[Problem]:
@@ -21,7 +24,7 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
 
     Args:
         gold: The table.
-        silver: Columns of the silver tables.
+        silver: Columns of the silver tables; for a join also of the gold tables before it.
         replaced: Silver tables whose rows are replaced by newer ones.
     """
     if gold.reads in replaced and not gold.takes_rows_back:
@@ -37,6 +40,10 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
             yield from _aggregate(gold, seen)
         case Upsert() | ChangeFeed():
             yield from _upsert(gold, seen)
+        case History():
+            yield from _history(gold, seen)
+        case Join():
+            yield from _join(gold, seen, _joined(gold, silver))
 
 
 def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
@@ -54,6 +61,17 @@ def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
                 gold.table: Scope(gold.table, own),
                 **{table: Scope(table, beside) for table in gold.side_tables},
             }
+        case Upsert() if gold.columns is not None:
+            own = tuple(unknown(name) for name in named(gold.columns))
+            return {gold.table: Scope(gold.table, (*own, *METADATA))}
+        case Upsert():
+            return {gold.table: Scope(gold.table, seen.fields)}
+        case History():
+            own = tuple(map(unknown, (*gold.key, *named(gold.columns), *_OF_A_HISTORY)))
+            return {gold.table: Scope(gold.table, (*own, *_COORDINATES))}
+        case Join():
+            own = tuple(map(unknown, named(gold.columns)))
+            return {gold.table: Scope(gold.table, (*own, *_COORDINATES))}
     return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
 
 
@@ -143,3 +161,55 @@ def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
                 if silver.fields is not None and silver.has(name):
                     text = f"{argument} {name!r} is not among its columns; add it to columns"
                 yield Problem(place, text, source)
+
+
+def _history(gold: History, silver: Scope) -> Iterator[Problem]:
+    place, source = gold.table, source_of(gold)
+    kept = named(gold.columns)
+    for name, sql in kept.items():
+        yield from each(f"{place}, column {name!r}", row_faults(sql, silver), source)
+    if gold.delete_when is not None:
+        yield from each(f"{place}, delete_when", row_faults(gold.delete_when, silver), source)
+    yield from each(place, name_faults([*gold.key, *_OF_A_HISTORY, *kept]), source)
+    yield from each(place, references("key", gold.key, silver), source)
+    yield from each(place, references("valid_by", [gold.valid_by], silver), source)
+
+
+def _joined(gold: Join, scopes: Mapping[str, Scope]) -> Scope:
+    return scopes.get(gold.joins, Scope(gold.joins, None))
+
+
+def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
+    place, source = gold.table, source_of(gold)
+    for column, sql in named(gold.on).items():
+        yield from each(f"{place}, on {column!r}", row_faults(sql, reads), source)
+    yield from each(place, references("on", named(gold.on), joins), source)
+    if gold.how != "semi" and reads.fields is not None and reads.has(gold.joined):
+        text = (
+            f"{reads.what} has a column {gold.joined!r}, as columns call the row of {gold.joins}; rename it"
+        )
+        yield Problem(place, text, source)
+    for name, sql in named(gold.columns).items():
+        yield from each(f"{place}, column {name!r}", row_faults(sql, _both(gold, reads, joins)), source)
+    yield from each(place, name_faults(named(gold.columns)), source)
+    if gold.within is not None:
+        for argument, name, scope in (
+            ("on", gold.within.on, reads),
+            ("joins_on", gold.within.joins_on, joins),
+        ):
+            yield from each(f"{place}, within", _time_faults(argument, name, scope), source_of(gold.within))
+
+
+def _both(gold: Join, reads: Scope, joins: Scope) -> Scope:
+    """What a join's columns see."""
+    if reads.fields is None or gold.how == "semi":
+        return reads
+    row = unknown(gold.joined) if joins.fields is None else Field(gold.joined, "struct", joins.fields)
+    return Scope(f"{reads.what} with {gold.joined!r}", (*reads.fields, row))
+
+
+def _time_faults(argument: str, name: str, scope: Scope) -> Iterator[str]:
+    yield from references(argument, [name], scope)
+    found = scope.type_of((name,)).type
+    if scope.has(name) and found not in {"", "timestamp"}:
+        yield f"{argument} {name!r} is of type {found}; event time is a timestamp"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from common.declare import Gold, Pipeline, Silver
+from common.declare import ChangeFeed, Gold, Join, Pipeline, Silver, Upsert
 from common.declaring import source_of
 from common.errors import Problem, nearest
 
@@ -26,13 +26,39 @@ def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
         reader = next(table for table in readers(pipeline) if table.table == ring[0])
         yield Problem(ring[0], f"{text}; a {layer} table reads a {_READS[layer]} table", source_of(reader))
     for reader in readers(pipeline):
-        if reader.table not in told and (fault := _read_fault(reader, pipeline)) is not None:
-            yield Problem(reader.table, fault, source_of(reader))
+        if reader.table in told:
+            continue
+        for fault in (_read_fault(reader, pipeline), _join_fault(reader, pipeline)):
+            if fault is not None:
+                yield Problem(reader.table, fault, source_of(reader))
 
 
 def readers(pipeline: Pipeline) -> tuple[Reader, ...]:
     """The tables that read another table."""
     return (*pipeline.silver, *pipeline.gold)
+
+
+def sources(reader: Reader) -> tuple[str, ...]:
+    """The tables of the pipeline that a table is made of."""
+    if isinstance(reader, Join) and reader.joins_a_table:
+        return reader.reads, reader.joins
+    return (reader.reads,)
+
+
+def written(table: Reader) -> tuple[str, ...]:
+    """The tables that a table's query writes."""
+    return (table.table, *table.side_tables)
+
+
+def in_data_order(tables: Sequence[Gold]) -> tuple[Gold, ...]:
+    """Gold tables, each after those that it reads; else as they are declared. A ring is left as it is."""
+    waiting, placed = list(tables), list[Gold]()
+    while waiting:
+        names = {name for table in waiting for name in written(table)}
+        ready = next((table for table in waiting if not names.intersection(sources(table))), waiting[0])
+        waiting.remove(ready)
+        placed.append(ready)
+    return tuple(placed)
 
 
 def _twice(pipeline: Pipeline) -> Iterator[Problem]:
@@ -50,21 +76,49 @@ def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:
     right = [table.table for table in pipeline.tables if table.table.startswith(f"{wanted}.")]
     if reader.reads in right:
         return None
+    known = {table.table: table for table in pipeline.tables}
+    if isinstance(reader, Join) and isinstance(found := known.get(reader.reads), Upsert | ChangeFeed):
+        if reader.mode != "recompute":
+            return f'reads {reader.reads!r}, whose rows change; take mode="recompute"'
+        return None if found.storage.change_feed else _feedless("reads", reader.reads)
     advice = nearest(reader.reads, right) if right else f"the pipeline declares no {wanted} table yet"
-    if reader.reads in {table.table for table in pipeline.tables}:
+    if reader.reads in known:
         return f"reads {reader.reads!r}, but a {reader.LAYER} table reads a {wanted} table; {advice}"
     return f"reads {reader.reads!r}, which the pipeline does not declare; {advice}"
 
 
+def _join_fault(reader: Reader, pipeline: Pipeline) -> str | None:
+    """What is wrong with the table that a join joins; one by its path is looked at when the job starts."""
+    if not isinstance(reader, Join) or not reader.joins_a_table:
+        return None
+    found = next(
+        (table for table in (*pipeline.silver, *pipeline.gold) if reader.joins in written(table)), None
+    )
+    if found is None:
+        right = [table.table for table in (*pipeline.silver, *pipeline.gold) if table is not reader]
+        return f"joins {reader.joins!r}, which the pipeline does not declare; {nearest(reader.joins, right)}"
+    if isinstance(found, Silver) or reader.mode == "lookup":
+        return None
+    if reader.mode == "stream":
+        return f'joins {reader.joins!r}, whose rows change; mode="stream" joins a silver table'
+    return None if found.storage.change_feed else _feedless("joins", reader.joins)
+
+
+def _feedless(how: str, table: str) -> str:
+    return f"{how} {table!r}, whose changes it needs: declare {table} with storage=Storage(change_feed=True)"
+
+
 def _rings(pipeline: Pipeline) -> Iterator[tuple[str, ...]]:
-    reads = {table.table: table.reads for table in readers(pipeline)}
+    reads = {table.table: sources(table) for table in readers(pipeline)}
     done: set[str] = set()
-    for start in reads:
-        trail: list[str] = []
-        table = start
-        while table in reads and table not in done and table not in trail:
-            trail.append(table)
-            table = reads[table]
+
+    def walk(table: str, trail: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if table in trail:
-            yield tuple(trail[trail.index(table) :])
-        done.update(trail)
+            yield trail[trail.index(table) :]
+        elif table in reads and table not in done:
+            for source in reads[table]:
+                yield from walk(source, (*trail, table))
+            done.add(table)
+
+    for start in reads:
+        yield from walk(start, ())

@@ -17,6 +17,7 @@ from common.errors import TableError
 from common.layout import Layout
 from orchestration.broker_offsets import BrokerOffsets, Reach, records_behind
 from orchestration.holders import Holder, holder
+from orchestration.lineage import sources
 from orchestration.options import Context
 from orchestration.query import Database, quarantined
 from orchestration.throughput import rate_per_second
@@ -135,7 +136,7 @@ class Collector:
             kind=type(declared).__name__.lower(),
             reads=declared.topic_names or (declared.pattern or "",)
             if isinstance(declared, Topic)
-            else (declared.reads,),
+            else sources(declared),
             path=log.path,
             now=log.snapshot(),
             lag=lag,

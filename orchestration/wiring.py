@@ -25,6 +25,7 @@ from common.settings import Settings
 from common.streaming import Stream
 from gold.context import Context
 from orchestration.kafka import client_options
+from orchestration.lineage import in_data_order, sources, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,14 +98,15 @@ class Wiring:
         if "silver" in layers and "bronze" not in layers:
             reads += [table.reads for table in self.pipeline.silver]
         if "gold" in layers and "silver" not in layers:
-            reads += [table.reads for table in self.pipeline.gold]
+            made = {name for table in self.pipeline.gold for name in written(table)}
+            reads += [name for table in self.pipeline.gold for name in sources(table) if name not in made]
         return sorted(set(reads))
 
     def _tables(self, layer: Layer) -> Sequence[Table]:
         tables: dict[Layer, Sequence[Table]] = {
             "bronze": self.pipeline.bronze,
             "silver": self.pipeline.silver,
-            "gold": self.pipeline.gold,
+            "gold": in_data_order(self.pipeline.gold),
         }
         return tables[layer]
 

@@ -17,7 +17,7 @@ from common.errors import PipelineError, Problem
 from common.settings import Settings
 from orchestration.check import check, setting_problems, unchecked
 from orchestration.console import out
-from orchestration.lineage import readers
+from orchestration.lineage import readers, sources
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 
 PathArgument = Annotated[
@@ -116,7 +116,7 @@ def _tree(pipeline: Pipeline) -> Tree:
 
 def _grow(branch: Tree, table: str, pipeline: Pipeline) -> None:
     for reader in readers(pipeline):
-        if reader.reads == table:
+        if table in sources(reader):
             _grow(branch.add(reader.table), reader.table, pipeline)
 
 
@@ -151,7 +151,7 @@ def _differences(
 def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[Problem]) -> dict[str, Any]:
     bronze = pipeline.bronze if pipeline else ()
     topics = {topic.table: list(topic.topic_names) or [topic.pattern or ""] for topic in bronze}
-    reads = {reader.table: [reader.reads] for reader in readers(pipeline)} if pipeline else {}
+    reads = {reader.table: list(sources(reader)) for reader in readers(pipeline)} if pipeline else {}
     return {
         "pipeline": pipeline.name if pipeline else None,
         "file": str(settings.pipeline) if settings.pipeline else None,
