@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -27,6 +26,9 @@ from gold.reduce import COORDINATES
 from gold.source import CHANGE, GONE, at_version, changes
 
 _ENDS, _GONE, _KNOWN, _TO, _UNSURE = "__ends", "__gone", "__known", "__to", "__unsure"
+
+_PLACED = "valid_from IS NOT NULL"
+"""A version without a time has no place."""
 
 
 def stream(context: Context, gold: History) -> Stream:
@@ -47,7 +49,7 @@ def stream(context: Context, gold: History) -> Stream:
         if batch.batch_id == 0 and not gold.reading.has_start:
             # All of silver, whatever part of it the batch has: later ones may lie within what is done here.
             counts = {"unplaced": silver.where(F.col(gold.valid_by).isNull()).count()}
-            whole = _history(versions(silver, gold), gold)
+            whole = _history(versions(silver, gold).where(_PLACED), gold)
             delta.append(whole, path, batch, delta.MERGE, counts, mode="overwrite")
         elif batch.in_first_state():
             table = batch_rows.sparkSession.read.format("delta").load(path)
@@ -66,7 +68,7 @@ def stream(context: Context, gold: History) -> Stream:
 
 
 def versions(silver: DataFrame, gold: History) -> DataFrame:
-    """Each row of silver, or of its feed, as a run of one version. Rows without a time have no place.
+    """Each row of silver, or of its feed, as a run of one version.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
@@ -76,7 +78,7 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
     at = F.col(gold.valid_by)
     try:
         ends = F.coalesce(F.expr(f"({gold.delete_when or 'false'})"), F.lit(False))
-        return silver.where(at.isNotNull()).select(
+        return silver.select(
             *gold.key,
             *columns(kept),
             at.alias("valid_from"),
@@ -145,36 +147,30 @@ def _last_of_ties(found: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def _merge(rows: DataFrame, silver: DataFrame, path: str, batch: MicroBatch, gold: History) -> None:
-    """Put a micro-batch's versions where they belong."""
-    new = versions(rows, gold).persist(StorageLevel.MEMORY_AND_DISK)
-    touched = new.select(*gold.key).distinct().persist(StorageLevel.MEMORY_AND_DISK)
-    kept = [new, touched]
-    try:
-        counts = {
-            "keys": touched.count(),
-            "unplaced": rows.where(F.col(gold.valid_by).isNull()).count(),
-        }
-        table = rows.sparkSession.read.format("delta").load(path)
-        if batch.batch_id == 0:
-            table = table.limit(0)
-        found = _found(new, delta_merge.of_groups(table, touched, gold.key), gold)
-        kept.append(found := found.persist(StorageLevel.MEMORY_AND_DISK))
-        unsure = found.where(_UNSURE).select(*gold.key).distinct()
-        kept.append(unsure := unsure.persist(StorageLevel.MEMORY_AND_DISK))
-        counts["recomputed"] = unsure.count()
-        wanted = _history(_with_ends(found.where(~F.col(_UNSURE)), gold), gold)
-        if counts["recomputed"]:
-            anew = versions(delta_merge.of_groups(silver, unsure, gold.key), gold)
-            wanted = wanted.unionByName(_history(anew, gold))
-        if batch.batch_id == 0:
-            delta.append(wanted, path, batch, delta.MERGE, counts, mode="overwrite")
-            return
-        delta_merge.replace_groups(
-            wanted, path, batch, counts, touched=touched, group=gold.key, key=(*gold.key, "valid_from")
-        )
-    finally:
-        for frame in kept:
-            frame.unpersist()
+    """Put a micro-batch's versions where they belong.
+
+    What is found out step by step is kept without its plan, which Spark would go through at every step.
+    """
+    all_new = versions(rows, gold).localCheckpoint()
+    new = all_new.where(_PLACED)
+    touched = new.select(*gold.key).distinct().localCheckpoint()
+    counts = {"keys": touched.count(), "unplaced": all_new.count() - new.count()}
+    table = rows.sparkSession.read.format("delta").load(path)
+    if batch.batch_id == 0:
+        table = table.limit(0)
+    found = _found(new, delta_merge.of_groups(table, touched, gold.key), gold).localCheckpoint()
+    unsure = found.where(_UNSURE).select(*gold.key).distinct().localCheckpoint()
+    counts["recomputed"] = unsure.count()
+    wanted = _history(_with_ends(found.where(~F.col(_UNSURE)), gold), gold)
+    if counts["recomputed"]:
+        anew = versions(delta_merge.of_groups(silver, unsure, gold.key), gold).where(_PLACED)
+        wanted = wanted.unionByName(_history(anew, gold))
+    if batch.batch_id == 0:
+        delta.append(wanted, path, batch, delta.MERGE, counts, mode="overwrite")
+        return
+    delta_merge.replace_groups(
+        wanted, path, batch, counts, touched=touched, group=gold.key, key=(*gold.key, "valid_from")
+    )
 
 
 def _found(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:

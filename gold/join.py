@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -95,36 +94,28 @@ def _anew(context: Context, gold: Join) -> Stream:
 def _join_again(  # noqa: PLR0913
     rows: DataFrame, batch: MicroBatch, gold: Join, *, left: DataFrame, right: DataFrame, path: str
 ) -> None:
-    """Join the rows anew that a micro-batch concerns: those that changed, and those that meet what did."""
-    values = [name for name in rows.columns if name.startswith("__v")]
-    on = named(gold.on)
-    kept: list[DataFrame] = []
+    """Join the rows anew that a micro-batch concerns: those that changed, and those that meet what did.
 
-    def keep(frame: DataFrame) -> DataFrame:
-        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return frame
-
-    try:
-        rows = keep(rows)
-        changed = keep(rows.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct())
-        found = keep(rows.where(F.col(_SIDE) == _JOINS).select(*values).distinct().na.drop())
-        counts = {"changed": changed.count(), "values": found.count()}
-        wanted = delta_merge.of_groups(left, changed, IDENTITY)
-        if counts["values"]:
-            met = _meeting(left, list(on.values()), found)
-            met = met.join(small_side(changed, counts["changed"]), list(IDENTITY), "left_anti")
-            wanted = wanted.unionByName(met)
-        wanted = keep(wanted)
-        counts["rows"] = wanted.count()
-        touched = keep(wanted.select(*IDENTITY).union(changed).distinct())
-        texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
-        asked = keep(wanted.select(*texts).distinct().na.drop())
-        result = _numbered(joined(wanted, _meeting(right, [f"`{name}`" for name in on], asked), gold), gold)
-        key = IDENTITY if gold.how == "semi" else (*IDENTITY, _MATCH)
-        delta_merge.replace_groups(result, path, batch, counts, touched=touched, group=IDENTITY, key=key)
-    finally:
-        for frame in kept:
-            frame.unpersist()
+    What is found out step by step is kept without its plan, which Spark would go through at every step.
+    """
+    values, on = [name for name in rows.columns if name.startswith("__v")], named(gold.on)
+    rows = rows.localCheckpoint()
+    changed = rows.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct().localCheckpoint()
+    found = rows.where(F.col(_SIDE) == _JOINS).select(*values).distinct().na.drop().localCheckpoint()
+    counts = {"changed": changed.count(), "values": found.count()}
+    wanted = delta_merge.of_groups(left, changed, IDENTITY)
+    if counts["values"]:
+        met = _meeting(left, list(on.values()), found)
+        met = met.join(small_side(changed, counts["changed"]), list(IDENTITY), "left_anti")
+        wanted = wanted.unionByName(met)
+    wanted = wanted.localCheckpoint()
+    counts["rows"] = wanted.count()
+    touched = wanted.select(*IDENTITY).union(changed).distinct().localCheckpoint()
+    texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
+    asked = wanted.select(*texts).distinct().na.drop().localCheckpoint()
+    result = _numbered(joined(wanted, _meeting(right, [f"`{name}`" for name in on], asked), gold), gold)
+    key = IDENTITY if gold.how == "semi" else (*IDENTITY, _MATCH)
+    delta_merge.replace_groups(result, path, batch, counts, touched=touched, group=IDENTITY, key=key)
 
 
 def _meeting(table: DataFrame, texts: Sequence[str], values: DataFrame) -> DataFrame:
