@@ -42,6 +42,7 @@ class MicroBatch:
         query_id: Spark's id of the query; lives in the checkpoint.
         batch_id: Counts from 0 per checkpoint; a replay has the same one.
         positions: Source positions at the end of the batch, as Spark's offset log writes them.
+        before: The same at the end of the batch before; empty for the first one of a checkpoint.
         is_first: Whether it is the first of this run of its query, which alone may be a replay.
         dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
             once the batch was consumed whole.
@@ -54,6 +55,7 @@ class MicroBatch:
     batch_id: int
     positions: tuple[Any, ...]
     is_first: bool = True
+    before: tuple[Any, ...] = ()
     dropped: Callable[[], Mapping[str, int]] = dict
     late_watermark_ms: Callable[[], int | None] = lambda: None
 
@@ -69,12 +71,18 @@ class MicroBatch:
         return version if position.get("isStartingVersion") or int(position["index"]) >= 0 else version - 1
 
     def in_first_state(self, source: int = 0) -> bool:
-        """Whether it ends within the state that the source had when the query began, not yet in its commits.
+        """Whether it brings nothing but the state that the source had when the query began.
 
         What reads the source itself, at ``source_version()``, has all of that since the first micro-batch.
         """
         position = self.positions[source] if source < len(self.positions) else None
-        return position is not None and bool(position.get("isStartingVersion"))
+        if position is not None and position.get("isStartingVersion"):
+            return True
+        # The last part of that state ends before the next commit.
+        before = self.before[source] if source < len(self.before) else None
+        if before is None or not before.get("isStartingVersion"):
+            return False
+        return bool(before["reservoirVersion"] == self.source_version(source))
 
     def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""

@@ -196,13 +196,14 @@ def _identity(
     stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int, handle: Future[StreamingQuery]
 ) -> MicroBatch:
     query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    entry = checkpoint.entry(batch_id)
+    entry, before = checkpoint.entry(batch_id), checkpoint.entry(batch_id - 1)
     return MicroBatch(
         pipeline=stream.pipeline,
         query=stream.name,
         query_id=query_id or "",
         batch_id=batch_id,
         positions=tuple(entry.sources) if entry else (),
+        before=tuple(before.sources) if before else (),
         # The first batch may begin before `start` has handed the query out.
         dropped=lambda: dropped_by_dedupe(handle.result(timeout=_HANDLE_SECONDS)),
         late_watermark_ms=lambda: late_watermark_ms(handle.result(timeout=_HANDLE_SECONDS)),

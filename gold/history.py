@@ -38,24 +38,24 @@ def stream(context: Context, gold: History) -> Stream:
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: The table exists with other columns.
     """
-    frame = changes(context, gold)
+    frame = versions(changes(context, gold), gold)
     path = context.path(gold.table)
-    tables.ensure(context, gold.table, _history(versions(frame, gold), gold).schema, gold.storage)
+    tables.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
 
-    def write(batch_rows: DataFrame, batch: MicroBatch) -> None:
+    def write(rows: DataFrame, batch: MicroBatch) -> None:
         if delta.is_written(path, batch, delta.MERGE):
             return
-        silver = at_version(batch_rows.sparkSession, context.path(gold.reads), batch.source_version())
+        silver = at_version(rows.sparkSession, context.path(gold.reads), batch.source_version())
         if batch.batch_id == 0 and not gold.reading.has_start:
             # All of silver, whatever part of it the batch has: later ones may lie within what is done here.
             counts = {"unplaced": silver.where(F.col(gold.valid_by).isNull()).count()}
             whole = _history(versions(silver, gold).where(_PLACED), gold)
             delta.append(whole, path, batch, delta.MERGE, counts, mode="overwrite")
         elif batch.in_first_state():
-            table = batch_rows.sparkSession.read.format("delta").load(path)
+            table = rows.sparkSession.read.format("delta").load(path)
             delta.append(table.limit(0), path, batch, delta.MERGE, {"keys": 0})
         else:
-            _merge(batch_rows, silver, path, batch, gold)
+            _merge(rows, silver, path, batch, gold)
 
     return Stream(
         pipeline=context.pipeline.name,
@@ -151,10 +151,10 @@ def _merge(rows: DataFrame, silver: DataFrame, path: str, batch: MicroBatch, gol
 
     What is found out step by step is kept without its plan, which Spark would go through at every step.
     """
-    all_new = versions(rows, gold).localCheckpoint()
-    new = all_new.where(_PLACED)
+    rows = rows.localCheckpoint()
+    new = rows.where(_PLACED)
     touched = new.select(*gold.key).distinct().localCheckpoint()
-    counts = {"keys": touched.count(), "unplaced": all_new.count() - new.count()}
+    counts = {"keys": touched.count(), "unplaced": rows.count() - new.count()}
     table = rows.sparkSession.read.format("delta").load(path)
     if batch.batch_id == 0:
         table = table.limit(0)

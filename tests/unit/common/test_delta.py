@@ -232,16 +232,25 @@ def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(spark: 
     assert {row["g"] for row in _plain(path)} == {"b"}
 
 
+def at(version: int, index: int, *, is_first: bool) -> dict[str, Any]:
+    return {"reservoirVersion": version, "index": index, "isStartingVersion": is_first}
+
+
 @pytest.mark.parametrize(
-    ("position", "known"),
+    ("before", "position", "known"),
     [
-        (None, (False, None)),
-        ({"reservoirVersion": 7, "index": 3, "isStartingVersion": True}, (True, 7)),
-        ({"reservoirVersion": 7, "index": 3, "isStartingVersion": False}, (False, 7)),
-        ({"reservoirVersion": 8, "index": -1, "isStartingVersion": False}, (False, 7)),
+        (None, None, (False, None)),
+        (None, at(7, 3, is_first=True), (True, 7)),
+        (at(7, 3, is_first=True), at(7, 9, is_first=True), (True, 7)),
+        (at(7, 9, is_first=True), at(8, -1, is_first=False), (True, 7)),
+        (at(7, 9, is_first=True), at(8, 0, is_first=False), (False, 8)),
+        (at(7, 3, is_first=False), at(8, -1, is_first=False), (False, 7)),
+        (None, at(8, -1, is_first=False), (False, 7)),
     ],
 )
-def test_a_batch_knows_how_far_it_has_read(position: Any, known: tuple[bool, int | None]) -> None:
-    """Nothing yet; inside the state that was there at first; inside a commit; before one."""
-    batch = MicroBatch("shop", "gold.x", "q", 0, (position,))
+def test_a_batch_knows_how_far_it_has_read(
+    before: Any, position: Any, known: tuple[bool, int | None]
+) -> None:
+    """Nothing yet; inside the first state, at its end, beyond it; inside a commit, before one."""
+    batch = MicroBatch("shop", "gold.x", "q", 1, (position,), before=(before,))
     assert (batch.in_first_state(), batch.source_version()) == known
