@@ -16,7 +16,7 @@ from orchestration.scope import METADATA, Scope, unknown
 _INGESTED = "_ingested_at"
 _WINDOW = ("window_start", "window_end")
 _OF_A_HISTORY = ("valid_from", "valid_to", "is_current", "versions", "last_at")
-_COORDINATES = tuple(field for field in METADATA if field.name != "_ingested_at")
+_COORDINATES = tuple(field for field in METADATA if field.name != _INGESTED)
 
 
 def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[str]) -> Iterator[Problem]:
@@ -61,17 +61,11 @@ def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
                 gold.table: Scope(gold.table, own),
                 **{table: Scope(table, beside) for table in gold.side_tables},
             }
-        case Upsert() if gold.columns is not None:
-            own = tuple(unknown(name) for name in named(gold.columns))
-            return {gold.table: Scope(gold.table, (*own, *METADATA))}
-        case Upsert():
-            return {gold.table: Scope(gold.table, seen.fields)}
-        case History():
-            own = tuple(map(unknown, (*gold.key, *named(gold.columns), *_OF_A_HISTORY)))
-            return {gold.table: Scope(gold.table, (*own, *_COORDINATES))}
-        case Join():
-            own = tuple(map(unknown, named(gold.columns)))
-            return {gold.table: Scope(gold.table, (*own, *_COORDINATES))}
+        case History() | Join():
+            names = tuple(named(gold.columns))
+            if isinstance(gold, History):
+                names = (*gold.key, *names, *_OF_A_HISTORY)
+            return {gold.table: Scope(gold.table, (*map(unknown, names), *_COORDINATES))}
     return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
 
 
