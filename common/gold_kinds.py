@@ -486,13 +486,16 @@ class Custom(_Kind):
     """Gold tables that a function of the user's own writes, micro-batch by micro-batch.
 
     ``write(rows, gold)`` gets the batch's rows and a ``gold.custom.Writer``, whose writes happen once
-    however often the batch is replayed. It must consume the batch, and may swallow no exception.
+    however often the batch is replayed. Rows that it does not look at are lost without a word, and so is
+    the batch of an exception that it swallows. What the tables are to hold is the function's to say: such
+    a table is never made anew from silver.
 
     Attributes:
-        name: Names the query and its checkpoint.
+        name: The query, its checkpoint and the first of its tables.
         reads: The silver table it reads.
         write: The function.
-        tables: The tables it writes: name -> DDL text of their columns; ``gold.<name>`` each.
+        tables: The tables it writes, the one of its own name among them: name -> DDL text of their
+            columns; ``gold.<name>`` each.
         reading: How silver is read. With ``changes="feed"`` rows have the columns ``_change_type``,
             ``_commit_version`` and ``_commit_timestamp``.
         storage: How the tables are laid out.
@@ -507,9 +510,14 @@ class Custom(_Kind):
     name: TableName
     reads: str
     write: Callable[[Any, Any], None]
-    tables: Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
+    tables: Annotated[Mapping[TableName, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
     reading: Reading = field(default_factory=Reading)
     storage: Storage = field(default_factory=Storage)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        if self.name not in self.tables:
+            yield f"tables lacks {self.name!r}: one of them has the name of the query"
 
     @property
     def side_tables(self) -> tuple[str, ...]:

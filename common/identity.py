@@ -19,12 +19,12 @@ _LOOK_BACK = 1000
 
 
 def check_identity(
-    table: str, table_path: str, checkpoint_path: str, *, may_begin_anew: bool = False
+    table: str, table_path: str, checkpoint_path: str, *, may_begin_anew: bool = False, query: str = ""
 ) -> None:
     """Refuse to go on where the table was written by another checkpoint, or by a later state of this one.
 
     ``may_begin_anew`` says that a first micro-batch takes the place of all that the table has, so that it
-    may lose its checkpoint.
+    may lose its checkpoint. ``query`` writes it, if not the one of its own name.
 
     Raises:
         CheckpointMismatchError: Says which of the two is amiss and what to do.
@@ -35,7 +35,7 @@ def check_identity(
         checkpoint.last_planned(),
         checkpoint.last_committed(),
     )
-    last = last_own_commit(table_path, table)
+    last = last_own_commit(table_path, query or table)
     if last is None:
         if committed is not None:
             raise CheckpointMismatchError(

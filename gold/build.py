@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Upsert
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.streaming import Stream
-from gold import aggregate, history, join, upsert
+from gold import aggregate, custom, history, join, upsert
 from gold.context import Context
 
 
@@ -26,4 +26,6 @@ def stream(context: Context, gold: Gold) -> Stream:
             return history.stream(context, gold)
         case Join():
             return join.stream(context, gold)
+        case Custom():
+            return custom.stream(context, gold)
     raise NotImplementedError(gold.table)

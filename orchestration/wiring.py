@@ -112,13 +112,16 @@ class Wiring:
 
     def _check(self, declared: Table) -> None:
         checkpoint = self.layout.checkpoint_path(declared.table)
-        if not isinstance(declared, Custom):
-            anew = not isinstance(declared, Topic | Silver)
-            check_identity(
-                declared.table, self.layout.table_path(declared.table), checkpoint, may_begin_anew=anew
-            )
+        anew = not isinstance(declared, Topic | Silver | Custom)
+        check_identity(
+            declared.table, self.layout.table_path(declared.table), checkpoint, may_begin_anew=anew
+        )
         for beside in declared.side_tables:
-            check_side_table(beside, self.layout.table_path(beside), checkpoint)
+            path = self.layout.table_path(beside)
+            check_side_table(beside, path, checkpoint)
+            if isinstance(declared, Custom):
+                # Each of them has a commit of every micro-batch, and none can be made anew.
+                check_identity(beside, path, checkpoint, query=declared.table)
 
     def _stream(self, declared: Table) -> Stream:
         return replace(self._build(declared), again=lambda: self._stream(declared))

@@ -16,6 +16,7 @@ from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem
 from common.settings import Settings
 from orchestration.check import check, setting_problems, unchecked
+from orchestration.check_notes import notes
 from orchestration.console import out
 from orchestration.lineage import readers, sources
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
@@ -87,6 +88,8 @@ def _summary(pipeline: Pipeline, settings: Settings) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    for note in notes(pipeline):
+        out.print(f"[yellow]note[/]  {escape(note)}", highlight=False, soft_wrap=True)
     changed = dict(changed_settings(settings))
     if changed:
         out.print("settings that are not the defaults:", highlight=False)
@@ -162,5 +165,6 @@ def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[
         "topics": topics,
         "reads": reads,
         "checked_at_start": list(unchecked(pipeline)) if pipeline else [],
+        "notes": list(notes(pipeline)) if pipeline else [],
         "settings": dict(changed_settings(settings)),
     }

@@ -1,0 +1,105 @@
+"""Writes that happen once by Delta's own transaction ids: for functions that are not the engine's.
+
+What ``common.delta`` writes is known by its commit's note, which the engine asks for before it writes. Code
+of somebody else writes when it likes and how it likes, so here the table itself is asked, by Delta, in
+every write: one that it has already is skipped. The ids are settings of a session, and one that is left
+behind makes Delta skip another write without a word: they are set around one write, and gone after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from common.delta import noting
+from common.delta_merge import bounds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+APPLICATION = "spark.databricks.delta.write.txnAppId"
+VERSION = "spark.databricks.delta.write.txnVersion"
+_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+
+
+@contextmanager
+def once(spark: SparkSession, application: str, version: int, told: str) -> Iterator[None]:
+    """One write in here is skipped where its table has it: by DataFrame, SQL or DeltaTable alike.
+
+    A second write in here is Delta's error ``DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS``: the first one takes
+    the version with it.
+
+    Args:
+        spark: The session that writes; no other one's writes are meant.
+        application: Names the write; of one name, versions never go down.
+        version: Which of its writes this is.
+        told: What the commit says of itself.
+    """
+    forget(spark)
+    spark.conf.set(_RESET, "true")
+    spark.conf.set(APPLICATION, application)
+    spark.conf.set(VERSION, str(version))
+    try:
+        with noting(spark, told):
+            yield
+    finally:
+        forget(spark)
+
+
+def forget(spark: SparkSession) -> None:
+    """Take every transaction id out of a session, whoever left it there."""
+    spark.conf.unset(APPLICATION)
+    spark.conf.unset(VERSION)
+
+
+def put(frame: DataFrame, path: str, mode: str) -> None:
+    """Write a frame into a table: ``append``, or ``overwrite`` for all that it has."""
+    frame.write.format("delta").mode(mode).save(path)
+
+
+def merge(
+    frame: DataFrame,
+    path: str,
+    *,
+    on: Sequence[str],
+    update_when: str | None = None,
+    delete_when: str | None = None,
+) -> None:
+    """Insert the rows whose key the table lacks; replace those it has; rows that are the same stay.
+
+    Files are pruned by the literal bounds of the frame's keys.
+
+    Args:
+        frame: At most one row per key; all of the table's columns, and perhaps more.
+        path: The table.
+        on: The key; compared null-safe.
+        update_when: SQL text over the table's row ``t`` and the frame's ``s``: which rows are replaced.
+        delete_when: SQL text over ``s``: such a row is deleted, or not inserted.
+    """
+    from delta.tables import DeltaTable  # noqa: PLC0415
+
+    table = DeltaTable.forPath(frame.sparkSession, path)
+    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in on))
+        same = reduce(and_, bounds(kept, on, "t"), same)
+        builder = table.alias("t").merge(kept.alias("s"), same)
+        gone = None if delete_when is None else F.coalesce(F.expr(f"({delete_when})"), F.lit(False))
+        if gone is not None:
+            builder = builder.whenMatchedDelete(gone)
+        values = [name for name in table.toDF().columns if name not in on]
+        differs = ~reduce(
+            and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in values), F.lit(True)
+        )
+        builder = builder.whenMatchedUpdateAll(
+            differs if update_when is None else differs & F.expr(f"({update_when})")
+        )
+        builder.whenNotMatchedInsertAll(None if gone is None else ~gone).execute()
+    finally:
+        kept.unpersist()

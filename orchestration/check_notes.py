@@ -1,0 +1,45 @@
+"""What is right, and worth knowing: what a gold table cannot do, and who cannot read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from common.declare import Aggregate, Gold, Join, Pipeline
+
+
+def notes(pipeline: Pipeline) -> tuple[str, ...]:
+    """One plain sentence per thing, in the order of the pipeline's gold tables."""
+    return tuple(note for gold in pipeline.gold for note in _of(gold))
+
+
+def _of(gold: Gold) -> Iterator[str]:
+    table, source = gold.table, gold.reads
+    if not gold.takes_rows_back or gold.reading.changes == "appends":
+        yield f"{table} takes no row back: what {source} deletes or replaces stays in it. {_remedy(gold)}"
+    if (watermark := _watermark(gold)) is not None:
+        told = "counted as late in its commits and " if isinstance(gold, Aggregate) else ""
+        yield (
+            f"{table} leaves out rows that come later than its watermark of {watermark}: they are {told}"
+            f'missing from it. mode="recompute" takes them.'
+        )
+    if gold.storage.deletion_vectors:
+        yield (
+            f"{table} keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas "
+            "readers refuse it, and so do older readers of every kind."
+        )
+
+
+def _remedy(gold: Gold) -> str:
+    if gold.takes_rows_back:
+        return 'It is declared so, by reading=Reading(changes="appends").'
+    if isinstance(gold, Aggregate | Join):
+        return f'It has mode="{gold.mode}"; mode="recompute" takes rows back.'
+    return 'Its function can, if it reads the feed: reading=Reading(changes="feed").'
+
+
+def _watermark(gold: Gold) -> str | None:
+    if isinstance(gold, Aggregate):
+        return gold.watermark
+    if isinstance(gold, Join) and gold.within is not None:
+        return " or ".join(dict.fromkeys((gold.within.watermark, gold.within.joins_watermark)))
+    return None

@@ -1,0 +1,345 @@
+"""Tables that a function of the user's own writes: each write once, and no setting left for another."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from common.declare import Custom, Pipeline, Reading, Topic
+from common.delta_once import APPLICATION, VERSION
+from common.errors import CheckpointMismatchError, PipelineError, QueryFailedError
+from gold.custom import Writer
+from tests.conftest import make_settings
+from tests.integration.engine import Engine
+
+pytestmark = pytest.mark.integration
+
+SCHEMA = "id bigint, country string, amount bigint"
+ORDERS = [
+    [(1, "de", 10), (2, "fr", 20), (3, None, 30)],
+    [(4, "de", 1), (5, None, 2), (6, "it", 3)],
+    [(7, "fr", 100), (8, "fr", 200), (2, "fr", 20)],
+]
+ALL = [row for rows in ORDERS for row in rows]
+TABLES = {
+    "every": "id bigint, country string, amount bigint",
+    "by_country": "country string, amount bigint",
+    "newest": "batch bigint, rows bigint",
+    "ids": "id bigint, big boolean",
+}
+
+
+def write_all(rows: DataFrame, gold: Writer) -> None:
+    """Four tables in every way that there is, two writes into one of them."""
+    gold.append(rows.where("amount < 100"), "every", step="small")
+    gold.append(rows.where("amount >= 100"), "every", step="large")
+    sums = rows.groupBy("country").agg(F.sum("amount").alias("amount"))
+    gold.sql(
+        "MERGE INTO {by_country} t USING {sums} s ON t.country <=> s.country "
+        "WHEN MATCHED THEN UPDATE SET amount = t.amount + s.amount WHEN NOT MATCHED THEN INSERT *",
+        "by_country",
+        sums=sums,
+    )
+    gold.overwrite(
+        gold.spark.createDataFrame([(gold.batch_id, gold.read("every").count())], TABLES["newest"]), "newest"
+    )
+    with gold.once("ids", "api"):
+        target = gold.delta_table("ids").alias("t")
+        target.merge(
+            rows.selectExpr("id", "amount >= 100 big").alias("s"), "t.id = s.id"
+        ).whenNotMatchedInsertAll().execute()
+
+
+def pipeline(write: Callable[[DataFrame, Writer], None], tables: dict[str, str], name: str) -> Pipeline:
+    """One function over silver."""
+    custom = Custom(name, reads="silver.orders", write=write, tables=tables)
+    return Pipeline("shop", bronze=[Topic("orders")], gold=[custom])
+
+
+def started(spark: Any, folder: Path, declared: Pipeline, batches: int = 3) -> Engine:
+    """Silver with some commits, gold not run yet; a commit is a micro-batch."""
+    engine = Engine(spark, declared, make_settings(folder, "none:1", "gold.max_files_per_trigger=1"))
+    for rows in ORDERS[:batches]:
+        engine.append("silver.orders", rows, SCHEMA)
+    return engine
+
+
+def found(engine: Engine, table: str) -> Counter[tuple[Any, ...]]:
+    """A table's rows, as a multiset."""
+    return Counter(tuple(row.values()) for row in engine.rows(f"gold.{table}"))
+
+
+def applications(engine: Engine, table: str) -> Counter[tuple[str, int]]:
+    """The transaction ids in a table's log, without the query's id."""
+    told: list[tuple[str, int]] = []
+    for file in sorted((Path(engine.path(table)) / "_delta_log").glob("*.json")):
+        actions = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        told += [
+            (action["txn"]["appId"].rpartition("/")[0], action["txn"]["version"])
+            for action in actions
+            if "txn" in action
+        ]
+    return Counter(told)
+
+
+@pytest.fixture(scope="module")
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """Three micro-batches, each of which is replayed once."""
+    engine = started(spark, tmp_path_factory.mktemp("custom"), pipeline(write_all, TABLES, "every"), 1)
+    for rows in [*ORDERS[1:], None]:
+        engine.run("gold")
+        engine.undo_last_commit("gold.every")
+        engine.run("gold")
+        if rows is not None:
+            engine.append("silver.orders", rows, SCHEMA)
+    return engine
+
+
+def test_every_write_of_every_micro_batch_is_there_once(ran: Engine) -> None:
+    """By DataFrame, SQL and DeltaTable; two steps on one table; each batch came twice."""
+    assert found(ran, "every") == Counter(ALL)
+    sums: Counter[str | None] = Counter()
+    for _, country, amount in ALL:
+        sums[country] += amount
+    assert found(ran, "by_country") == Counter(list(sums.items()))
+    assert found(ran, "newest") == Counter([(2, len(ALL))])
+    assert found(ran, "ids") == Counter({(id_, amount >= 100) for id_, _, amount in ALL})
+
+
+def test_each_write_is_named_by_table_and_step_and_its_commit_tells_it(ran: Engine) -> None:
+    steps = {"every": ["small", "large"], "by_country": ["sql"], "newest": ["overwrite"], "ids": ["api"]}
+    for table, names in steps.items():
+        wanted = Counter((f"shop/gold.every/{table}/{step}", batch) for step in names for batch in range(3))
+        assert applications(ran, f"gold.{table}") == wanted
+        told = [(one["query"], one["batch_id"], one["step"]) for one in ran.commits(f"gold.{table}")]
+        assert Counter(told) == Counter(("gold.every", batch, step) for batch in range(3) for step in names)
+
+
+def test_a_lost_or_a_foreign_checkpoint_is_refused(ran: Engine) -> None:
+    """Begun anew, the function would write everything again; the tables beside the first are asked too."""
+    versions = {table: ran.version(f"gold.{table}") for table in TABLES}
+    folder, aside = ran.checkpoint("gold.every"), ran.checkpoint("gold.every").with_name("aside")
+    folder.rename(aside)
+    try:
+        with pytest.raises(CheckpointMismatchError, match=r"gold\.every: .* is gone"):
+            ran.run("gold")
+        Path(ran.path("gold.every")).rename(ran.path("gold.every") + "_aside")
+        try:
+            with pytest.raises(CheckpointMismatchError, match=r"gold\.by_country: .* is gone"):
+                ran.run("gold")
+        finally:
+            Path(ran.path("gold.every") + "_aside").rename(ran.path("gold.every"))
+        folder.mkdir()
+        (folder / "metadata").write_text('{"id":"another"}', encoding="utf-8")
+        with pytest.raises(CheckpointMismatchError, match=r"written by query .* that of query another"):
+            ran.run("gold")
+        ran.remove(folder)
+    finally:
+        aside.rename(folder)
+    ran.run("gold")
+    assert {table: ran.version(f"gold.{table}") for table in TABLES} == versions
+
+
+def die_if(condition: bool) -> None:  # noqa: FBT001  # it reads as what it does
+    """What a function's own mistake looks like."""
+    if condition:
+        raise ValueError("died")
+
+
+def test_nothing_is_left_behind_by_a_write_that_fails(spark: Any, tmp_path: Path) -> None:
+    """Of two steps and two tables, dying inside ``once`` again and again, each write is there once."""
+    deaths = ["before", "between", "after"]
+    left: list[tuple[Any, Any]] = []
+
+    def write(rows: DataFrame, gold: Writer) -> None:
+        left.append((gold.spark.conf.get(APPLICATION, None), gold.spark.conf.get(VERSION, None)))
+        death = deaths[0] if deaths and gold.batch_id == 1 else ""
+        try:
+            with gold.once("a", "one"):
+                die_if(death == "before")
+                rows.write.format("delta").mode("append").save(gold.path("a"))
+                die_if(death == "between")
+        except ValueError:
+            # A function that goes on all the same: what it then writes must not be skipped.
+            deaths.pop(0)
+            with gold.once("b", f"after {death}"):
+                rows.write.format("delta").mode("append").save(gold.path("b"))
+            raise
+        gold.append(rows, "a", step="two")
+        gold.append(rows, "b")
+        gold.spark.conf.set(APPLICATION, "left by the function itself")
+        gold.spark.conf.set(VERSION, "99")
+        if death == "after":
+            deaths.pop(0)
+        die_if(death == "after")
+
+    tables = {"a": SCHEMA, "b": SCHEMA}
+    engine = started(spark, tmp_path, pipeline(write, tables, "a"))
+    for _ in range(3):
+        with pytest.raises(QueryFailedError, match="died"):
+            engine.run("gold")
+    engine.run("gold")
+    assert deaths == []
+    assert set(left) == {(None, None)}
+    assert found(engine, "a") == Counter(ALL * 2)
+    # The two writes that came after a death are writes of their own.
+    assert found(engine, "b") == Counter(ALL + ORDERS[1] * 2)
+    assert spark.conf.get(APPLICATION, None) is None
+
+
+def test_three_queries_at_once_do_not_skip_each_others_writes(spark: Any, tmp_path: Path) -> None:
+    """All three are inside of ``once``, of one step name, at the same moment, in every micro-batch."""
+    meeting = threading.Barrier(3, timeout=60)
+
+    def write(table: str) -> Callable[[DataFrame, Writer], None]:
+        def do(rows: DataFrame, gold: Writer) -> None:
+            with gold.once(table, "same"):
+                meeting.wait()
+                rows.write.format("delta").mode("append").save(gold.path(table))
+                meeting.wait()
+            gold.merge(rows.dropDuplicates(["id"]), f"{table}_merged", on=["id"])
+
+        return do
+
+    customs = [
+        Custom(
+            name,
+            reads="silver.orders",
+            write=write(name),
+            tables={name: SCHEMA, f"{name}_merged": SCHEMA},
+        )
+        for name in ("a", "b", "c")
+    ]
+    declared = Pipeline("shop", bronze=[Topic("orders")], gold=customs)
+    engine = started(spark, tmp_path, declared)
+    engine.run("gold")
+    for name in ("a", "b", "c"):
+        assert found(engine, name) == Counter(ALL)
+        assert found(engine, f"{name}_merged") == Counter(set(ALL))
+        assert applications(engine, f"gold.{name}") == Counter(
+            {(f"shop/gold.{name}/{name}/same", batch): 1 for batch in range(3)}
+        )
+
+
+def test_a_merge_deletes_updates_and_inserts_and_leaves_equal_rows_alone(spark: Any, tmp_path: Path) -> None:
+    def write(rows: DataFrame, gold: Writer) -> None:
+        last = rows.groupBy("country").agg(F.max("amount").alias("amount"))
+        gold.merge(last, "top", on=["country"], update_when="s.amount > t.amount", delete_when="s.amount = 3")
+
+    engine = started(spark, tmp_path, pipeline(write, {"top": "country string, amount bigint"}, "top"), 0)
+    engine.append("silver.orders", ORDERS[0], SCHEMA)
+    engine.append("silver.orders", [(9, "de", 10), (9, "fr", 19), (9, "it", 4)], SCHEMA)
+    engine.append("silver.orders", [(9, None, 31), (9, "it", 3), (9, "at", 3)], SCHEMA)
+    engine.run("gold")
+    assert found(engine, "top") == Counter([("de", 10), ("fr", 20), (None, 31)])
+    second = next(one for one in engine.history("gold.top") if one.get("operation") == "MERGE")
+    assert second["operationMetrics"]["numTargetRowsUpdated"] in {1, "1"}
+    merges = [one["operationMetrics"] for one in engine.history("gold.top") if one["operation"] == "MERGE"]
+    # The second of three: an older and an equal row change nothing, and no file is written for them.
+    assert int(merges[1]["numTargetRowsUpdated"]) == 0
+    assert int(merges[1]["numTargetFilesRemoved"]) == 0
+
+
+WRONG: dict[str, tuple[Callable[[DataFrame, Writer], None], type[Exception], str]] = {
+    "one step twice": (
+        lambda rows, gold: [gold.append(rows, "a"), gold.append(rows, "a")],  # type: ignore[list-item, return-value, func-returns-value]
+        PipelineError,
+        "writes 'a' twice as step 'append'",
+    ),
+    "an unknown table": (
+        lambda rows, gold: gold.append(rows, "aa"),
+        PipelineError,
+        "'aa' is none of its tables; known: a, b",
+    ),
+    "an unknown word": (
+        lambda rows, gold: gold.sql("INSERT INTO {c} SELECT 1", "a"),
+        PipelineError,
+        r"SQL names \{c\}, which is neither",
+    ),
+    "past once": (
+        lambda rows, gold: rows.write.format("delta").mode("append").save(gold.path("b")),
+        QueryFailedError,
+        "wrote version 1 of gold.b outside of once",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_would_be_skipped_or_doubled_is_an_error(spark: Any, tmp_path: Path, case: str) -> None:
+    write, kind, told = WRONG[case]
+    engine = started(spark, tmp_path, pipeline(write, {"a": SCHEMA, "b": SCHEMA}, "a"), 1)
+    with pytest.raises(kind, match=told):
+        engine.run("gold")
+
+
+def test_two_writes_in_one_once_and_one_inside_another_are_errors(spark: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def write(rows: DataFrame, gold: Writer) -> None:
+        try:
+            with gold.once("a", "both"):
+                rows.write.format("delta").mode("append").save(gold.path("a"))
+                rows.write.format("delta").mode("append").save(gold.path("a"))
+        except Exception as error:  # noqa: BLE001  # Delta's own
+            said.append(str(error))
+        try:
+            with gold.once("a", "outer"):
+                gold.append(rows, "a")
+        except PipelineError as error:
+            said.append(str(error))
+
+    engine = started(spark, tmp_path, pipeline(write, {"a": SCHEMA}, "a"), 1)
+    engine.run("gold")
+    assert "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS" in said[0]
+    assert "once('a', 'append') is inside of once('a', 'outer')" in said[1]
+    assert found(engine, "a") == Counter(ORDERS[0])
+
+
+def test_the_feed_tells_a_function_what_silver_took_back(spark: Any, tmp_path: Path) -> None:
+    kinds: list[list[str]] = []
+
+    def write(rows: DataFrame, gold: Writer) -> None:
+        kinds.append(sorted(row["_change_type"] for row in rows.select("_change_type").collect()))
+        gold.merge(
+            rows.where("_change_type <> 'update_preimage'"),
+            "kept",
+            on=["id"],
+            delete_when="s._change_type = 'delete'",
+        )
+
+    declared = Pipeline(
+        "shop",
+        bronze=[Topic("orders")],
+        gold=[
+            Custom(
+                "kept",
+                reads="silver.orders",
+                write=write,
+                tables={"kept": SCHEMA},
+                reading=Reading(changes="feed"),
+            )
+        ],
+    )
+    engine = started(spark, tmp_path, declared, 0)
+    path = engine.path("silver.orders")
+    spark.sql(f"CREATE TABLE delta.`{path}` ({SCHEMA}) TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    engine.append("silver.orders", ORDERS[0], SCHEMA)
+    engine.run("gold")
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
+    spark.sql(f"UPDATE delta.`{path}` SET amount = 11 WHERE id = 1")
+    engine.run("gold")
+    assert found(engine, "kept") == Counter([(1, "de", 11), (3, None, 30)])
+    assert kinds[0] == ["insert"] * 3
+    assert sorted(kind for one in kinds[1:] for kind in one) == [
+        "delete",
+        "update_postimage",
+        "update_preimage",
+    ]

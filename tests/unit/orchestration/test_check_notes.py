@@ -1,0 +1,140 @@
+"""What ``medallion check`` says of gold tables that cannot do all that others can."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from common.declare import (
+    Aggregate,
+    Custom,
+    Gold,
+    Join,
+    Pipeline,
+    Reading,
+    Storage,
+    Topic,
+    Upsert,
+    Window,
+    Within,
+)
+from orchestration.check_notes import notes
+from orchestration.commands.check import register
+
+WINDOW: dict[str, Any] = {
+    "reads": "silver.s",
+    "measures": {"n": "count(*)"},
+    "window": Window("at", "1 hour"),
+}
+BY: dict[str, Any] = {"reads": "silver.s", "by": ["a"], "measures": {"n": "count(*)"}}
+JOIN: dict[str, Any] = {"reads": "silver.s", "joins": "silver.d", "on": {"k": "k"}, "columns": {"k": "k"}}
+APPENDS = Reading(changes="appends")
+
+
+def nothing(rows: Any, gold: Any) -> None:
+    """A function that writes nothing."""
+
+
+NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
+    "complete": (
+        lambda: Aggregate("g", **BY),
+        [
+            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+            'It has mode="complete"; mode="recompute" takes rows back.'
+        ],
+    ),
+    "closed windows": (
+        lambda: Aggregate("g", **WINDOW, mode="append", watermark="2 hours"),
+        [
+            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+            'It has mode="append"; mode="recompute" takes rows back.',
+            "gold.g leaves out rows that come later than its watermark of 2 hours: they are counted as late "
+            'in its commits and missing from it. mode="recompute" takes them.',
+        ],
+    ),
+    "windows kept open": (
+        lambda: Aggregate("g", **WINDOW, mode="update"),
+        [
+            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+            'It has mode="update"; mode="recompute" takes rows back.'
+        ],
+    ),
+    "recompute": (lambda: Aggregate("g", **BY, mode="recompute"), []),
+    "upsert": (lambda: Upsert("g", reads="silver.s", key=["k"], newest_by=["v"]), []),
+    "upsert of appends": (
+        lambda: Upsert("g", reads="silver.s", key=["k"], newest_by=["v"], reading=APPENDS),
+        [
+            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+            'It is declared so, by reading=Reading(changes="appends").'
+        ],
+    ),
+    "join of streams": (
+        lambda: Join(
+            "g",
+            **JOIN,
+            mode="stream",
+            within=Within("at", "at", "0 seconds", "1 hour", "1 day", "2 days"),
+        ),
+        [
+            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+            'It has mode="stream"; mode="recompute" takes rows back.',
+            "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are missing "
+            'from it. mode="recompute" takes them.',
+        ],
+    ),
+    "function": (
+        lambda: Custom("g", reads="silver.s", write=nothing, tables={"g": "a int"}),
+        [
+            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+            'Its function can, if it reads the feed: reading=Reading(changes="feed").'
+        ],
+    ),
+    "function that reads the feed": (
+        lambda: Custom(
+            "g", reads="silver.s", write=nothing, tables={"g": "a int"}, reading=Reading(changes="feed")
+        ),
+        [],
+    ),
+    "deletion vectors": (
+        lambda: Aggregate("g", **BY, mode="recompute", storage=Storage(deletion_vectors=True)),
+        [
+            "gold.g keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas "
+            "readers refuse it, and so do older readers of every kind."
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTES)
+def test_a_table_that_cannot_do_something_says_so_in_a_sentence(case: str) -> None:
+    build, wanted = NOTES[case]
+    assert list(notes(Pipeline("p", bronze=[Topic("s")], gold=[build()]))) == wanted
+
+
+def test_check_prints_the_notes_and_passes(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(
+        """
+from common.declare import Aggregate, Json, Pipeline, Silver, Topic
+
+pipeline = Pipeline("shop", bronze=[Topic("orders")], silver=[Silver("orders", reads="bronze.orders",
+    value=Json("id string, at timestamp"), columns={"id": "id", "ordered_at": "at"}, key=["id"],
+    event_time="ordered_at", watermark="1 day")], gold=[Aggregate("n", reads="silver.orders", by=["id"],
+    measures={"n": "count(*)"})])
+""",
+        encoding="utf-8",
+    )
+    app = typer.Typer()
+    register(app)
+    shown = CliRunner().invoke(app, [str(file)])
+    assert shown.exit_code == 0, shown.output
+    assert "note  gold.n takes no row back" in shown.output
+    document = json.loads(CliRunner().invoke(app, [str(file), "--json"]).output)
+    assert document["ok"]
+    assert [note.partition(" ")[0] for note in document["notes"]] == ["gold.n"]
