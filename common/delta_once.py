@@ -15,8 +15,10 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from common.broadcast import small_side
 from common.delta import noting
 from common.delta_merge import bounds
 
@@ -87,19 +89,32 @@ def merge(
     table = DeltaTable.forPath(frame.sparkSession, path)
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in on))
-        same = reduce(and_, bounds(kept, on, "t"), same)
-        builder = table.alias("t").merge(kept.alias("s"), same)
-        gone = None if delete_when is None else F.coalesce(F.expr(f"({delete_when})"), F.lit(False))
-        if gone is not None:
-            builder = builder.whenMatchedDelete(gone)
+        rows = kept.count()
+        near = bounds(kept, on, "t")
+        same = _same(on)
         values = [name for name in table.toDF().columns if name not in on]
-        differs = ~reduce(
-            and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in values), F.lit(True)
+        gone = F.lit(False) if delete_when is None else F.coalesce(F.expr(f"({delete_when})"), F.lit(False))
+        changes = ~_same(values)
+        if update_when is not None:
+            changes &= F.coalesce(F.expr(f"({update_when})"), F.lit(False))
+        # MERGE writes a file anew in which a key matches, even where it then changes nothing.
+        have = table.toDF().alias("t").where(reduce(and_, near, F.lit(True)))
+        pairs = have.join(small_side(kept.alias("s"), rows), same).where(~(gone | changes))
+        idle = pairs.select(*(f"t.`{name}`" for name in on)).alias("t")
+        fresh = kept.alias("s").join(small_side(idle, rows), same, "left_anti")
+        (
+            table.alias("t")
+            .merge(fresh.coalesce(1).alias("s"), reduce(and_, near, same))
+            .whenMatchedDelete(gone)
+            .whenMatchedUpdateAll(changes)
+            .whenNotMatchedInsertAll(~gone)
+            .execute()
         )
-        builder = builder.whenMatchedUpdateAll(
-            differs if update_when is None else differs & F.expr(f"({update_when})")
-        )
-        builder.whenNotMatchedInsertAll(None if gone is None else ~gone).execute()
     finally:
         kept.unpersist()
+
+
+def _same(names: Sequence[str]) -> Column:
+    return reduce(
+        and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in names), F.lit(True)
+    )

@@ -42,7 +42,6 @@ class Writer:
     Attributes:
         spark: The session of the batch; frames that are not made from its rows are made with this one.
         batch_id: Counts from 0; a replay has the same one.
-        source_version: The newest version of the table that is read whose rows the batch has.
     """
 
     def __init__(self, context: Context, gold: Custom, batch: MicroBatch, spark: SparkSession) -> None:
@@ -52,7 +51,11 @@ class Writer:
         self._versions = {name: LogReader(self.path(name)).latest_version() or 0 for name in gold.tables}
         self.spark = spark
         self.batch_id = batch.batch_id
-        self.source_version = batch.source_version()
+
+    @property
+    def source_version(self) -> int | None:
+        """The newest version of the table that is read whose rows the batch has."""
+        return self._batch.source_version()
 
     def path(self, table: str) -> str:
         """Where one of its tables is, by the name that it is declared with.

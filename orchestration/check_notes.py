@@ -24,8 +24,8 @@ def _of(gold: Gold) -> Iterator[str]:
         )
     if gold.storage.deletion_vectors:
         yield (
-            f"{table} keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas "
-            "readers refuse it, and so do older readers of every kind."
+            f"{table} keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas"
+            " readers refuse it, and so do older readers of every kind."
         )
 
 

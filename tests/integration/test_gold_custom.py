@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from common.declare import Custom, Pipeline, Reading, Topic
 from common.delta_once import APPLICATION, VERSION
 from common.errors import CheckpointMismatchError, PipelineError, QueryFailedError
-from gold.custom import Writer
+from gold.context import Context
+from gold.custom import Writer, stream
 from tests.conftest import make_settings
-from tests.integration.engine import Engine
+from tests.integration.engine import Engine, batch
 
 pytestmark = pytest.mark.integration
 
@@ -70,6 +71,23 @@ def started(spark: Any, folder: Path, declared: Pipeline, batches: int = 3) -> E
     for rows in ORDERS[:batches]:
         engine.append("silver.orders", rows, SCHEMA)
     return engine
+
+
+class Direct:
+    """A function whose micro-batches are handed to it here, without a query around them."""
+
+    def __init__(
+        self, engine: Engine, name: str, write: Callable[[DataFrame, Writer], None], tables: dict[str, str]
+    ) -> None:
+        self.engine, self.spark = engine, engine.spark
+        custom = Custom(name, reads="silver.orders", write=write, tables=tables)
+        declared = Pipeline("shop", bronze=[Topic("orders")], gold=[custom])
+        self.query = custom.table
+        self.stream = stream(Context(self.spark, declared, engine.settings, engine.layout), custom)
+
+    def batch(self, batch_id: int, rows: list[Any]) -> None:
+        """One micro-batch."""
+        self.stream.write(self.spark.createDataFrame(rows, SCHEMA), batch(batch_id, query=self.query))
 
 
 def found(engine: Engine, table: str) -> Counter[tuple[Any, ...]]:
@@ -154,7 +172,7 @@ def die_if(condition: bool) -> None:  # noqa: FBT001  # it reads as what it does
         raise ValueError("died")
 
 
-def test_nothing_is_left_behind_by_a_write_that_fails(spark: Any, tmp_path: Path) -> None:
+def test_nothing_is_left_behind_by_a_write_that_fails(ran: Engine) -> None:
     """Of two steps and two tables, dying inside ``once`` again and again, each write is there once."""
     deaths = ["before", "between", "after"]
     left: list[tuple[Any, Any]] = []
@@ -163,36 +181,38 @@ def test_nothing_is_left_behind_by_a_write_that_fails(spark: Any, tmp_path: Path
         left.append((gold.spark.conf.get(APPLICATION, None), gold.spark.conf.get(VERSION, None)))
         death = deaths[0] if deaths and gold.batch_id == 1 else ""
         try:
-            with gold.once("a", "one"):
+            with gold.once("a_death", "one"):
                 die_if(death == "before")
-                rows.write.format("delta").mode("append").save(gold.path("a"))
+                rows.write.format("delta").mode("append").save(gold.path("a_death"))
                 die_if(death == "between")
         except ValueError:
             # A function that goes on all the same: what it then writes must not be skipped.
             deaths.pop(0)
-            with gold.once("b", f"after {death}"):
-                rows.write.format("delta").mode("append").save(gold.path("b"))
+            with gold.once("beside", f"after {death}"):
+                rows.write.format("delta").mode("append").save(gold.path("beside"))
             raise
-        gold.append(rows, "a", step="two")
-        gold.append(rows, "b")
+        gold.append(rows, "a_death", step="two")
+        gold.append(rows, "beside")
         gold.spark.conf.set(APPLICATION, "left by the function itself")
         gold.spark.conf.set(VERSION, "99")
         if death == "after":
             deaths.pop(0)
         die_if(death == "after")
 
-    tables = {"a": SCHEMA, "b": SCHEMA}
-    engine = started(spark, tmp_path, pipeline(write, tables, "a"))
+    direct = Direct(ran, "a_death", write, {"a_death": SCHEMA, "beside": SCHEMA})
+    direct.batch(0, ORDERS[0])
     for _ in range(3):
-        with pytest.raises(QueryFailedError, match="died"):
-            engine.run("gold")
-    engine.run("gold")
+        with pytest.raises(ValueError, match="died"):
+            direct.batch(1, ORDERS[1])
+    direct.batch(1, ORDERS[1])
+    direct.batch(2, ORDERS[2])
     assert deaths == []
     assert set(left) == {(None, None)}
-    assert found(engine, "a") == Counter(ALL * 2)
+    assert found(ran, "a_death") == Counter(ALL * 2)
     # The two writes that came after a death are writes of their own.
-    assert found(engine, "b") == Counter(ALL + ORDERS[1] * 2)
-    assert spark.conf.get(APPLICATION, None) is None
+    assert found(ran, "beside") == Counter(ALL + ORDERS[1] * 2)
+    settings = direct.spark.conf
+    assert [settings.get(name, None) for name in (APPLICATION, VERSION)] == [None, None]
 
 
 def test_three_queries_at_once_do_not_skip_each_others_writes(spark: Any, tmp_path: Path) -> None:
@@ -219,33 +239,30 @@ def test_three_queries_at_once_do_not_skip_each_others_writes(spark: Any, tmp_pa
         for name in ("a", "b", "c")
     ]
     declared = Pipeline("shop", bronze=[Topic("orders")], gold=customs)
-    engine = started(spark, tmp_path, declared)
+    engine = started(spark, tmp_path, declared, 2)
     engine.run("gold")
+    rows = Counter(ORDERS[0] + ORDERS[1])
     for name in ("a", "b", "c"):
-        assert found(engine, name) == Counter(ALL)
-        assert found(engine, f"{name}_merged") == Counter(set(ALL))
+        assert found(engine, name) == rows
+        assert found(engine, f"{name}_merged") == rows
         assert applications(engine, f"gold.{name}") == Counter(
-            {(f"shop/gold.{name}/{name}/same", batch): 1 for batch in range(3)}
+            [(f"shop/gold.{name}/{name}/same", number) for number in range(2)]
         )
 
 
-def test_a_merge_deletes_updates_and_inserts_and_leaves_equal_rows_alone(spark: Any, tmp_path: Path) -> None:
+def test_a_merge_deletes_updates_and_inserts_and_leaves_equal_rows_alone(ran: Engine) -> None:
     def write(rows: DataFrame, gold: Writer) -> None:
         last = rows.groupBy("country").agg(F.max("amount").alias("amount"))
         gold.merge(last, "top", on=["country"], update_when="s.amount > t.amount", delete_when="s.amount = 3")
 
-    engine = started(spark, tmp_path, pipeline(write, {"top": "country string, amount bigint"}, "top"), 0)
-    engine.append("silver.orders", ORDERS[0], SCHEMA)
-    engine.append("silver.orders", [(9, "de", 10), (9, "fr", 19), (9, "it", 4)], SCHEMA)
-    engine.append("silver.orders", [(9, None, 31), (9, "it", 3), (9, "at", 3)], SCHEMA)
-    engine.run("gold")
-    assert found(engine, "top") == Counter([("de", 10), ("fr", 20), (None, 31)])
-    second = next(one for one in engine.history("gold.top") if one.get("operation") == "MERGE")
-    assert second["operationMetrics"]["numTargetRowsUpdated"] in {1, "1"}
-    merges = [one["operationMetrics"] for one in engine.history("gold.top") if one["operation"] == "MERGE"]
-    # The second of three: an older and an equal row change nothing, and no file is written for them.
-    assert int(merges[1]["numTargetRowsUpdated"]) == 0
-    assert int(merges[1]["numTargetFilesRemoved"]) == 0
+    direct = Direct(ran, "top", write, {"top": "country string, amount bigint"})
+    direct.batch(0, ORDERS[0])
+    files = ran.files("gold.top")
+    direct.batch(1, [(9, "de", 10), (9, "fr", 19), (9, "at", 3)])
+    assert ran.files("gold.top") == files  # older, equal, or to be deleted and not there
+    direct.batch(2, [(9, None, 31), (9, "it", 4)])
+    direct.batch(3, [(9, "it", 3)])
+    assert found(ran, "top") == Counter([("de", 10), ("fr", 20), (None, 31)])
 
 
 WRONG: dict[str, tuple[Callable[[DataFrame, Writer], None], type[Exception], str]] = {
@@ -267,40 +284,48 @@ WRONG: dict[str, tuple[Callable[[DataFrame, Writer], None], type[Exception], str
     "past once": (
         lambda rows, gold: rows.write.format("delta").mode("append").save(gold.path("b")),
         QueryFailedError,
-        "wrote version 1 of gold.b outside of once",
+        r"wrote version \d of gold\.b outside of once",
     ),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_would_be_skipped_or_doubled_is_an_error(spark: Any, tmp_path: Path, case: str) -> None:
+def test_what_would_be_skipped_or_doubled_is_an_error(ran: Engine, case: str) -> None:
     write, kind, told = WRONG[case]
-    engine = started(spark, tmp_path, pipeline(write, {"a": SCHEMA, "b": SCHEMA}, "a"), 1)
+    direct = Direct(ran, "a", write, {"a": SCHEMA, "b": SCHEMA})
     with pytest.raises(kind, match=told):
-        engine.run("gold")
+        direct.batch(list(WRONG).index(case), ORDERS[0])
 
 
-def test_two_writes_in_one_once_and_one_inside_another_are_errors(spark: Any, tmp_path: Path) -> None:
+def test_two_writes_in_one_once_and_one_inside_another_are_errors(ran: Engine) -> None:
     said: list[str] = []
 
     def write(rows: DataFrame, gold: Writer) -> None:
         try:
-            with gold.once("a", "both"):
-                rows.write.format("delta").mode("append").save(gold.path("a"))
-                rows.write.format("delta").mode("append").save(gold.path("a"))
+            with gold.once("twice", "both"):
+                rows.write.format("delta").mode("append").save(gold.path("twice"))
+                rows.write.format("delta").mode("append").save(gold.path("twice"))
         except Exception as error:  # noqa: BLE001  # Delta's own
             said.append(str(error))
         try:
-            with gold.once("a", "outer"):
-                gold.append(rows, "a")
+            with gold.once("twice", "outer"):
+                gold.append(rows, "twice")
         except PipelineError as error:
             said.append(str(error))
 
-    engine = started(spark, tmp_path, pipeline(write, {"a": SCHEMA}, "a"), 1)
-    engine.run("gold")
+    Direct(ran, "twice", write, {"twice": SCHEMA}).batch(0, ORDERS[0])
     assert "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS" in said[0]
-    assert "once('a', 'append') is inside of once('a', 'outer')" in said[1]
-    assert found(engine, "a") == Counter(ORDERS[0])
+    assert "once('twice', 'append') is inside of once('twice', 'outer')" in said[1]
+    assert found(ran, "twice") == Counter(ORDERS[0])
+
+
+def test_a_batch_that_writes_nothing_leaves_its_mark_in_every_table(ran: Engine) -> None:
+    direct = Direct(ran, "idle", lambda rows, gold: None, {"idle": SCHEMA, "idler": SCHEMA})
+    for again in (0, 1, 1):
+        direct.batch(again, ORDERS[0])
+    for table in ("gold.idle", "gold.idler"):
+        assert [(one["batch_id"], one["step"]) for one in ran.commits(table)] == [(0, "mark"), (1, "mark")]
+        assert ran.rows(table) == []
 
 
 def test_the_feed_tells_a_function_what_silver_took_back(spark: Any, tmp_path: Path) -> None:

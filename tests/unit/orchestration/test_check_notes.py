@@ -45,24 +45,32 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
     "complete": (
         lambda: Aggregate("g", **BY),
         [
-            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
-            'It has mode="complete"; mode="recompute" takes rows back.'
+            (
+                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                'It has mode="complete"; mode="recompute" takes rows back.'
+            )
         ],
     ),
     "closed windows": (
         lambda: Aggregate("g", **WINDOW, mode="append", watermark="2 hours"),
         [
-            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
-            'It has mode="append"; mode="recompute" takes rows back.',
-            "gold.g leaves out rows that come later than its watermark of 2 hours: they are counted as late "
-            'in its commits and missing from it. mode="recompute" takes them.',
+            (
+                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                'It has mode="append"; mode="recompute" takes rows back.'
+            ),
+            (
+                "gold.g leaves out rows that come later than its watermark of 2 hours: they are counted as late "
+                'in its commits and missing from it. mode="recompute" takes them.'
+            ),
         ],
     ),
     "windows kept open": (
         lambda: Aggregate("g", **WINDOW, mode="update"),
         [
-            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
-            'It has mode="update"; mode="recompute" takes rows back.'
+            (
+                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                'It has mode="update"; mode="recompute" takes rows back.'
+            )
         ],
     ),
     "recompute": (lambda: Aggregate("g", **BY, mode="recompute"), []),
@@ -70,8 +78,10 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
     "upsert of appends": (
         lambda: Upsert("g", reads="silver.s", key=["k"], newest_by=["v"], reading=APPENDS),
         [
-            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
-            'It is declared so, by reading=Reading(changes="appends").'
+            (
+                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                'It is declared so, by reading=Reading(changes="appends").'
+            )
         ],
     ),
     "join of streams": (
@@ -82,17 +92,23 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
             within=Within("at", "at", "0 seconds", "1 hour", "1 day", "2 days"),
         ),
         [
-            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
-            'It has mode="stream"; mode="recompute" takes rows back.',
-            "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are missing "
-            'from it. mode="recompute" takes them.',
+            (
+                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                'It has mode="stream"; mode="recompute" takes rows back.'
+            ),
+            (
+                "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are missing "
+                'from it. mode="recompute" takes them.'
+            ),
         ],
     ),
     "function": (
         lambda: Custom("g", reads="silver.s", write=nothing, tables={"g": "a int"}),
         [
-            "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
-            'Its function can, if it reads the feed: reading=Reading(changes="feed").'
+            (
+                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                'Its function can, if it reads the feed: reading=Reading(changes="feed").'
+            )
         ],
     ),
     "function that reads the feed": (
@@ -104,8 +120,10 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
     "deletion vectors": (
         lambda: Aggregate("g", **BY, mode="recompute", storage=Storage(deletion_vectors=True)),
         [
-            "gold.g keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas "
-            "readers refuse it, and so do older readers of every kind."
+            (
+                "gold.g keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas "
+                "readers refuse it, and so do older readers of every kind."
+            )
         ],
     ),
 }
