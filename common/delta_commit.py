@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+RESTORE = "RESTORE"
+"""Delta's name for the operation that brings an older version back."""
+
 
 class Added(NamedTuple):
     """A file that a commit brought, or that a snapshot holds: bytes, and rows where known.
@@ -45,6 +48,7 @@ class Commit:
         user_metadata: What the writer noted with it.
         user: Who made it, where that is told.
         engine: The program that made it, where that is told.
+        restored_to: Of a ``RESTORE`` the version that it brought back; None where it tells a time instead.
     """
 
     version: int
@@ -57,6 +61,7 @@ class Commit:
     user_metadata: str | None
     user: str | None = None
     engine: str | None = None
+    restored_to: int | None = None
 
     @property
     def told(self) -> dict[str, Any]:
@@ -117,7 +122,15 @@ def parsed(version: int, content: bytes, written_ms: Callable[[], int | None]) -
         user_metadata=info.get("userMetadata"),
         user=info.get("userName"),
         engine=info.get("engineInfo"),
+        restored_to=_restored_to(info),
     )
+
+
+def _restored_to(info: dict[str, Any]) -> int | None:
+    if info.get("operation") != RESTORE:
+        return None
+    version = str((info.get("operationParameters") or {}).get("version"))
+    return int(version) if version.isdigit() else None
 
 
 def rows_of(files: tuple[Added, ...]) -> int | None:

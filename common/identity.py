@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from common.checkpoint import Checkpoint
+from common.delta_commit import RESTORE, Commit
 from common.delta_log import LogReader
 from common.errors import CheckpointMismatchError
 
@@ -27,7 +28,8 @@ def check_identity(
     may lose its checkpoint. ``query`` writes it, if not the one of its own name.
 
     Raises:
-        CheckpointMismatchError: Says which of the two is amiss and what to do.
+        CheckpointMismatchError: Says which of the two is amiss and what to do; also where a RESTORE has taken
+            rows out of the table that the checkpoint counts as written.
     """
     checkpoint = Checkpoint(checkpoint_path)
     query_id, planned, committed = (
@@ -70,6 +72,13 @@ def check_identity(
             f"table at {table_path} ends with {last['batch_id']}: an older copy of it was restored. Going on "
             "would leave the rows in between out. Restore the table's newest copy, or its checkpoint of then."
         )
+    if (restore := _undone_by(table_path, query or table)) is not None:
+        anew = f"fill it anew with: medallion rebuild {table}, or " if may_begin_anew else ""
+        raise CheckpointMismatchError(
+            f"{table}: version {restore} of the table at {table_path} is a RESTORE to an older one, without "
+            f"micro-batches that the checkpoint {checkpoint_path} has done. Going on would leave their rows "
+            f"out. To have them back, {anew}RESTORE it to version {restore - 1}."
+        )
 
 
 def check_side_table(table: str, table_path: str, checkpoint_path: str) -> None:
@@ -97,6 +106,37 @@ def last_own_commit(table_path: str, query: str) -> dict[str, Any] | None:
 
 def own_commits(table_path: str, query: str) -> Iterator[dict[str, Any]]:
     """What the commits of a query say of themselves, newest first, among the newest thousand."""
+    yield from (commit.told for commit in _newest(table_path) if _is_own(commit, query))
+
+
+def _undone_by(table_path: str, query: str) -> int | None:
+    """The version of a RESTORE that took the query's newest commit out of the table again, if one did."""
+    restores: list[Commit] = []
+    last: Commit | None = None
+    for commit in _newest(table_path):
+        if _is_own(commit, query):
+            last = commit
+            break
+        if commit.operation == RESTORE:
+            restores.append(commit)
+    if last is None or not restores:
+        return None
+    top = restores[0].version
+    for restore in restores:
+        if restore.version > top:
+            continue  # undone by a later one itself
+        if restore.restored_to is None or restore.restored_to < last.version:
+            return restore.version
+        top = restore.restored_to
+    return None
+
+
+def _is_own(commit: Commit, query: str) -> bool:
+    return commit.told.get("query") == query and "query_id" in commit.told
+
+
+def _newest(table_path: str) -> Iterator[Commit]:
+    """The newest thousand commits, newest first."""
     log = LogReader(table_path)
     latest = log.latest_version()
     if latest is None:
@@ -105,5 +145,4 @@ def own_commits(table_path: str, query: str) -> Iterator[dict[str, Any]]:
         commit = log.commit(version)
         if commit is None:
             return
-        if commit.told.get("query") == query and "query_id" in commit.told:
-            yield commit.told
+        yield commit

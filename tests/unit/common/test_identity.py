@@ -13,14 +13,20 @@ from common.identity import check_identity, check_side_table, last_own_commit
 QUERY = "silver.orders"
 
 
-def table(folder: Path, *commits: tuple[str, str, int] | str | None) -> str:
-    """A table's log: per commit the query, query id and batch it tells of, or other metadata, or none."""
+def table(folder: Path, *commits: tuple[str, str, int] | str | int | dict[str, object] | None) -> str:
+    """A table's log: per commit the query, query id and batch it tells of, or other metadata, or none.
+
+    A number is the version that a RESTORE brings back, a dict what a RESTORE tells instead of one.
+    """
     log = folder / "table" / "_delta_log"
     log.mkdir(parents=True)
     for version, told in enumerate(commits):
         info: dict[str, object] = {"timestamp": 1, "operation": "WRITE"}
         if isinstance(told, tuple):
             info["userMetadata"] = json.dumps(dict(zip(("query", "query_id", "batch_id"), told, strict=True)))
+        elif isinstance(told, (int, dict)):
+            given = told if isinstance(told, dict) else {"version": str(told), "timestamp": None}
+            info |= {"operation": "RESTORE", "operationParameters": given}
         elif told is not None:
             info["userMetadata"] = told
         (log / f"{version:020}.json").write_text(json.dumps({"commitInfo": info}) + "\n", encoding="utf-8")
@@ -66,6 +72,31 @@ AMISS = {
     "knows only None: an older copy": ((None, *own(0)), ("q1", -1, -1)),
     "ends with 1: an older copy": ((None, *own(0, 1)), ("q1", 2, 2)),
 }
+
+
+FINE |= {
+    "restored to what it is": ((None, *own(0, 1), None, 2), ("q1", 1, 1)),
+    "restored, and that undone": ((None, *own(0, 1), 1, 2), ("q1", 1, 1)),
+    "restored by number": ((None, *own(0, 1), {"version": 2}), ("q1", 1, 1)),
+    "restored, then written on": ((None, *own(0), 0, *own(1)), ("q1", 1, 1)),
+}
+RESTORED: dict[str, tuple[object, ...]] = {
+    "to an older version": (None, *own(0, 1), 1),
+    "to a time": (None, *own(0, 1), {"version": None, "timestamp": "2026-01-01 00:00:00"}),
+    "then maintained": (None, *own(0, 1), None, 1, None),
+    "back to before it was undone": (None, *own(0, 1), 1, 2, 3),
+}
+
+
+@pytest.mark.parametrize("case", RESTORED)
+def test_a_table_that_was_restored_to_an_older_version_is_refused(tmp_path: Path, case: str) -> None:
+    path = table(tmp_path, *RESTORED[case])  # type: ignore[arg-type]
+    with pytest.raises(CheckpointMismatchError, match="is a RESTORE to an older one") as refused:
+        check_identity(QUERY, path, checkpoint(tmp_path, "q1", 1, 1), may_begin_anew=True)
+    assert f"medallion rebuild {QUERY}" in str(refused.value)
+    with pytest.raises(CheckpointMismatchError, match="RESTORE it to version") as refused:
+        check_identity(QUERY, path, str(tmp_path / "checkpoint"))
+    assert "medallion rebuild" not in str(refused.value)
 
 
 @pytest.mark.parametrize("case", FINE)

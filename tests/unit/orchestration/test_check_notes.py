@@ -59,8 +59,8 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
                 'It has mode="append"; mode="recompute" takes rows back.'
             ),
             (
-                "gold.g leaves out rows that come later than its watermark of 2 hours: they are counted as late "
-                'in its commits and missing from it. mode="recompute" takes them.'
+                "gold.g leaves out rows that come later than its watermark of 2 hours: they are counted as "
+                'late in its commits and missing from it. mode="recompute" takes them.'
             ),
         ],
     ),
@@ -97,8 +97,8 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
                 'It has mode="stream"; mode="recompute" takes rows back.'
             ),
             (
-                "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are missing "
-                'from it. mode="recompute" takes them.'
+                "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are "
+                'missing from it. mode="recompute" takes them.'
             ),
         ],
     ),
@@ -121,8 +121,8 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         lambda: Aggregate("g", **BY, mode="recompute", storage=Storage(deletion_vectors=True)),
         [
             (
-                "gold.g keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas "
-                "readers refuse it, and so do older readers of every kind."
+                "gold.g keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and "
+                "pandas readers refuse it, and so do older readers of every kind."
             )
         ],
     ),
