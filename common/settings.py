@@ -155,6 +155,11 @@ class GoldSettings(_Section):
     max_bytes_per_trigger: str | None = Field(
         default=None, description="Soft limit such as 512m; unset: files only."
     )
+    compact_every: int = Field(
+        default=100,
+        ge=0,
+        description="Micro-batches after which a query compacts the tables it writes; 0: never.",
+    )
 
 
 class SparkSettings(_Section):

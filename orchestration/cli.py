@@ -36,6 +36,7 @@ COMMANDS = (
     "quarantine",
     "quality",
     "audit",
+    "maintain",
     "rebuild",
     "doctor",
     "jars",

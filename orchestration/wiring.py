@@ -23,6 +23,7 @@ from common.identity import check_identity, check_side_table
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
+from gold.compaction import compacting
 from gold.context import Context
 from orchestration.kafka import client_options
 from orchestration.lineage import in_data_order, sources, written
@@ -141,4 +142,5 @@ class Wiring:
             )
         if isinstance(declared, Silver):
             return silver.stream.stream(self.spark, name, declared, settings=settings, layout=layout)
-        return gold.build.stream(Context(self.spark, self.pipeline, settings, layout), declared)
+        context = Context(self.spark, self.pipeline, settings, layout)
+        return compacting(context, declared, gold.build.stream(context, declared))
