@@ -391,6 +391,15 @@ class Pipeline:
         """All declared tables, bronze first."""
         return (*self.bronze, *self.silver, *self.gold)
 
+    def query(self, name: str) -> Table | Publish:
+        """The declaration of a query by its name: that of the table it feeds, or ``publish.<name>``.
+
+        Raises:
+            PipelineError: The pipeline declares no such query.
+        """
+        found = next((publish for publish in self.publish if publish.table == name), None)
+        return self.table(name) if found is None else found
+
     def table(self, name: str) -> Table:
         """The declaration of a table by its full name.
 

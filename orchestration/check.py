@@ -16,6 +16,7 @@ from common.errors import PipelineError, Problem, nearest
 from common.schema import fields
 from common.settings import Settings
 from orchestration.check_gold import gold_problems, gold_scopes
+from orchestration.check_publish import publish_problems, storage_problems
 from orchestration.expression import result, row_faults
 from orchestration.faults import each, name_faults, named, references
 from orchestration.lineage import in_data_order, lineage_problems
@@ -53,6 +54,8 @@ def check(pipeline: Pipeline) -> tuple[Problem, ...]:
         problems.extend(gold_problems(gold, seen, replaced))
         for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)
+        problems.extend(storage_problems(gold, scopes))
+    problems.extend(publish_problems(pipeline, scopes))
     for suite in pipeline.quality:
         problems.extend(_quality(suite, scopes))
     return tuple(problems)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from common.ddl import Field
-from common.declare import Aggregate, ChangeFeed, Gold, History, Join, Upsert
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.declaring import source_of
 from common.errors import Problem, SqlError, nearest
 from common.sqltext import read
+from orchestration.check_publish import custom_problems, custom_scopes
 from orchestration.expression import measure_faults, row_faults
 from orchestration.faults import each, name_faults, named, references
 from orchestration.scope import METADATA, Scope, unknown
@@ -44,6 +45,8 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
             yield from _history(gold, seen)
         case Join():
             yield from _join(gold, seen, _joined(gold, silver))
+        case Custom():
+            yield from custom_problems(gold)
 
 
 def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
@@ -52,6 +55,8 @@ def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
     match gold:
         case Aggregate():
             return {gold.table: Scope(gold.table, tuple(map(unknown, aggregate_columns(gold))))}
+        case Custom():
+            return custom_scopes(gold)
         case Upsert() | ChangeFeed():
             own = seen.fields
             if gold.columns is not None:

@@ -9,7 +9,7 @@ from common.declare import Aggregate, Gold, Join, Pipeline
 
 def notes(pipeline: Pipeline) -> tuple[str, ...]:
     """One plain sentence per thing, in the order of the pipeline's gold tables."""
-    return tuple(note for gold in pipeline.gold for note in _of(gold))
+    return (*(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
 
 
 def _of(gold: Gold) -> Iterator[str]:
@@ -27,6 +27,16 @@ def _of(gold: Gold) -> Iterator[str]:
             f"{table} keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas"
             " readers refuse it, and so do older readers of every kind."
         )
+
+
+def _published(pipeline: Pipeline) -> Iterator[str]:
+    whole = {one.table for one in pipeline.gold if isinstance(one, Aggregate) and one.mode == "complete"}
+    for publish in pipeline.publish:
+        if publish.reads in whole:
+            yield (
+                f"{publish.table} sends every row of {publish.reads} after each of its micro-batches: "
+                'mode="complete" writes them all anew. mode="recompute" writes what differs.'
+            )
 
 
 def _remedy(gold: Gold) -> str:

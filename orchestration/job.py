@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from common import process
-from common.declare import Pipeline, Table
+from common.declare import KafkaSink, Pipeline, Table
 from common.errors import BrokerError, QueryFailedError, nearest
 from common.layout import Layout
 from common.lease import Leases
@@ -53,6 +53,14 @@ class Job:
                 return
             when = None if available_now else self.wiring.has_begun
             self.supervisor.start(self.wiring.streams(layer), available_now=available_now, when=when)
+        if "gold" in self.layers and not available_now and not self.stop.is_said():
+            self.supervisor.start(self.wiring.publications(), when=self.wiring.has_begun)
+
+    def publish(self) -> None:
+        """Send on what the tables have now, and end; to be called when the queries of gold are done."""
+        if "gold" in self.layers and self.wiring.pipeline.publish and not self.stop.is_said():
+            self.supervisor.start(self.wiring.publications(), available_now=True)
+            self.supervisor.run()
 
 
 @contextmanager
@@ -84,7 +92,7 @@ def opened(
         stack.enter_context(term_interrupts())
         leases = stack.enter_context(Leases(layout.leases, written(pipeline, layers), name))
         address: Future[str] = Future()
-        if "bronze" not in layers:
+        if "bronze" not in layers and not ("gold" in layers and sinks_in_force(pipeline)):
             address.set_result("")
         elif kafka.resolve(pipeline, settings) is None and not _asked_for_port(settings):
             address = stack.enter_context(_meanwhile(broker_for(pipeline, settings)))
@@ -171,7 +179,8 @@ def broker_for(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
         return
     with broker.start(settings) as embedded:
         address = embedded.bootstrap_servers
-        topics = sorted({name for topic in pipeline.bronze for name in topic.topic_names})
+        read = {name for topic in pipeline.bronze for name in topic.topic_names}
+        topics = sorted(read | {sink.topic for sink in sinks_in_force(pipeline)})
         made = kafka.ensure_topics(address, topics, settings.kafka.partitions, {})
         say(f"embedded Kafka at {address}" + (f", made {', '.join(made)}" if made else ""))
         yield address
@@ -193,10 +202,23 @@ def require_topics(pipeline: Pipeline, settings: Settings, address: str) -> None
                 f"you want: kafka-topics.sh --bootstrap-server {address} --create --topic {name} "
                 "--partitions 2"
             )
+    options = kafka.client_options(settings, pipeline)
+    wanted = [sink.topic for sink in sinks_in_force(pipeline)]
+    for name in kafka.missing_topics(address, wanted, options) if wanted else ():
+        raise BrokerError(
+            f"topic {name}, which rows are published to, does not exist at {address}, or this user may not "
+            f"see it. Make it there: kafka-topics.sh --bootstrap-server {address} --create --topic {name}"
+        )
+
+
+def sinks_in_force(pipeline: Pipeline) -> tuple[KafkaSink, ...]:
+    """Topics that rows are sent on to, of the broker that the pipeline reads from."""
+    sinks = (publish.to for publish in pipeline.publish)
+    return tuple(s for s in sinks if isinstance(s, KafkaSink) and "bootstrap.servers" not in s.kafka)
 
 
 def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
-    """Tables that these layers write, side tables included."""
+    """Tables that these layers write, side tables included, and publications."""
     groups: dict[Layer, Sequence[Table]] = {
         "bronze": pipeline.bronze,
         "silver": pipeline.silver,
@@ -207,6 +229,8 @@ def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
         for table in groups[layer]:
             names.append(table.table)
             names.extend(table.side_tables)
+    if "gold" in layers:
+        names.extend(publish.table for publish in pipeline.publish)
     return tuple(names)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from common.declare import Pipeline, Topic
+from common.declare import KafkaSink, Pipeline, Topic
 from common.errors import BrokerError, PipelineError, Problem
 from common.settings import Settings
 from orchestration.kafka_options import librdkafka_options
@@ -62,6 +62,19 @@ def client_options(settings: Settings, pipeline: Pipeline, topic: Topic | None =
     options = {**pipeline.kafka, **(topic.kafka if topic else {}), **settings.kafka.options}
     options.pop(_SERVERS, None)
     return options
+
+
+def sink_options(
+    settings: Settings, pipeline: Pipeline, sink: KafkaSink, bootstrap_servers: str
+) -> dict[str, str]:
+    """Kafka client options of rows that are sent on, the address among them.
+
+    A sink that names a broker of its own gets its own options alone: what opens one broker's door is
+    another's to be kept from.
+    """
+    if _SERVERS in sink.kafka:
+        return dict(sink.kafka)
+    return {**client_options(settings, pipeline), **sink.kafka, _SERVERS: bootstrap_servers}
 
 
 def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from common.declare import ChangeFeed, Gold, Join, Pipeline, Silver, Upsert
+from common.declare import ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Upsert
 from common.declaring import source_of
 from common.errors import Problem, nearest
+from common.layout import all_tables
 
-Reader = Silver | Gold
+Reader = Silver | Gold | Publish
 
 _READS = {"silver": "bronze", "gold": "silver"}
 
@@ -34,8 +35,8 @@ def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def readers(pipeline: Pipeline) -> tuple[Reader, ...]:
-    """The tables that read another table."""
-    return (*pipeline.silver, *pipeline.gold)
+    """The tables that read another table, and the publications of one."""
+    return (*pipeline.silver, *pipeline.gold, *pipeline.publish)
 
 
 def sources(reader: Reader) -> tuple[str, ...]:
@@ -45,7 +46,7 @@ def sources(reader: Reader) -> tuple[str, ...]:
     return (reader.reads,)
 
 
-def written(table: Reader) -> tuple[str, ...]:
+def written(table: Silver | Gold) -> tuple[str, ...]:
     """The tables that a table's query writes."""
     return (table.table, *table.side_tables)
 
@@ -63,15 +64,21 @@ def in_data_order(tables: Sequence[Gold]) -> tuple[Gold, ...]:
 
 def _twice(pipeline: Pipeline) -> Iterator[Problem]:
     first: dict[str, str] = {}
-    for table in pipeline.tables:
-        source = source_of(table)
-        if table.table in first:
-            text = f"is declared twice, first at {first[table.table]}; one table has one writer: rename one"
-            yield Problem(table.table, text, source)
-        first.setdefault(table.table, source)
+    for declared in (*pipeline.tables, *pipeline.publish):
+        source = source_of(declared)
+        for table in (declared.table, *getattr(declared, "side_tables", ())):
+            if table in first:
+                text = f"is declared twice, first at {first[table]}; one table has one writer: rename one"
+                yield Problem(table, text, source)
+            first.setdefault(table, source)
 
 
 def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:
+    if isinstance(reader, Publish):
+        right = [table for table in all_tables(pipeline) if not table.startswith("bronze.")]
+        if reader.reads in right:
+            return None
+        return f"reads {reader.reads!r}, which is no silver or gold table; {nearest(reader.reads, right)}"
     wanted = _READS[reader.LAYER]
     right = [table.table for table in pipeline.tables if table.table.startswith(f"{wanted}.")]
     if reader.reads in right:

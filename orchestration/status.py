@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from common.checkpoint import Checkpoint, DeltaPosition, Entry, delta_position, kafka_position
-from common.declare import Pipeline, Silver, Table, Topic
+from common.declare import Pipeline, Publish, Silver, Table, Topic
 from common.delta_log import LogReader, Snapshot
 from common.errors import TableError
 from common.layout import Layout
@@ -61,7 +61,7 @@ class TableStatus:
 
     Attributes:
         table: Its full name.
-        kind: ``topic``, ``silver``, ``aggregate`` or ``upsert``.
+        kind: ``topic``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``.
         reads: Topics, or the table, that it is made from.
         path: Where it lies.
         now: Rows, files, bytes, version and newest commit; None while it is not written.
@@ -88,7 +88,7 @@ class TableStatus:
 
     @property
     def layer(self) -> str:
-        """``bronze``, ``silver`` or ``gold``."""
+        """``bronze``, ``silver``, ``gold``, or ``publish`` for a query that writes no table."""
         return self.table.partition(".")[0]
 
 
@@ -123,10 +123,11 @@ class Collector:
         """Where every table stands now."""
         reach = self._broker.ask(self._topics())
         at = datetime.now(UTC)
-        tables = tuple(self._table(declared, at, reach) for declared in self._pipeline.tables)
+        queries = (*self._pipeline.tables, *self._pipeline.publish)
+        tables = tuple(self._table(declared, at, reach) for declared in queries)
         return Status(self._pipeline.name, at, reach.address, reach.note, tables)
 
-    def _table(self, declared: Table, at: datetime, reach: Reach) -> TableStatus:
+    def _table(self, declared: Table | Publish, at: datetime, reach: Reach) -> TableStatus:
         name = declared.table
         checkpoint = Checkpoint(self._layout.checkpoint_path(name))
         log = self._log(name)
@@ -148,7 +149,7 @@ class Collector:
         )
 
     def _progress(
-        self, declared: Table, checkpoint: Checkpoint, at: datetime, reach: Reach
+        self, declared: Table | Publish, checkpoint: Checkpoint, at: datetime, reach: Reach
     ) -> tuple[Lag, float | None, int | None, datetime | None]:
         unit = "records" if isinstance(declared, Topic) else "rows"
         try:

@@ -16,7 +16,7 @@ from orchestration.status import Quarantine, Status, TableStatus
 
 WIDTH = 100
 
-_COLOURS = {"bronze": "#cd7f32", "silver": "#c0c0c0", "gold": "#ffd700"}
+_COLOURS = {"bronze": "#cd7f32", "silver": "#c0c0c0", "gold": "#ffd700", "publish": "#5fafff"}
 _COLUMNS = (
     ("", 0),
     ("rows", 12),
@@ -139,7 +139,7 @@ def _block(table: TableStatus, at: datetime, width: int) -> Iterator[RenderableT
     running = table.holder is not None
     dot = (" ● ", "green") if running else (" ○ ", "dim")
     name = Text.assemble(dot, (table.table.partition(".")[2], "bold"))
-    idle = table.rows_per_second is None or table.now is None
+    idle = table.rows_per_second is None or (table.now is None and table.layer != "publish")
     rate = Text("" if idle else _number(round(table.rows_per_second or 0)))
     yield _line(width, name, *_state(table, at), rate, _lag(table))
     yield _detail(_source(table))
@@ -153,7 +153,8 @@ def _block(table: TableStatus, at: datetime, width: int) -> Iterator[RenderableT
 def _state(table: TableStatus, at: datetime) -> list[Text]:
     now = table.now
     if now is None:
-        return [Text("not yet", style="dim"), *[Text()] * 4]
+        is_sent = table.layer == "publish" and table.last_batch_id is not None
+        return [Text(f"batch {table.last_batch_id}" if is_sent else "not yet", style="dim"), *[Text()] * 4]
     told = (
         _number(now.rows),
         _number(now.files),
@@ -166,7 +167,7 @@ def _state(table: TableStatus, at: datetime) -> list[Text]:
 
 def _lag(table: TableStatus) -> Text:
     lag = table.lag
-    if table.now is None and not lag.count:
+    if table.now is None and table.last_batch_id is None and not lag.count:
         return Text()
     if lag.count is None:
         return Text("unknown", style="yellow")

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 import bronze.stream
 import gold.build
+import gold.publish
 import silver.stream
 from common import delta
 from common.checkpoint import Checkpoint
-from common.declare import Custom, Pipeline, Silver, Table, Topic
+from common.declare import Custom, KafkaSink, Pipeline, Publish, Silver, Table, Topic
 from common.delta_log import LogReader
 from common.errors import TableMissingError
 from common.identity import check_identity, check_side_table
@@ -25,7 +26,7 @@ from common.settings import Settings
 from common.streaming import Stream
 from gold.compaction import compacting
 from gold.context import Context
-from orchestration.kafka import client_options
+from orchestration.kafka import client_options, sink_options
 from orchestration.lineage import in_data_order, sources, written
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Wiring:
     """Everything a stream is built from.
 
     Attributes:
-        bootstrap_servers: The broker in force; only bronze needs one.
+        bootstrap_servers: The broker in force; only bronze and publications to Kafka need one.
     """
 
     spark: SparkSession
@@ -61,6 +62,16 @@ class Wiring:
             # Before anything is made: a new empty table would stand in the way of the one to be restored.
             self._check(declared)
             yield self._stream(declared)
+
+    def publications(self) -> Iterator[Stream]:
+        """The queries that send rows on; the tables that they read must be there.
+
+        Raises:
+            PipelineError: A declaration does not fit the table it reads.
+            TableShapeError: A table keeps no change data feed, and it is to be read.
+        """
+        for declared in self.pipeline.publish:
+            yield self._publication(declared)
 
     def await_sources(
         self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool]
@@ -88,7 +99,7 @@ class Wiring:
         A query that is started over an empty table does a whole micro-batch of nothing, and its
         commit sets the next layer going: on a small machine the first rows then wait for that.
         """
-        declared = self.pipeline.table(stream.name)
+        declared = self.pipeline.query(stream.name)
         if isinstance(declared, Topic) or Checkpoint(stream.checkpoint).exists():
             return True
         found = LogReader(self.layout.table_path(declared.reads)).snapshot()
@@ -101,6 +112,7 @@ class Wiring:
         if "gold" in layers and "silver" not in layers:
             made = {name for table in self.pipeline.gold for name in written(table)}
             reads += [name for table in self.pipeline.gold for name in sources(table) if name not in made]
+            reads += [one.reads for one in self.pipeline.publish if one.reads.startswith("silver.")]
         return sorted(set(reads))
 
     def _tables(self, layer: Layer) -> Sequence[Table]:
@@ -123,6 +135,14 @@ class Wiring:
             if isinstance(declared, Custom):
                 # Each of them has a commit of every micro-batch, and none can be made anew.
                 check_identity(beside, path, checkpoint, query=declared.table)
+
+    def _publication(self, declared: Publish) -> Stream:
+        context = Context(self.spark, self.pipeline, self.settings, self.layout)
+        client: dict[str, str] = {}
+        if isinstance(declared.to, KafkaSink):
+            client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
+        made = gold.publish.stream(context, declared, client)
+        return replace(made, again=lambda: self._publication(declared))
 
     def _stream(self, declared: Table) -> Stream:
         return replace(self._build(declared), again=lambda: self._stream(declared))

@@ -103,6 +103,8 @@ def _summary(pipeline: Pipeline, settings: Settings) -> None:
             ("gold", pipeline.gold),
         )
     )
+    if pipeline.publish:
+        counts += f", {len(pipeline.publish)} published"
     out.print(
         f"[bold green]ok[/]  {pipeline.name}: {counts}, {len(pipeline.quality)} quality", highlight=False
     )

@@ -73,6 +73,7 @@ def backfill(
     ready = _checked(context(pipeline, settings, set_))
     with opened(ready.pipeline, ready.settings, LAYERS, name="backfill") as job:
         results = catch_up.run(job)
+        job.publish()
     whole = len(results) == len(LAYERS) and all(done.is_whole for done in results)
     if as_json:
         layers = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
@@ -100,7 +101,9 @@ def _run(job: Job, *, available_now: bool = False) -> None:
         return
     say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
     reporter = _Reporter(job.supervisor.queries)
-    job.supervisor.run(reporter.tick)
+    job.supervisor.run(reporter.tick, keep_open=available_now)
+    if available_now:
+        job.publish()
     reporter.report()
     say("stopped at a micro-batch boundary" if job.stop.is_said() else "done")
 

@@ -50,6 +50,14 @@ class Engine:
             ran += supervisor.queries
         return ran
 
+    def publish(self) -> list[RunningQuery]:
+        """Send on what the tables have now."""
+        wiring = Wiring(self.spark, self.pipeline, self.settings, self.layout, self.broker)
+        supervisor = Supervisor(self.spark, StopSignal(), stop_timeout_seconds=60)
+        supervisor.start(wiring.publications(), available_now=True)
+        supervisor.run()
+        return supervisor.queries
+
     def faults(self, number: int = 0) -> tuple[Any, ...]:
         """What the audit finds amiss with a silver table; nothing where every offset is in its one place."""
         silver = self.pipeline.silver[number]

@@ -1,0 +1,170 @@
+"""Rows of a table sent on as they come to be: to a Kafka topic, to a user's own object, to the terminal.
+
+A row is sent at least once: a micro-batch that is replayed is sent again. No table is written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pyspark import TaskContext, cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType
+
+from common import delta
+from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
+from common.declaring import source_of
+from common.delta import MicroBatch
+from common.streaming import Stream
+from gold.context import Context
+from gold.expressions import columns, each, misfit, named
+from gold.source import CHANGE, OF_THE_FEED
+from gold.source import stream as table_stream
+
+_FEED = "delta.enableChangeDataFeed"
+_WIDTH = 60
+"""Characters of a value on the terminal."""
+
+
+def stream(context: Context, publish: Publish, kafka: Mapping[str, str]) -> Stream:
+    """The query of one publication.
+
+    Args:
+        context: Where the tables are.
+        publish: The declaration.
+        kafka: Kafka client options of a KafkaSink, the address among them.
+
+    Raises:
+        PipelineError: An expression does not fit the table's columns.
+        TableShapeError: The table keeps no change data feed, and it is to be read.
+    """
+    rows = shaped(_changes(context, publish), publish)
+    send: Callable[[DataFrame, MicroBatch], None]
+    match publish.to:
+        case KafkaSink() as sink:
+            rows, send = messages(rows, publish, sink), _to_kafka(sink, kafka)
+        case ForeachSink() as sink:
+            send = _to_each(sink)
+        case ConsoleSink() as sink:
+            send = _to_console(publish, sink)
+    return Stream(
+        pipeline=context.pipeline.name,
+        name=publish.table,
+        frame=rows,
+        write=send,
+        checkpoint=context.layout.checkpoint_path(publish.table),
+        trigger=context.settings.gold.trigger,
+    )
+
+
+def shaped(rows: DataFrame, publish: Publish) -> DataFrame:
+    """What is sent of a table's changes: rows that are there now, and with ``deletes`` those that went.
+
+    Raises:
+        PipelineError: An expression does not fit the table's columns.
+    """
+    kept = ("insert", "update_postimage", "delete")[: 3 if publish.deletes else 2]
+    sent = rows.where(F.col(CHANGE).isin(*kept))
+    chosen = named(publish.columns) if publish.columns is not None else None
+    own = [name for name in rows.columns if name not in OF_THE_FEED]
+    change = [F.col(CHANGE)] if publish.deletes else []
+    try:
+        if publish.where is not None:
+            sent = sent.where(F.expr(f"({publish.where})"))
+        return sent.select(*(columns(chosen) if chosen is not None else own), *change)
+    except PySparkException as error:
+        trials = each(chosen or {}, "column", rows.select)
+        if publish.where is not None:
+            trials.append(("where", lambda: rows.where(F.expr(f"({publish.where})"))))
+        raise misfit(error, trials, publish.table, source_of(publish)) from error
+
+
+def messages(rows: DataFrame, publish: Publish, sink: KafkaSink) -> DataFrame:
+    """A row as key and value of a message; without a ``value`` it is a JSON object, nulls and all.
+
+    Raises:
+        PipelineError: Key or value do not fit the columns that are sent.
+    """
+    whole = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+    texts = {"key": sink.key, "value": sink.value}
+    given = {name: F.expr(f"({sql})") for name, sql in texts.items() if sql is not None}
+    try:
+        key, value = given.get("key", F.lit(None).cast("binary")), given.get("value", whole)
+        made = rows.select(key.alias("key"), value.alias("value"))
+    except PySparkException as error:
+        trials = each({name: sql for name, sql in texts.items() if sql is not None}, "message", rows.select)
+        raise misfit(error, trials, publish.table, source_of(publish)) from error
+    return made.select(*(_bytes_or_text(made, name) for name in made.columns))
+
+
+def _bytes_or_text(rows: DataFrame, name: str) -> Column:
+    plain = isinstance(rows.schema[name].dataType, (StringType, BinaryType))
+    return F.col(name) if plain else F.col(name).cast("string").alias(name)
+
+
+def _changes(context: Context, publish: Publish) -> DataFrame:
+    path = context.path(publish.reads)
+    wanted = publish.reading.changes
+    keeps = delta.properties(context.spark, path).get(_FEED) == "true"
+    if wanted == "feed" and not keeps:
+        raise delta.no_feed(publish.table, publish.reads, path)
+    if keeps and wanted != "appends":
+        return table_stream(context, path, publish.reading, feed=True)
+    return table_stream(context, path, publish.reading).withColumn(CHANGE, F.lit("insert"))
+
+
+def _to_kafka(sink: KafkaSink, kafka: Mapping[str, str]) -> Callable[[DataFrame, MicroBatch], None]:
+    options = {f"kafka.{name}": value for name, value in kafka.items()}
+
+    def send(rows: DataFrame, batch: MicroBatch) -> None:
+        rows.write.format("kafka").options(**options).option("topic", sink.topic).save()
+
+    return send
+
+
+def _to_each(sink: ForeachSink) -> Callable[[DataFrame, MicroBatch], None]:
+    writer = sink.writer
+    # A worker process imports neither the pipeline file nor this module: what it runs is sent to it.
+    kind = writer if isinstance(writer, type) or not hasattr(writer, "process") else type(writer)
+    for name in {__name__, getattr(kind, "__module__", __name__)} & sys.modules.keys():
+        cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+
+    def send(rows: DataFrame, batch: MicroBatch) -> None:
+        number = batch.batch_id
+        rows.rdd.foreachPartition(lambda part: hand_over(writer, part, number))
+
+    return send
+
+
+def hand_over(writer: Any, rows: Iterable[Any], number: int) -> None:
+    """One partition of a micro-batch to a writer, as Spark's ``foreach`` does it.
+
+    ``open`` may say by ``False`` that it has the partition already; ``close`` is told what went wrong.
+    """
+    process = getattr(writer, "process", writer)
+    task = TaskContext.get()
+    opening, closing = getattr(writer, "open", None), getattr(writer, "close", None)
+    wanted = opening is None or opening(0 if task is None else task.partitionId(), number) is not False
+    error: BaseException | None = None
+    try:
+        if wanted:
+            for row in rows:
+                process(row)
+    except BaseException as failed:
+        error = failed
+        raise
+    finally:
+        if closing is not None:
+            closing(error)
+
+
+def _to_console(publish: Publish, sink: ConsoleSink) -> Callable[[DataFrame, MicroBatch], None]:
+    def send(rows: DataFrame, batch: MicroBatch) -> None:
+        sys.stdout.write(f"{publish.table}, micro-batch {batch.batch_id}\n")
+        rows.show(sink.rows, truncate=_WIDTH)
+
+    return send

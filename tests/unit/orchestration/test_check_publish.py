@@ -1,0 +1,167 @@
+"""What is wrong with publications, with a function's tables and with how a table is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from common.declare import (
+    Aggregate,
+    ConsoleSink,
+    Custom,
+    Json,
+    KafkaSink,
+    Pipeline,
+    Publish,
+    Reading,
+    Silver,
+    Storage,
+    Topic,
+    Upsert,
+)
+from common.errors import PipelineError
+from orchestration.check import check
+from orchestration.check_notes import notes
+from orchestration.job import written
+from orchestration.kafka import sink_options
+from tests.conftest import make_settings
+
+SILVER = Silver(
+    "orders",
+    reads="bronze.orders",
+    value=Json("id string, at timestamp, amount int"),
+    columns={"id": "id", "at": "at", "amount": "amount"},
+    key=["id"],
+    event_time="at",
+    watermark="1 day",
+)
+LATEST = Upsert("latest", reads="silver.orders", key=["id"], newest_by=["at"])
+FEED = Storage(change_feed=True)
+CONSOLE = ConsoleSink()
+
+
+def nothing(rows: Any, gold: Any) -> None:
+    """A function that writes nothing."""
+
+
+def pipeline(*gold: Any, publish: tuple[Publish, ...] = ()) -> Pipeline:
+    return Pipeline("p", bronze=[Topic("orders")], silver=[SILVER], gold=gold, publish=publish)
+
+
+def custom(**changed: Any) -> Custom:
+    given: dict[str, Any] = {"reads": "silver.orders", "write": nothing, "tables": {"own": "id string"}}
+    return Custom("own", **given | changed)
+
+
+def shaped(**changed: Any) -> Pipeline:
+    given: dict[str, Any] = {"reads": "silver.orders", "to": CONSOLE}
+    return pipeline(publish=(Publish("x", **given | changed),))
+
+
+FINE: dict[str, Callable[[], Pipeline]] = {
+    "silver": shaped,
+    "a gold table with a feed": lambda: pipeline(
+        replace(LATEST, storage=FEED), publish=(Publish("x", reads="gold.latest", to=CONSOLE),)
+    ),
+    "key of a column that is sent": lambda: shaped(
+        columns={"n": "amount + 1"}, where="amount > 0", to=KafkaSink("t", key="n")
+    ),
+    "a function's second table": lambda: pipeline(
+        custom(tables={"own": "id string", "other": "n int"}, storage=FEED),
+        publish=(Publish("x", reads="gold.other", to=CONSOLE, where="n > 0"),),
+    ),
+    "clustered": lambda: pipeline(replace(LATEST, storage=Storage(cluster_by=["id"]))),
+}
+WRONG: dict[str, tuple[Callable[[], Pipeline], str]] = {
+    "a gold table without a feed": (
+        lambda: pipeline(LATEST, publish=(Publish("x", reads="gold.latest", to=CONSOLE),)),
+        (
+            "publish.x: reads gold.latest, whose rows change, and which keeps no change data feed: give it "
+            "storage=Storage(change_feed=True)"
+        ),
+    ),
+    "appends of a table that changes": (
+        lambda: pipeline(
+            replace(LATEST, storage=FEED),
+            publish=(Publish("x", reads="gold.latest", to=CONSOLE, reading=Reading(changes="appends")),),
+        ),
+        "publish.x: reads appends of gold.latest, whose rows are replaced",
+    ),
+    "bronze": (lambda: shaped(reads="bronze.orders"), "publish.x: reads 'bronze.orders', which is no silver"),
+    "a name twice": (
+        lambda: pipeline(publish=(Publish("x", reads="silver.orders", to=CONSOLE),) * 2),
+        "publish.x: is declared twice",
+    ),
+    "where": (lambda: shaped(where="amont > 1"), "publish.x, where: silver.orders has no 'amont'"),
+    "column": (lambda: shaped(columns=["amont"]), "publish.x, column 'amont': silver.orders has no 'amont'"),
+    "key that is not sent": (
+        lambda: shaped(columns=["id"], to=KafkaSink("t", key="amount")),
+        "publish.x, key: what is sent has no 'amount'",
+    ),
+    "columns of a function's table": (
+        lambda: pipeline(custom(tables={"own": "id strng"})),
+        "gold.own, tables 'own': ",
+    ),
+    "a function's table twice": (
+        lambda: pipeline(LATEST, custom(tables={"own": "id string", "latest": "id string"})),
+        "gold.latest: is declared twice",
+    ),
+    "laid out by no column": (
+        lambda: pipeline(replace(LATEST, storage=Storage(cluster_by=["idd"]))),
+        "gold.latest: storage, cluster_by 'idd' is no column of gold.latest; did you mean 'id'?",
+    ),
+    "a function's other table lacks the column": (
+        lambda: pipeline(
+            custom(tables={"own": "id string", "other": "n int"}, storage=Storage(partition_by=["id"]))
+        ),
+        "gold.other: storage, partition_by 'id' is no column of gold.other",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FINE)
+def test_what_is_right_passes(case: str) -> None:
+    assert check(FINE[case]()) == ()
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_told_with_its_place(case: str) -> None:
+    build, wanted = WRONG[case]
+    told = [f"{problem.place}: {problem.message}" for problem in check(build())]
+    assert [text for text in told if text.startswith(wanted)], told
+
+
+def test_a_functions_query_has_the_name_of_one_of_its_tables() -> None:
+    with pytest.raises(PipelineError, match=r"gold\.own: tables lacks 'own'"):
+        custom(tables={"other": "n int"})
+
+
+def test_a_publication_is_no_table_but_has_a_lease() -> None:
+    declared = shaped()
+    assert "publish.x" not in [table.table for table in declared.tables]
+    assert written(declared, ["gold"]) == ("publish.x",)
+    assert written(declared, ["silver"])[0] == "silver.orders"
+
+
+def test_a_whole_table_written_anew_is_noted() -> None:
+    counts = Aggregate("counts", reads="silver.orders", by=["id"], measures={"n": "count(*)"}, storage=FEED)
+    declared = pipeline(counts, publish=(Publish("x", reads="gold.counts", to=CONSOLE),))
+    assert check(declared) == ()
+    assert notes(declared)[-1].startswith("publish.x sends every row of gold.counts after each")
+
+
+def test_a_sinks_own_broker_gets_no_login_of_anothers(tmp_path: Any) -> None:
+    settings = make_settings(tmp_path, "b:1", "kafka.options.sasl.mechanism=PLAIN")
+    declared = replace(shaped(), kafka={"client.id": "me"})
+    ours = sink_options(settings, declared, KafkaSink("t", kafka={"acks": "1"}), "b:1")
+    assert ours == {
+        "client.id": "me",
+        "sasl.mechanism": "PLAIN",
+        "acks": "1",
+        "bootstrap.servers": "b:1",
+    }
+    theirs = sink_options(settings, declared, KafkaSink("t", kafka={"bootstrap.servers": "c:2"}), "b:1")
+    assert theirs == {"bootstrap.servers": "c:2"}
