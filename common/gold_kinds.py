@@ -107,9 +107,10 @@ class Storage:
             other writers need Delta's writer version 7.
         partition_by: Columns with few values, each of which gets folders of its own.
         change_feed: Keep a change data feed, for those who read the table as a stream. Readers are as before.
-        deletion_vectors: A changed row costs a mark, not its file written anew. Readers need Delta's reader
-            version 3 with deletion vectors: Spark with Delta from 2.4, DuckDB, Trino; not delta-rs and
-            Polars before their support, nor Hive, Presto or Athena connectors without it.
+        deletion_vectors: A changed row costs a mark, not its file written anew. The table is reader version
+            3: Spark, DuckDB, Polars and delta-rs's SQL read it; delta-rs's pyarrow and pandas readers, and
+            Polars by way of them, refuse it, as do all readers older than deletion vectors. Rows that
+            ``medallion status`` counts are those of the files, marked ones included.
     """
 
     cluster_by: Names | None = None
