@@ -5,7 +5,7 @@ Neither changes a row: a stream that reads the table sees nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -26,9 +26,19 @@ _SIZES = {
 }
 
 
-def compact(spark: SparkSession, path: str, told: str) -> None:
-    """Make many small files few, or lay rows together where the table is clustered; ``told`` is the note."""
+def compact(spark: SparkSession, path: str, told: str, *, cluster_by: Sequence[str] = ()) -> None:
+    """Make many small files few, or lay rows together by some columns; ``told`` is the note.
+
+    A table that was written anew as a whole has forgotten its columns, and is told them again.
+    """
+    from delta.tables import DeltaTable  # noqa: PLC0415
+
     with _set(spark, _SIZES), noting(spark, told):
+        if cluster_by:
+            known = DeltaTable.forPath(spark, path).detail().select("clusteringColumns").first()
+            if known is None or list(known[0] or ()) != list(cluster_by):
+                columns = ", ".join(f"`{name}`" for name in cluster_by)
+                spark.sql(f"ALTER TABLE {_named(path)} CLUSTER BY ({columns})")
         spark.sql(f"OPTIMIZE {_named(path)}")
 
 

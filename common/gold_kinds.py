@@ -102,7 +102,7 @@ class Storage:
     """How a gold table is laid out; decided when it is made. Without any, every Delta reader reads it.
 
     Attributes:
-        cluster_by: Up to four columns by which maintenance lays rows together (liquid clustering), so
+        cluster_by: Up to four columns by which compaction lays rows together (liquid clustering), so
             that a MERGE or a query reads only the files that may hold its keys. Readers are as before;
             other writers need Delta's writer version 7.
         partition_by: Columns with few values, each of which gets folders of its own.

@@ -5,15 +5,22 @@ So a table still has one writer; nothing of it shows in what the table holds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
 from common import delta, delta_upkeep
-from common.declare import Gold
+from common.declare import Custom, Gold
 from common.delta import MicroBatch
 from common.streaming import Stream
 from gold.context import Context
+
+
+def clustered_by(gold: Gold, table: str) -> Sequence[str]:
+    """The columns by which one of the tables that a gold query writes is to be clustered."""
+    is_laid_out = table == gold.table or isinstance(gold, Custom)
+    return (gold.storage.cluster_by or ()) if is_laid_out else ()
 
 
 def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
@@ -29,6 +36,7 @@ def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
         for table in (gold.table, *gold.side_tables):
             if delta.exists(path := context.path(table)):
                 told = delta.note(context.pipeline.name, table, "compaction")
-                delta_upkeep.compact(rows.sparkSession, path, told)
+                columns = clustered_by(gold, table)
+                delta_upkeep.compact(rows.sparkSession, path, told, cluster_by=columns)
 
     return replace(stream, write=write)

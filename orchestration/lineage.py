@@ -75,10 +75,7 @@ def _twice(pipeline: Pipeline) -> Iterator[Problem]:
 
 def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:
     if isinstance(reader, Publish):
-        right = [table for table in all_tables(pipeline) if not table.startswith("bronze.")]
-        if reader.reads in right:
-            return None
-        return f"reads {reader.reads!r}, which is no silver or gold table; {nearest(reader.reads, right)}"
+        return _publish_fault(reader, pipeline)
     wanted = _READS[reader.LAYER]
     right = [table.table for table in pipeline.tables if table.table.startswith(f"{wanted}.")]
     if reader.reads in right:
@@ -92,6 +89,13 @@ def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:
     if reader.reads in known:
         return f"reads {reader.reads!r}, but a {reader.LAYER} table reads a {wanted} table; {advice}"
     return f"reads {reader.reads!r}, which the pipeline does not declare; {advice}"
+
+
+def _publish_fault(publish: Publish, pipeline: Pipeline) -> str | None:
+    right = [table for table in all_tables(pipeline) if not table.startswith("bronze.")]
+    if publish.reads in right:
+        return None
+    return f"reads {publish.reads!r}, which is no silver or gold table; {nearest(publish.reads, right)}"
 
 
 def _join_fault(reader: Reader, pipeline: Pipeline) -> str | None:

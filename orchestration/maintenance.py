@@ -19,7 +19,8 @@ from common.declare import Join, Pipeline, Publish
 from common.delta_log import LogReader, Snapshot
 from common.errors import UsageError, nearest
 from common.layout import Layout, all_tables
-from orchestration.lineage import Reader, readers
+from gold.compaction import clustered_by
+from orchestration.lineage import Reader, readers, sources, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +74,9 @@ def maintain(spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str
     if plan.before is None:
         return plan
     told = delta.note(pipeline.name, table, "compaction")
-    delta_upkeep.compact(spark, path, told)
+    gold = next((one for one in pipeline.gold if table in written(one)), None)
+    columns = () if gold is None else clustered_by(gold, table)
+    delta_upkeep.compact(spark, path, told, cluster_by=columns)
     deleted = None if plan.kept_because else delta_upkeep.vacuum(spark, path, told)
     return Upkeep(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
 
@@ -103,8 +106,8 @@ def _needed(pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now:
 def _readers(pipeline: Pipeline, table: str) -> Iterator[Reader | Publish]:
     """The queries that read a table as a stream; one that looks rows up in it reads it as it is."""
     for reader in (*readers(pipeline), *pipeline.publish):
-        joins = isinstance(reader, Join) and reader.mode != "lookup" and reader.joins == table
-        if reader.reads == table or joins:
+        is_looked_up = isinstance(reader, Join) and reader.mode == "lookup" and reader.reads != table
+        if table in sources(reader) and not is_looked_up:
             yield reader
 
 

@@ -85,7 +85,7 @@ def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 
 def test_a_gold_query_compacts_its_own_table(engine: Engine) -> None:
-    """After its third micro-batch; the commit says so, and that it clustered."""
+    """After its third micro-batch; the commit says so, and that it clustered, though batch 0 was a whole."""
     compactions = [one for one in engine.history("gold.latest") if one["operation"] == "OPTIMIZE"]
     assert len(compactions) == 1
     assert json.loads(compactions[0]["userMetadata"])["by"] == "compaction"
