@@ -274,7 +274,7 @@ WRONG: dict[str, tuple[Callable[[DataFrame, Writer], None], type[Exception], str
     "an unknown table": (
         lambda rows, gold: gold.append(rows, "aa"),
         PipelineError,
-        "'aa' is none of its tables; known: a, b",
+        "'aa' is none of its tables; did you mean 'a'",
     ),
     "an unknown word": (
         lambda rows, gold: gold.sql("INSERT INTO {c} SELECT 1", "a"),
