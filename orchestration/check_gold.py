@@ -80,20 +80,6 @@ def aggregate_columns(gold: Aggregate) -> tuple[str, ...]:
     return (*named(gold.by or ()), *window, *named(gold.measures))
 
 
-def notes(gold: Gold) -> Iterator[str]:
-    """What is right and still worth knowing of a gold table before it runs."""
-    match gold:
-        case Aggregate(watermark=None):
-            return
-        case Aggregate(window=window, watermark=delay) if window is not None:
-            yield (
-                f"{gold.table} closes its windows {delay} of {window.on} after their end: rows that reach "
-                f"{gold.reads} later, as late or from quarantine, are counted there as late and left out"
-            )
-            if gold.mode == "append":
-                yield f"{gold.table} has a window's row only once later events of {gold.reads} have closed it"
-
-
 def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
     by, measures = named(gold.by or ()), named(gold.measures)

@@ -1,4 +1,4 @@
-"""What is known of windows before Spark starts: their column, the names they take, what comes too late."""
+"""What is known of windows before Spark starts: their column, and the names they take."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, Json, Pipeline, Quality, Session, Silver, Topic, Upsert, Window
+from common.declare import Aggregate, Json, Pipeline, Quality, Session, Silver, Topic, Window
 from common.declare import Expect as Expectation
 from common.errors import PipelineError
 from orchestration.check import check
-from orchestration.check_gold import notes
 
 ORDERS = Silver(
     "orders",
@@ -79,21 +78,6 @@ def test_a_windows_columns_are_the_tables() -> None:
 
     assert told(aggregate(), suite("window_start"), suite("window_end")) == []
     assert told(aggregate(window=None), suite("window_start")) != []
-
-
-def test_a_table_that_loses_late_rows_says_so() -> None:
-    lasting = [aggregate(), aggregate(mode="update"), aggregate(mode="recompute")]
-    upsert = Upsert("newest", reads="silver.orders", key=["id"], newest_by=["ordered_at"])
-    assert [list(notes(gold)) for gold in (*lasting, upsert)] == [[], [], [], []]
-    closing = (
-        "gold.hourly closes its windows 10 minutes of ordered_at after their end: rows that reach "
-        "silver.orders later, as late or from quarantine, are counted there as late and left out"
-    )
-    assert list(notes(aggregate(mode="update", watermark="10 minutes"))) == [closing]
-    assert list(notes(aggregate(mode="append", watermark="10 minutes"))) == [
-        closing,
-        "gold.hourly has a window's row only once later events of silver.orders have closed it",
-    ]
 
 
 @pytest.mark.parametrize(
