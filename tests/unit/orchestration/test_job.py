@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common import process
-from common.declare import Pipeline
+from common.declare import ConsoleSink, Pipeline, Publish
 from common.errors import BrokerError
 from common.layout import all_tables
 from common.settings import load_settings
@@ -17,7 +17,8 @@ from orchestration import job
 from orchestration.job import broker_for, require_topics, written
 from orchestration.load import load_pipeline
 from orchestration.separate import _failure
-from orchestration.wiring import LAYERS
+from orchestration.supervisor import StopSignal
+from orchestration.wiring import LAYERS, Layer
 from tests.conftest import make_settings, with_topic
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "earthquakes" / "pipeline.py"
@@ -41,6 +42,58 @@ def test_a_job_holds_the_leases_of_all_that_its_layers_write(pipeline: Pipeline)
 def test_no_two_layers_write_one_table(pipeline: Pipeline) -> None:
     tables = [table for layer in LAYERS for table in written(pipeline, [layer])]
     assert len(tables) == len(set(tables))
+
+
+class _Told:
+    """Stands for wiring and supervisor: notes what is started, in order."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.started: list[tuple[str, bool]] = []
+
+    def await_sources(self, layers: object, **_: object) -> list[str]:
+        return []
+
+    def has_begun(self, stream: object) -> bool:
+        return True
+
+    def streams(self, layer: str) -> str:
+        return layer
+
+    def publications(self) -> str:
+        return "publications"
+
+    def start(self, streams: str, *, available_now: bool = False, when: object = None) -> None:
+        self.started.append((streams, available_now))
+
+    def run(self) -> None:
+        self.started.append(("run", True))
+
+
+def test_publications_run_beside_gold_or_once_it_is_done(pipeline: Pipeline) -> None:
+    """With ``--available-now`` they begin when gold is done: its last rows would else wait for a next run."""
+    published = replace(pipeline, publish=[Publish("x", reads="silver.quakes", to=ConsoleSink())])
+
+    def opened(declared: Pipeline, *layers: Layer) -> tuple[job.Job, _Told]:
+        told = _Told(declared)
+        return job.Job(layers, told, told, StopSignal()), told  # type: ignore[arg-type]
+
+    one, told = opened(published, "silver", "gold")
+    one.start()
+    assert told.started == [("silver", False), ("gold", False), ("publications", False)]
+    one, told = opened(published, "gold")
+    one.start(available_now=True)
+    assert told.started == [("gold", True)]
+    one.publish()
+    assert told.started == [("gold", True), ("publications", True), ("run", True)]
+    for declared, layer in ((published, "silver"), (pipeline, "gold")):
+        one, told = opened(declared, layer)  # type: ignore[arg-type]
+        one.publish()
+        assert told.started == []
+    one, told = opened(published, "gold")
+    one.stop.say()
+    one.publish()
+    assert told.started == []
 
 
 def test_a_broker_that_does_not_answer_is_told_by_its_address(
