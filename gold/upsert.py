@@ -17,7 +17,6 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from common import delta, delta_merge
-from common.broadcast import small_side
 from common.declare import ChangeFeed, Upsert
 from common.delta import MicroBatch
 from common.delta_merge import DELETED, INSERTED, UPDATED
@@ -38,7 +37,7 @@ from gold.outcome import (
     reduced,
 )
 from gold.reduce import newest_per_key, total_order
-from gold.source import changes
+from gold.source import at_version, changes
 from gold.versions import table_columns, versions
 
 _ROWS_PER_FILE = 250_000
@@ -138,7 +137,7 @@ class _Write:
         )
         asked = 0
         if doubtful:
-            met, asked = self._recomputed(hold(met), batch, hold)
+            met, asked = self._recomputed(hold(met), rows, batch, hold)
         done = hold(outcome(met, self.columns, key=self.key, order=self.order))
         counts = _counts(done)
         told = {
@@ -168,18 +167,19 @@ class _Write:
         return table.where(reduce(and_, near)) if near else table
 
     def _recomputed(
-        self, met: DataFrame, batch: MicroBatch, hold: Callable[[DataFrame], DataFrame]
+        self, met: DataFrame, rows: DataFrame, batch: MicroBatch, hold: Callable[[DataFrame], DataFrame]
     ) -> tuple[DataFrame, int]:
         """Keys whose row may have left the source get the newest it has, as of what the batch has read."""
         asked = hold(met.where(is_recomputed(self.order)).select(*(F.col(f"`{name}`") for name in self.key)))
         keys = asked.count()
         if not keys:
             return met, 0
-        source = met.sparkSession.read.format("delta").option("versionAsOf", str(batch.source_version()))
-        found = versions(source.load(self.source), self.gold).select(*self.columns, ENDS).alias("t")
-        near = found.where(reduce(and_, delta_merge.bounds(asked, self.key, "t"), F.lit(True)))
-        same = (F.col(f"t.`{name}`").eqNullSafe(F.col(f"a.`{name}`")) for name in self.key)
-        left = near.join(small_side(asked.alias("a"), keys), reduce(and_, same), "left_semi")
+        source = at_version(rows.sparkSession, self.source, batch.source_version())
+        found = versions(source, self.gold)
+        # At an older version the source may lack a column that it has got since.
+        later = {name: F.lit(None).cast(rows.schema[name].dataType) for name in self.columns}
+        found = found.withColumns({name: each for name, each in later.items() if name not in found.columns})
+        left = delta_merge.of_groups(found.select(*self.columns, ENDS), asked, self.key)
         newest = newest_per_key(left, key=self.key, order=self.order)
         return recomputed(met, newest, key=self.key, order=self.order), keys
 
