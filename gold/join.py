@@ -127,10 +127,10 @@ def _meeting(table: DataFrame, texts: Sequence[str], values: DataFrame) -> DataF
         values: None of them null, each once. Persist it.
     """
     names = values.columns
-    plain = {name: text.strip("` ") for name, text in zip(names, texts, strict=True)}
+    plain = {text.strip("` "): name for name, text in zip(names, texts, strict=True)}
     types: Mapping[str, object] = {field.name: field.dataType for field in table.schema}
-    plain = {name: text for name, text in plain.items() if types.get(text) == values.schema[name].dataType}
-    ends = values.select(*(F.col(name).alias(text) for name, text in plain.items()))
+    plain = {text: name for text, name in plain.items() if types.get(text) == values.schema[name].dataType}
+    ends = values.select(*(F.col(name).alias(text) for text, name in plain.items()))
     near = table.where(reduce(and_, delta_merge.bounds(ends, list(ends.columns)), F.lit(True)))
     same = reduce(and_, (F.expr(f"({text}) = {name}") for name, text in zip(names, texts, strict=True)))
     return near.join(small_side(values, values.count()), same, "left_semi")

@@ -65,14 +65,18 @@ def shape(context: Context, gold: Join, other: str) -> DataFrame:
 
 def packed(other: DataFrame, gold: Join) -> DataFrame:
     """The other table's rows as one struct of its name, beside what they are found by."""
-    kept = [name for name in other.columns if not name.startswith("__")]
     keys = (F.col(f"`{name}`").alias(_there(place)) for place, name in enumerate(named(gold.on)))
     own = (F.col(name) for name in other.columns if name.startswith("__"))
-    return other.select(F.struct(*(F.col(f"`{name}`") for name in kept)).alias(gold.joined), *keys, *own)
+    return other.select(_row(other, gold), *keys, *own)
+
+
+def _row(other: DataFrame, gold: Join) -> Column:
+    kept = (F.col(f"`{name}`") for name in other.columns if not name.startswith("__"))
+    return F.struct(*kept).alias(gold.joined)
 
 
 def _trials(rows: DataFrame, other: DataFrame, gold: Join) -> list[Trial]:
-    both = rows if gold.how == "semi" else rows.join(packed(other, gold))
+    both = rows if gold.how == "semi" else rows.join(other.select(_row(other, gold)))
     return [
         *each(named(gold.on), "on", rows.select),
         *each({name: f"`{name}`" for name in named(gold.on)}, f"on, column of {gold.joins}", other.select),
