@@ -76,10 +76,11 @@ class MicroBatch:
         What reads the source itself, at ``source_version()``, has all of that since the first micro-batch.
         """
         position = self.positions[source] if source < len(self.positions) else None
-        if position is not None and position.get("isStartingVersion"):
-            return True
-        # The last part of that state ends before the next commit.
         before = self.before[source] if source < len(self.before) else None
+        if position is not None and position.get("isStartingVersion"):
+            # A source that was not there at first begins with all it has.
+            return self.batch_id == 0 or before is not None
+        # The last part of that state ends before the next commit.
         if before is None or not before.get("isStartingVersion"):
             return False
         return bool(before["reservoirVersion"] == self.source_version(source))

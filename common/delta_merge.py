@@ -207,15 +207,18 @@ def write_changes(  # noqa: PLR0913
         )
 
 
-def of_groups(table: DataFrame, touched: DataFrame, group: Sequence[str]) -> DataFrame:
+def of_groups(
+    table: DataFrame, touched: DataFrame, group: Sequence[str], *, rows: int | None = None
+) -> DataFrame:
     """A table's rows of some groups, compared null-safe; files are pruned by the groups' literal bounds.
 
     Args:
         table: A Delta table, at any version.
         touched: The groups, with the columns ``group``; one row per group. Persist it.
         group: Columns that name a group.
+        rows: How many groups there are, if that is known.
     """
-    groups = small_side(touched.select(*group), touched.count())
+    groups = small_side(touched.select(*group), touched.count() if rows is None else rows)
     near = table.where(reduce(and_, bounds(touched, group), F.lit(True))).alias("t")
     same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"g.`{n}`")) for n in group))
     return near.join(groups.alias("g"), same, "left_semi")

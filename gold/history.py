@@ -154,16 +154,20 @@ def _merge(rows: DataFrame, silver: DataFrame, path: str, batch: MicroBatch, gol
     rows = rows.localCheckpoint()
     new = rows.where(_PLACED)
     touched = new.select(*gold.key).distinct().localCheckpoint()
-    counts = {"keys": touched.count(), "unplaced": rows.count() - new.count()}
+    counts = {"keys": touched.count(), "unplaced": rows.where(f"NOT ({_PLACED})").count()}
     table = rows.sparkSession.read.format("delta").load(path)
     if batch.batch_id == 0:
         table = table.limit(0)
-    found = _found(new, delta_merge.of_groups(table, touched, gold.key), gold).localCheckpoint()
+    found = _found(
+        new, delta_merge.of_groups(table, touched, gold.key, rows=counts["keys"]), gold
+    ).localCheckpoint()
     unsure = found.where(_UNSURE).select(*gold.key).distinct().localCheckpoint()
     counts["recomputed"] = unsure.count()
     wanted = _history(_with_ends(found.where(~F.col(_UNSURE)), gold), gold)
     if counts["recomputed"]:
-        anew = versions(delta_merge.of_groups(silver, unsure, gold.key), gold).where(_PLACED)
+        anew = versions(
+            delta_merge.of_groups(silver, unsure, gold.key, rows=counts["recomputed"]), gold
+        ).where(_PLACED)
         wanted = wanted.unionByName(_history(anew, gold))
     if batch.batch_id == 0:
         delta.append(wanted, path, batch, delta.MERGE, counts, mode="overwrite")

@@ -103,7 +103,7 @@ def _join_again(  # noqa: PLR0913
     changed = rows.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct().localCheckpoint()
     found = rows.where(F.col(_SIDE) == _JOINS).select(*values).distinct().na.drop().localCheckpoint()
     counts = {"changed": changed.count(), "values": found.count()}
-    wanted = delta_merge.of_groups(left, changed, IDENTITY)
+    wanted = delta_merge.of_groups(left, changed, IDENTITY, rows=counts["changed"])
     if counts["values"]:
         met = _meeting(left, list(on.values()), found)
         met = met.join(small_side(changed, counts["changed"]), list(IDENTITY), "left_anti")

@@ -240,7 +240,7 @@ def at(version: int, index: int, *, is_first: bool) -> dict[str, Any]:
     ("before", "position", "known"),
     [
         (None, None, (False, None)),
-        (None, at(7, 3, is_first=True), (True, 7)),
+        (None, at(7, 3, is_first=True), (False, 7)),
         (at(7, 3, is_first=True), at(7, 9, is_first=True), (True, 7)),
         (at(7, 9, is_first=True), at(8, -1, is_first=False), (True, 7)),
         (at(7, 9, is_first=True), at(8, 0, is_first=False), (False, 8)),
@@ -251,6 +251,6 @@ def at(version: int, index: int, *, is_first: bool) -> dict[str, Any]:
 def test_a_batch_knows_how_far_it_has_read(
     before: Any, position: Any, known: tuple[bool, int | None]
 ) -> None:
-    """Nothing yet; inside the first state, at its end, beyond it; inside a commit, before one."""
+    """Nothing yet; a source that came later; inside the first state, at its end, beyond it; inside a commit, before one."""
     batch = MicroBatch("shop", "gold.x", "q", 1, (position,), before=(before,))
     assert (batch.in_first_state(), batch.source_version()) == known
