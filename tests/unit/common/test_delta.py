@@ -251,6 +251,6 @@ def at(version: int, index: int, *, is_first: bool) -> dict[str, Any]:
 def test_a_batch_knows_how_far_it_has_read(
     before: Any, position: Any, known: tuple[bool, int | None]
 ) -> None:
-    """Nothing yet; a source that came later; inside the first state, at its end, beyond it; inside a commit, before one."""
+    """Nothing yet; a source that came later; inside the first state, at its end, beyond it; commits."""
     batch = MicroBatch("shop", "gold.x", "q", 1, (position,), before=(before,))
     assert (batch.in_first_state(), batch.source_version()) == known
