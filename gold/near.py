@@ -1,0 +1,96 @@
+"""The rows that may belong to some groups, by literals that have files skipped. Pure but for one small look.
+
+What is left is a few rows too many: a join with the groups decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import pairwise
+from operator import and_, or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
+
+from common.delta_merge import bounds
+from common.errors import SqlError
+from common.literals import literal, told
+from common.sqltext import read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column
+
+_MOST_LOOKED_AT = 10_000
+"""Up to here stretches of time are looked at one by one; of more, their ends alone."""
+
+_MOST_STRETCHES = 64
+"""Ranges in one condition; planning takes longer with each."""
+
+
+def near_keys(rows: DataFrame, groups: DataFrame, by: Mapping[str, str]) -> DataFrame:
+    """Rows that may have one of the groups' values, by those of ``by`` that are columns as they are.
+
+    Args:
+        rows: Rows of the source.
+        groups: Has a column per name in ``by``.
+        by: SQL text over the source's columns by name.
+    """
+    own = {column.lower(): column for column in rows.columns}
+    plain = {own[path]: name for name, sql in by.items() if (path := _path(sql)) in own}
+    keys = groups.select(*(F.col(f"`{name}`").alias(column) for column, name in plain.items()))
+    return rows.where(reduce(and_, bounds(keys, [*plain]), F.lit(True))) if plain else rows
+
+
+def stretches(frame: DataFrame, low: str, high: str) -> list[tuple[Column, Column]]:
+    """Literal stretches of time that together hold all of the frame's; both ends are in them.
+
+    Args:
+        frame: Has stretches of time.
+        low: The column of their beginnings.
+        high: The column of their ends.
+    """
+    kind = TimestampType()
+    ends = frame.select(told(F.col(low), kind).alias("low"), told(F.col(high), kind).alias("high"))
+    found = ends.distinct().limit(_MOST_LOOKED_AT + 1).collect()
+    if len(found) > _MOST_LOOKED_AT:
+        found = ends.agg(F.min("low").alias("low"), F.max("high").alias("high")).collect()
+    closed = joined([(row["low"], row["high"]) for row in found], _MOST_STRETCHES)
+    return [(literal(first, kind), literal(last, kind)) for first, last in closed]
+
+
+def joined(spans: Iterable[tuple[int, int]], most: int) -> Sequence[tuple[int, int]]:
+    """At most so many stretches that hold all the given ones, with the widest gaps left between them."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    gaps = sorted((after[0] - before[1] for before, after in pairwise(merged)), reverse=True)
+    least = gaps[most - 1] if len(gaps) >= most else 0
+    kept: list[tuple[int, int]] = []
+    for low, high in merged:
+        if kept and low - kept[-1][1] <= least:
+            kept[-1] = (kept[-1][0], high)
+        else:
+            kept.append((low, high))
+    return kept
+
+
+def within(column: Column, spans: Sequence[tuple[Column, Column]]) -> Column:
+    """Whether a time is in one of the stretches."""
+    return reduce(or_, ((column >= low) & (column <= high) for low, high in spans), F.lit(False))
+
+
+def _path(sql: str) -> str:
+    """The column that a SQL text is, in lower case; empty where it is more than that."""
+    try:
+        path = read(sql).path
+    except SqlError:
+        return ""
+    return path[0].lower() if path is not None and len(path) == 1 else ""

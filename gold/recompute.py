@@ -1,0 +1,208 @@
+"""Aggregates without state: the groups that a micro-batch touches are computed anew from silver and merged.
+
+Every change of silver, a row that came or one that went, names the groups it touches. Their rows are read
+from silver as it was at the version that the micro-batch has read to, so the table is what a batch job
+over that version gives. Where a commit comes in several micro-batches, that holds of the groups that have
+been touched, and of all of them once the commit is read to its end. A sum of floats may differ in its last
+digits from that of another order of the same rows; groups that nobody touches keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from common import delta, delta_merge
+from common.broadcast import small_side
+from common.declare import Aggregate, Session
+from common.delta import MicroBatch
+from common.errors import HistoryGoneError
+from common.streaming import Stream
+from gold import sessions, tables, windows
+from gold.aggregate import grouped
+from gold.context import Context
+from gold.expressions import columns, named
+from gold.near import near_keys, stretches, within
+from gold.source import at_version, changes
+
+_GROUPS_PER_FILE = 100_000
+"""A table that is written whole has its groups in order, and in files of this many."""
+
+_GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
+"""What Delta and Spark say of a version that cannot be read any more."""
+
+
+def stream(context: Context, gold: Aggregate) -> Stream:
+    """The query of one recomputed aggregate; makes the table where there is none.
+
+    The first micro-batch of a checkpoint writes the whole table; those that are still within the state
+    that silver had then have nothing to do.
+
+    Raises:
+        PipelineError: An expression does not fit silver's columns.
+        TableShapeError: The table exists with other columns.
+    """
+    silver = context.path(gold.reads)
+    result = grouped(at_version(context.spark, silver, None), gold)
+    tables.ensure(context, gold.table, result.schema, gold.storage)
+    return Stream(
+        pipeline=context.pipeline.name,
+        name=gold.table,
+        frame=windows.keyed(_meeting(changes(context, gold), gold), gold),
+        write=_Recompute(gold, silver, context.path(gold.table), context.checkpoint(gold)).write,
+        checkpoint=context.checkpoint(gold),
+        trigger=context.settings.gold.trigger,
+    )
+
+
+@dataclass(frozen=True)
+class _Recompute:
+    """One aggregate, where it reads and where it is."""
+
+    gold: Aggregate
+    silver: str
+    table: str
+    checkpoint: str
+
+    def write(self, keys: DataFrame, batch: MicroBatch) -> None:
+        """Write a micro-batch, given the groups of its rows.
+
+        Raises:
+            HistoryGoneError: Silver cannot be read any more as it was then.
+        """
+        if delta.is_written(self.table, batch, delta.MERGE):
+            return
+        if batch.batch_id == 0:
+            self._write_all(keys.sparkSession, batch)
+        elif batch.in_first_state():
+            self._write_nothing(keys.sparkSession, batch)
+        else:
+            self._write_touched(keys, batch)
+
+    def _write_all(self, spark: SparkSession, batch: MicroBatch) -> None:
+        """The whole table; takes the place of what a lost checkpoint has left behind."""
+        version = batch.source_version()
+        with self._kept(grouped(at_version(spark, self.silver, version), self.gold)) as (result, groups):
+            files = -(-groups // _GROUPS_PER_FILE)
+            order = self.gold.storage.cluster_by or windows.group(self.gold)
+            rows = result.coalesce(1) if files <= 1 else result.repartitionByRange(files, *order)
+            counts = {"groups": groups, "covers": version}
+            delta.append(rows, self.table, batch, delta.MERGE, counts, mode="overwrite")
+
+    def _write_nothing(self, spark: SparkSession, batch: MicroBatch) -> None:
+        """Every batch leaves its mark: a table without one was not written by this checkpoint."""
+        rows = at_version(spark, self.table, None).limit(0)
+        delta.append(rows, self.table, batch, delta.MERGE, {"groups": 0})
+
+    def _write_touched(self, keys: DataFrame, batch: MicroBatch) -> None:
+        with self._kept(keys.distinct()) as (touched, number):
+            if not number:
+                self._write_nothing(keys.sparkSession, batch)
+                return
+            silver = _meeting(at_version(keys.sparkSession, self.silver, batch.source_version()), self.gold)
+            if isinstance(self.gold.window, Session):
+                self._replace_sessions(touched, silver, self.gold.window, batch)
+                return
+            with self._kept(_groups(silver, touched, number, self.gold)) as (result, _):
+                self._replace(result, touched, batch, {"groups": number})
+
+    def _replace_sessions(
+        self, touched: DataFrame, silver: DataFrame, window: Session, batch: MicroBatch
+    ) -> None:
+        by, gap = tuple(named(self.gold.by or ())), window.gap
+        with self._kept(sessions.spans(touched, by, gap)) as (spans, number):
+            table = at_version(silver.sparkSession, self.table, None)
+            table = table.where(reduce(and_, delta_merge.bounds(spans, by), F.lit(True)))
+            found = sessions.linked(table, spans, number, by, gap)
+            with self._kept(found) as (linked, others):
+                reach = sessions.reach(spans, linked, by, gap)
+                rows = _reached(silver, reach, number + others, self.gold, window)
+                with (
+                    self._kept(grouped(rows, self.gold)) as (result, _),
+                    self._kept(sessions.concerned(linked, result, by)) as (all_of_them, count),
+                ):
+                    self._replace(result, all_of_them, batch, {"groups": count})
+
+    def _replace(
+        self, result: DataFrame, touched: DataFrame, batch: MicroBatch, counts: dict[str, int]
+    ) -> None:
+        group = windows.group(self.gold)
+        delta_merge.replace_groups(
+            result, self.table, batch, counts, touched=touched, group=group, key=group
+        )
+
+    @contextmanager
+    def _kept(self, frame: DataFrame) -> Iterator[tuple[DataFrame, int]]:
+        """A frame, computed once and kept as long as it is needed; and how many rows it has.
+
+        Raises:
+            HistoryGoneError: What it reads is gone.
+        """
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            try:
+                rows = kept.count()
+            except (PySparkException, Py4JJavaError) as error:
+                raise self._told(error) from error
+            yield kept, rows
+        finally:
+            kept.unpersist()
+
+    def _told(self, error: Exception) -> Exception:
+        if not any(text in str(error) for text in _GONE):
+            return error
+        return HistoryGoneError(
+            f"{self.gold.table}: {self.gold.reads} at {self.silver} cannot be read any more as it was when "
+            "the rows came that this micro-batch is about: its old files or commits were cleaned away. "
+            f"Move the checkpoint {self.checkpoint} away: the table is then filled anew from what is there now."
+        )
+
+
+def _meeting(rows: DataFrame, gold: Aggregate) -> DataFrame:
+    """The rows that meet the table's condition."""
+    return rows if gold.where is None else rows.where(F.expr(f"({gold.where})"))
+
+
+def _groups(silver: DataFrame, touched: DataFrame, number: int, gold: Aggregate) -> DataFrame:
+    """The touched groups over silver's rows. Grain: one row per group that has rows."""
+    by = named(gold.by or ())
+    rows = near_keys(silver, touched, by)
+    if gold.window is not None:
+        spans = stretches(touched, windows.START, windows.END)
+        rows = windows.marked(rows.where(within(F.col(gold.window.on), spans)), gold)
+    names = windows.group(gold)
+    own = touched.select(*(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(names)))
+    values = [F.expr(f"({sql})") for sql in by.values()]
+    if gold.window is not None:
+        values.append(F.col(f"{windows.WINDOW}.start"))
+    same = reduce(and_, (value.eqNullSafe(F.col(f"__group{i}")) for i, value in enumerate(values)))
+    rows = rows.join(small_side(own, number), same, "left_semi")
+    return windows.unpacked(
+        rows.groupBy(*columns(by), *([] if gold.window is None else [F.col(windows.WINDOW)])).agg(
+            *columns(named(gold.measures))
+        ),
+        gold,
+    )
+
+
+def _reached(
+    silver: DataFrame, reach: DataFrame, number: int, gold: Aggregate, window: Session
+) -> DataFrame:
+    """Silver's rows in stretches of event time of their groups."""
+    by, on = named(gold.by or ()), F.col(f"`{window.on}`")
+    rows = near_keys(silver, reach, by).where(within(on, stretches(reach, sessions.LOW, sessions.HIGH)))
+    own = reach.select(
+        *(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(by)), sessions.LOW, sessions.HIGH
+    )
+    same = [F.expr(f"({sql})").eqNullSafe(F.col(f"__group{i}")) for i, sql in enumerate(by.values())]
+    near = on.between(F.col(sessions.LOW), F.col(sessions.HIGH))
+    return rows.join(small_side(own, number), reduce(and_, [*same, near]), "left_semi")
