@@ -7,32 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pyspark import StorageLevel
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DataType,
-    DateType,
-    IntegralType,
-    StringType,
-    TimestampType,
-)
 
 from common import delta
 from common.broadcast import small_side
+from common.literals import ORDERED, literal, told
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
-_YEAR = 4  # digits
-
-_ORDERED = (IntegralType, StringType, DateType, TimestampType)
-"""Types whose bounds are worth asking for."""
+_FEW = 16
+"""Up to so many values of a key column are listed; each makes planning longer."""
 
 DO, _THERE = "__do", "__there"
 
@@ -230,7 +222,7 @@ def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFr
     old, new = have.select("*", there).alias("t"), want.select("*", there).alias("s")
     same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
     values = [n for n in want.columns if n not in key]
-    is_equal = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in values), F.lit(True))
+    is_equal = reduce(and_, (_equal(n, want.schema[n].dataType) for n in values), F.lit(True))
     do = (
         F.when(F.col(f"t.{_THERE}").isNull(), INSERTED)
         .when(F.col(f"s.{_THERE}").isNull(), DELETED)
@@ -245,11 +237,19 @@ def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFr
     return old.join(new, same, "full_outer").select(*row, do.alias(DO)).where(F.col(DO).isNotNull())
 
 
+def _equal(name: str, kind: DataType) -> Column:
+    """Whether table and frame have one value; maps and variants Spark cannot compare: they are written."""
+    if any(word in kind.simpleString() for word in ("map<", "variant")):
+        return F.lit(False)
+    return F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`"))
+
+
 def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column]:
     """What the table's keys lie between, so that only the files are read that may hold them.
 
-    The bounds are literals: only of those does Delta skip files in a MERGE. Null keys stay in where the
-    frame has one. Times never become Python's: its years end at 9999.
+    Where a column has few values in the frame, they are listed too: files between two of them are not
+    read either. All are literals: only of those does Delta skip files in a MERGE. Null keys stay in where
+    the frame has one.
 
     Args:
         frame: Has the key columns.
@@ -258,7 +258,7 @@ def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column
     """
     of = f"{table}." if table else ""
     kinds = {name: frame.schema[name].dataType for name in key}
-    plain = [name for name in key if isinstance(kinds[name], _ORDERED)]
+    plain = [name for name in key if isinstance(kinds[name], ORDERED)]
     if not plain:
         return []
     ends = frame.agg(
@@ -266,43 +266,46 @@ def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column
             end
             for place, name in enumerate(plain)
             for end in (
-                _told(F.min(f"`{name}`"), kinds[name]).alias(f"low{place}"),
-                _told(F.max(f"`{name}`"), kinds[name]).alias(f"high{place}"),
+                told(F.min(f"`{name}`"), kinds[name]).alias(f"low{place}"),
+                told(F.max(f"`{name}`"), kinds[name]).alias(f"high{place}"),
                 F.bool_or(F.col(f"`{name}`").isNull()).alias(f"null{place}"),
+                F.approx_count_distinct(f"`{name}`").alias(f"values{place}"),
             )
         )
     ).first()
+    if ends is None:
+        return []
+    few = [name for place, name in enumerate(plain) if 1 < ends[f"values{place}"] <= _FEW]
+    listed = _listed(frame, {name: kinds[name] for name in few})
     found = []
     for place, name in enumerate(plain):
-        if ends is None or ends[f"low{place}"] is None:
+        if ends[f"low{place}"] is None:
             continue
         column, kind = F.col(f"{of}`{name}`"), kinds[name]
-        between = column.between(_literal(ends[f"low{place}"], kind), _literal(ends[f"high{place}"], kind))
-        found.append(between | column.isNull() if ends[f"null{place}"] else between)
+        among = column.between(literal(ends[f"low{place}"], kind), literal(ends[f"high{place}"], kind))
+        if name in listed:
+            among &= _any_of([column == literal(value, kind) for value in listed[name]])
+        found.append(among | column.isNull() if ends[f"null{place}"] else among)
     return found
 
 
-def _told(end: Column, kind: DataType) -> Column:
-    """A bound as Python can hold it: its years end at 9999, and its hours may come twice."""
-    if isinstance(kind, DateType):
-        return F.unix_date(end)
-    return F.unix_micros(end) if isinstance(kind, TimestampType) else end
+def _listed(frame: DataFrame, kinds: Mapping[str, DataType]) -> Mapping[str, Sequence[Any]]:
+    """All values but null of columns that have few."""
+    if not kinds:
+        return {}
+    sets = (F.collect_set(told(F.col(f"`{name}`"), kind)).alias(name) for name, kind in kinds.items())
+    found = frame.agg(*sets).first()
+    return {} if found is None else {name: found[name] for name in kinds}
 
 
-def _literal(value: Any, kind: DataType) -> Column:
-    if isinstance(kind, DateType):
-        return F.expr(f"date '{_signed(np.datetime64(value, 'D'))}'")
-    if isinstance(kind, TimestampType):
-        return F.expr(f"timestamp '{_signed(np.datetime64(value, 'us'))}Z'")
-    return F.lit(value)
+def _any_of(conditions: Sequence[Column]) -> Column:
+    """Whether one of some conditions holds; a flat tree is planned faster than a deep one.
 
-
-def _signed(moment: np.datetime64[Any]) -> str:
-    """As SQL wants it: a year of four digits, or a sign before it."""
-    text = str(moment)
-    year, rest = text.lstrip("-").split("-", 1)
-    sign = "-" if text.startswith("-") else "+" if len(year) > _YEAR else ""
-    return f"{sign}{year.zfill(_YEAR)}-{rest}"
+    Of an IN list Delta takes the least and the greatest value alone, so it skips nothing between them.
+    """
+    while len(conditions) > 1:
+        conditions = [reduce(or_, conditions[at : at + 2]) for at in range(0, len(conditions), 2)]
+    return conditions[0]
 
 
 def _merge(frame: DataFrame, path: str, condition: Column) -> DeltaMergeBuilder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.streaming import Stream
-from gold import aggregate, custom, history, join, upsert
+from gold import aggregate, custom, history, join, recompute, upsert
 from gold.context import Context
 
 
@@ -18,6 +18,8 @@ def stream(context: Context, gold: Gold) -> Stream:
         TableShapeError: A table exists with other columns.
     """
     match gold:
+        case Aggregate(mode="recompute"):
+            return recompute.stream(context, gold)
         case Aggregate():
             return aggregate.stream(context, gold)
         case Upsert() | ChangeFeed():

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from common import delta, delta_merge
 from common.broadcast import small_side
-from common.declare import Aggregate, Session
+from common.declare import Aggregate, Session, Window
 from common.delta import MicroBatch
 from common.errors import HistoryGoneError
 from common.streaming import Stream
@@ -136,9 +136,7 @@ class _Recompute:
         self, result: DataFrame, touched: DataFrame, batch: MicroBatch, counts: dict[str, int]
     ) -> None:
         group = windows.group(self.gold)
-        delta_merge.replace_groups(
-            result, self.table, batch, counts, touched=touched, group=group, key=group
-        )
+        delta_merge.replace_groups(result, self.table, batch, counts, touched=touched, group=group, key=group)
 
     @contextmanager
     def _kept(self, frame: DataFrame) -> Iterator[tuple[DataFrame, int]]:
@@ -163,7 +161,7 @@ class _Recompute:
         return HistoryGoneError(
             f"{self.gold.table}: {self.gold.reads} at {self.silver} cannot be read any more as it was when "
             "the rows came that this micro-batch is about: its old files or commits were cleaned away. "
-            f"Move the checkpoint {self.checkpoint} away: the table is then filled anew from what is there now."
+            f"Move the checkpoint {self.checkpoint} away: the table is filled anew from what is there now."
         )
 
 
@@ -174,29 +172,21 @@ def _meeting(rows: DataFrame, gold: Aggregate) -> DataFrame:
 
 def _groups(silver: DataFrame, touched: DataFrame, number: int, gold: Aggregate) -> DataFrame:
     """The touched groups over silver's rows. Grain: one row per group that has rows."""
-    by = named(gold.by or ())
-    rows = near_keys(silver, touched, by)
-    if gold.window is not None:
-        spans = stretches(touched, windows.START, windows.END)
-        rows = windows.marked(rows.where(within(F.col(gold.window.on), spans)), gold)
-    names = windows.group(gold)
-    own = touched.select(*(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(names)))
+    by, window = named(gold.by or ()), gold.window
+    rows, group = near_keys(silver, touched, by), columns(by)
     values = [F.expr(f"({sql})") for sql in by.values()]
-    if gold.window is not None:
+    if isinstance(window, Window):
+        spans = stretches(touched, windows.START, windows.END)
+        rows = windows.marked(rows.where(within(F.col(f"`{window.on}`"), spans)), window)
+        group.append(F.col(windows.WINDOW))
         values.append(F.col(f"{windows.WINDOW}.start"))
+    own = touched.select(*(F.col(f"`{n}`").alias(f"__group{i}") for i, n in enumerate(windows.group(gold))))
     same = reduce(and_, (value.eqNullSafe(F.col(f"__group{i}")) for i, value in enumerate(values)))
     rows = rows.join(small_side(own, number), same, "left_semi")
-    return windows.unpacked(
-        rows.groupBy(*columns(by), *([] if gold.window is None else [F.col(windows.WINDOW)])).agg(
-            *columns(named(gold.measures))
-        ),
-        gold,
-    )
+    return windows.unpacked(rows.groupBy(*group).agg(*columns(named(gold.measures))), gold)
 
 
-def _reached(
-    silver: DataFrame, reach: DataFrame, number: int, gold: Aggregate, window: Session
-) -> DataFrame:
+def _reached(silver: DataFrame, reach: DataFrame, number: int, gold: Aggregate, window: Session) -> DataFrame:
     """Silver's rows in stretches of event time of their groups."""
     by, on = named(gold.by or ()), F.col(f"`{window.on}`")
     rows = near_keys(silver, reach, by).where(within(on, stretches(reach, sessions.LOW, sessions.HIGH)))

@@ -19,7 +19,7 @@ from gold.expressions import columns, named
 
 START, END = "window_start", "window_end"
 
-_WINDOW, _ALL = "__window", "__all"
+WINDOW, _ALL = "__window", "__all"
 
 
 def group(gold: Aggregate) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def unpacked(result: DataFrame, gold: Aggregate) -> DataFrame:
     """A frame that was grouped by ``grouping``, with the table's columns in the table's order."""
     if gold.window is None:
         return result
-    ends = [F.col(f"{_WINDOW}.start").alias(START), F.col(f"{_WINDOW}.end").alias(END)]
+    ends = [F.col(f"{WINDOW}.start").alias(START), F.col(f"{WINDOW}.end").alias(END)]
     return result.select(*map(_column, named(gold.by or ())), *ends, *map(_column, named(gold.measures)))
 
 
@@ -74,8 +74,8 @@ def keyed(rows: DataFrame, gold: Aggregate) -> DataFrame:
         return rows.select(*by, on.alias(START), (on + _interval(gold.window.gap)).alias(END))
     if gold.window is None:
         return rows.select(*by)
-    found = rows.select(*by, _window(gold.window).alias(_WINDOW))
-    ends = [F.col(f"{_WINDOW}.start").alias(START), F.col(f"{_WINDOW}.end").alias(END)]
+    found = rows.select(*by, _window(gold.window).alias(WINDOW))
+    ends = [F.col(f"{WINDOW}.start").alias(START), F.col(f"{WINDOW}.end").alias(END)]
     return found.select(*map(_column, named(gold.by or ())), *ends)
 
 
@@ -93,6 +93,11 @@ def reach(groups: DataFrame, gold: Aggregate) -> DataFrame:
     return groups.select(F.explode(F.array(first, F.col(END))).alias(gold.window.on))
 
 
+def marked(rows: DataFrame, window: Window) -> DataFrame:
+    """The rows, once per window that they are in, which is their ``WINDOW``."""
+    return rows.select("*", _window(window).alias(WINDOW))
+
+
 def _by(gold: Aggregate) -> list[Column]:
     by: Mapping[str, str] = named(gold.by or ())
     if not by and isinstance(gold.window, Session):
@@ -102,7 +107,7 @@ def _by(gold: Aggregate) -> list[Column]:
 
 
 def _packed(gold: Aggregate) -> list[Column]:
-    return [] if gold.window is None else [_window(gold.window).alias(_WINDOW)]
+    return [] if gold.window is None else [_window(gold.window).alias(WINDOW)]
 
 
 def _window(window: Window | Session) -> Column:

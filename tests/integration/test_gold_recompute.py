@@ -55,7 +55,12 @@ SLIDING = Aggregate(
     mode="recompute",
 )
 HOURLY = Aggregate(
-    "hourly", reads=SILVER, window=Window("at", size="1 hour"), measures=MEASURES, where=WHERE, mode="recompute"
+    "hourly",
+    reads=SILVER,
+    window=Window("at", size="1 hour"),
+    measures=MEASURES,
+    where=WHERE,
+    mode="recompute",
 )
 SESSIONS = Aggregate(
     "sessions",
@@ -103,7 +108,9 @@ def hourly(rows: list[Row]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
 
 
 def sessions(rows: list[Row]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
-    for (user,), own in _grouped([row for row in rows if row["at"] is not None], lambda row: [(row["user"],)]):
+    for (user,), own in _grouped(
+        [row for row in rows if row["at"] is not None], lambda row: [(row["user"],)]
+    ):
         session: list[Row] = []
         for row in sorted(own, key=lambda row: row["at"]):
             if session and row["at"] - session[-1]["at"] > GAP:
@@ -152,7 +159,9 @@ class Ran:
         values = []
         for user, minute, amount in rows:
             self.n += 1
-            values.append((self.n, user, None if minute is None else NOON + timedelta(minutes=minute), amount))
+            values.append(
+                (self.n, user, None if minute is None else NOON + timedelta(minutes=minute), amount)
+            )
         frame = self.engine.spark.createDataFrame(values, SCHEMA)
         frame = frame.coalesce(1) if files == 1 else frame.repartitionByRange(files, "n")
         frame.write.format("delta").mode("append").save(self.path)
@@ -198,7 +207,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(1 << 20))
     made.silver().optimize().executeCompaction()
     spark.conf.unset("spark.databricks.delta.optimize.maxFileSize")
-    chance = random.Random(5)
+    chance = random.Random(5)  # noqa: S311
     for turn in range(6):
         users, minutes = ("a", "b", "g", None), range(-60, 240)
         made.append(

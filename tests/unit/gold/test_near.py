@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,13 @@ def test_stretches_are_joined_where_the_gaps_are_least(spans: Any, most: int, ex
 
 def test_whatever_is_joined_everything_stays_within() -> None:
     for seed in range(200):
-        chance = random.Random(seed)
+        chance = random.Random(seed)  # noqa: S311
         spans = [(low, low + chance.randrange(5)) for low in chance.choices(range(200), k=30)]
         most = chance.randrange(1, 12)
         found = joined(spans, most)
         assert len(found) <= most
         assert all(any(low <= first and last <= high for low, high in found) for first, last in spans)
-        assert all(before[1] < after[0] for before, after in zip(found, found[1:], strict=False))
+        assert all(before[1] < after[0] for before, after in pairwise(found))
 
 
 def test_files_without_a_touched_group_are_not_read(spark: Any, tmp_path: Path) -> None:
@@ -50,14 +51,18 @@ def test_files_without_a_touched_group_are_not_read(spark: Any, tmp_path: Path) 
     assert len(near_keys(silver, groups, {"key": "K"}).inputFiles()) == 2
     assert len(near_keys(silver, groups, {"key": "`k`", "n": "(n)"}).inputFiles()) == 2
     assert len(near_keys(silver, groups, {"key": "upper(k)"}).inputFiles()) == 20
-    spans = spark.sql("select timestamp_seconds(id) low, timestamp_seconds(id + 9) high from range(0, 400, 380)")
+    spans = spark.sql(
+        "select timestamp_seconds(id) low, timestamp_seconds(id + 9) high from range(0, 400, 380)"
+    )
     near = silver.where(within(F.col("at"), stretches(spans, "low", "high")))
     assert near.count() == 20
     assert len(near.inputFiles()) == 2
 
 
 def test_of_very_many_stretches_the_ends_alone_are_taken(spark: Any) -> None:
-    spans = spark.range(10_001).selectExpr("timestamp_seconds(id * 10) low", "timestamp_seconds(id * 10 + 1) high")
+    spans = spark.range(10_001).selectExpr(
+        "timestamp_seconds(id * 10) low", "timestamp_seconds(id * 10 + 1) high"
+    )
     found = stretches(spans, "low", "high")
     assert len(found) == 1
     assert spans.where(within(F.col("high"), found)).count() == 10_001

@@ -72,7 +72,9 @@ def test_sessions_within_a_gap_are_linked(spark: Any, time: float, expected: lis
     assert [row[1] for row in minutes(found, "k", "window_start")] == expected
     stretches = minutes(reach(changed, found, BY, GAP), LOW, HIGH)
     ends = {-5.0: 0.0, 40.0: 50.0}
-    assert stretches == sorted([(float(time), float(time)), *((low, ends[low]) for low in expected)], key=repr)
+    assert stretches == sorted(
+        [(float(time), float(time)), *((low, ends[low]) for low in expected)], key=repr
+    )
 
 
 def test_a_row_between_two_sessions_concerns_both_and_what_they_become(spark: Any) -> None:
