@@ -1,0 +1,78 @@
+"""Files that cannot hold a key are not read: those between two far-apart keys are not even there."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from common import delta_merge
+from common.delta import MicroBatch
+
+BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
+FILES = 20
+
+
+def table(spark: Any, folder: Path, *, partitioned: bool = False) -> str:
+    """Twenty files of twenty keys each; those that hold neither of the keys 5, 25 and 390 are lost."""
+    path = str(folder / "t")
+    rows = spark.range(400).selectExpr(
+        "id k", "concat('k', lpad(id, 3, '0')) name", "timestamp_seconds(id * 60) at",
+        "date_add(date'2026-01-01', cast(id div 20 as int)) day", "id div 20 part", "1 v",
+    )  # fmt: skip
+    writer = rows.repartitionByRange(FILES, "k").write.format("delta")
+    (writer.partitionBy("part") if partitioned else writer).save(path)
+    adds = DeltaTable(path).get_add_actions(flatten=True)
+    found = dict(zip(adds["path"].to_pylist(), adds["min.k"].to_pylist(), strict=True))
+    assert len(found) == FILES
+    for file, least in found.items():
+        if least not in {0, 20, 380}:
+            (folder / "t" / file).unlink()
+    return path
+
+
+def keys(spark: Any) -> Any:
+    """Three keys of a batch, far apart."""
+    return spark.sql(
+        "select k, concat('k', lpad(k, 3, '0')) name, timestamp_seconds(k * 60) at,"
+        "date_add(date'2026-01-01', cast(k div 20 as int)) day, k div 20 part, 2 v "
+        "from values (5l), (25l), (390l) t(k)"
+    )
+
+
+@pytest.mark.parametrize("key", ["k", "name", "at", "day", "part"])
+def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, key: str) -> None:
+    path = table(spark, tmp_path, partitioned=key == "part")
+    near = reduce(and_, delta_merge.bounds(keys(spark), [key]))
+    assert len(spark.read.format("delta").load(path).where(near).inputFiles()) == 3
+    names = [key, "name"] if key != "name" else ["name"]
+    delta_merge.merge_newest(
+        keys(spark), path, BATCH, {}, key=names, order=["v"], keys_are_known=True, step="newest"
+    )
+    delta_merge.insert_new(keys(spark), path, "{}", key=names)
+    delta_merge.delete_matching(keys(spark).where("k = 5 or k = 390"), path, "{}", key=names)
+    gone = spark.read.format("delta").load(path).where(near)
+    assert sorted((row.k, row.v) for row in gone.where("k in (5, 25, 390)").collect()) == [(25, 2)]
+
+
+def test_groups_are_replaced_where_they_are(spark: Any, tmp_path: Path) -> None:
+    path = table(spark, tmp_path)
+    groups = keys(spark).select("k")
+    want = keys(spark).where("k <> 390")
+    done = delta_merge.replace_groups(want, path, BATCH, {}, touched=groups, group=["k"], key=["k"])
+    assert done == {"inserted": 0, "updated": 2, "deleted": 1}
+
+
+def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any) -> None:
+    """Up to a few of them; of more, their ends."""
+    everything = spark.range(100).selectExpr("if(id = 99, null, id) n")
+    for wanted in ([1, 50, None], [1, 50], [7], list(range(0, 90, 10)), list(range(0, 98, 2))):
+        frame = spark.createDataFrame([(n,) for n in wanted], "n long")
+        found = {row.n for row in everything.where(delta_merge.bounds(frame, ["n"])[0]).collect()}
+        few = len(wanted) < 20
+        known = [n for n in wanted if n is not None]
+        assert found == (set(wanted) if few else set(range(min(known), max(known) + 1)))
