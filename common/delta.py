@@ -85,6 +85,11 @@ class MicroBatch:
             return False
         return bool(before["reservoirVersion"] == self.source_version(source))
 
+    def in_commit(self, source: int = 0) -> bool:
+        """Whether it ends in the middle of the commit ``source_version()``, whose other rows come later."""
+        position = self.positions[source] if source < len(self.positions) else None
+        return position is not None and not position.get("isStartingVersion") and int(position["index"]) >= 0
+
     def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""
         return json.dumps(

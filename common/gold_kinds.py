@@ -165,7 +165,8 @@ class Aggregate(_Kind):
             merged; state for every group, or with a ``watermark`` for open windows only. ``append``:
             Spark's, a window is written once, when the watermark closes it. ``recompute``: the groups that
             a micro-batch touches are computed anew from silver and merged: no state, any aggregate, and
-            the one mode that takes rows back when silver deletes or replaces them.
+            the one mode that takes rows back when silver deletes or replaces them. It is over all of
+            silver: a start of ``reading`` says from where on it follows changes, not which rows count.
         watermark: How late a row may come to a window; needed for ``append``, possible for ``update``.
             What comes after its window has closed is left out, and counted as ``late`` in the commit: once
             per micro-batch, group and window (of sessions: group and event time).

@@ -2,18 +2,22 @@
 
 Every change of silver, a row that came or one that went, names the groups it touches. Their rows are read
 from silver as it was at the version that the micro-batch has read to, so the table is what a batch job
-over that version gives. Where a commit comes in several micro-batches, that holds of the groups that have
-been touched, and of all of them once the commit is read to its end. A sum of floats may differ in its last
-digits from that of another order of the same rows; groups that nobody touches keep theirs.
+over that version gives. A commit that comes in several micro-batches is taken whole with the first of
+them, if silver keeps a feed; without one, the groups of its later rows follow with those.
+
+Each commit says which version of silver the table ``covers``: what a micro-batch brings of that is there.
+A sum of floats may differ in its last digits from that of another order of the same rows; groups that
+nobody touches keep theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
@@ -26,16 +30,19 @@ from common.broadcast import small_side
 from common.declare import Aggregate, Session, Window
 from common.delta import MicroBatch
 from common.errors import HistoryGoneError
+from common.identity import last_own_commit
 from common.streaming import Stream
 from gold import sessions, tables, windows
 from gold.aggregate import grouped
 from gold.context import Context
 from gold.expressions import columns, named
 from gold.near import near_keys, stretches, within
-from gold.source import at_version, changes
+from gold.source import at_version, changes, changes_of, reads_feed
 
 _GROUPS_PER_FILE = 100_000
 """A table that is written whole has its groups in order, and in files of this many."""
+
+_COVERS = "covers"
 
 _GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
 """What Delta and Spark say of a version that cannot be read any more."""
@@ -54,11 +61,14 @@ def stream(context: Context, gold: Aggregate) -> Stream:
     silver = context.path(gold.reads)
     result = grouped(at_version(context.spark, silver, None), gold)
     tables.ensure(context, gold.table, result.schema, gold.storage)
+    work = _Recompute(
+        gold, silver, context.path(gold.table), context.checkpoint(gold), reads_feed(context, gold)
+    )
     return Stream(
         pipeline=context.pipeline.name,
         name=gold.table,
         frame=windows.keyed(_meeting(changes(context, gold), gold), gold),
-        write=_Recompute(gold, silver, context.path(gold.table), context.checkpoint(gold)).write,
+        write=work.write,
         checkpoint=context.checkpoint(gold),
         trigger=context.settings.gold.trigger,
     )
@@ -72,6 +82,7 @@ class _Recompute:
     silver: str
     table: str
     checkpoint: str
+    has_feed: bool
 
     def write(self, keys: DataFrame, batch: MicroBatch) -> None:
         """Write a micro-batch, given the groups of its rows.
@@ -81,12 +92,26 @@ class _Recompute:
         """
         if delta.is_written(self.table, batch, delta.MERGE):
             return
-        if batch.batch_id == 0:
+        version = batch.source_version()
+        if batch.batch_id == 0 or version is None:
             self._write_all(keys.sparkSession, batch)
-        elif batch.in_first_state():
-            self._write_nothing(keys.sparkSession, batch)
-        else:
-            self._write_touched(keys, batch)
+            return
+        covered = self._covered(batch)
+        if covered is not None and version <= covered:
+            self._write_nothing(keys.sparkSession, batch, covered)
+            return
+        covers: int | None = version
+        if batch.in_commit() and self.has_feed:
+            whole = _meeting(changes_of(keys.sparkSession, self.silver, version), self.gold)
+            keys = keys.unionByName(windows.keyed(whole, self.gold))
+        elif batch.in_commit():
+            covers = covered
+        self._write_touched(keys, batch, version, covers)
+
+    def _covered(self, batch: MicroBatch) -> int | None:
+        """The version of silver up to which the table is right, by what its last commit says."""
+        told = last_own_commit(self.table, batch.query)
+        return None if told is None else told["counts"].get(_COVERS)
 
     def _write_all(self, spark: SparkSession, batch: MicroBatch) -> None:
         """The whole table; takes the place of what a lost checkpoint has left behind."""
@@ -95,45 +120,44 @@ class _Recompute:
             files = -(-groups // _GROUPS_PER_FILE)
             order = self.gold.storage.cluster_by or windows.group(self.gold)
             rows = result.coalesce(1) if files <= 1 else result.repartitionByRange(files, *order)
-            counts = {"groups": groups, "covers": version}
+            counts = {"groups": groups, _COVERS: version}
             delta.append(rows, self.table, batch, delta.MERGE, counts, mode="overwrite")
 
-    def _write_nothing(self, spark: SparkSession, batch: MicroBatch) -> None:
+    def _write_nothing(self, spark: SparkSession, batch: MicroBatch, covers: int | None) -> None:
         """Every batch leaves its mark: a table without one was not written by this checkpoint."""
         rows = at_version(spark, self.table, None).limit(0)
-        delta.append(rows, self.table, batch, delta.MERGE, {"groups": 0})
+        delta.append(rows, self.table, batch, delta.MERGE, {"groups": 0, _COVERS: covers})
 
-    def _write_touched(self, keys: DataFrame, batch: MicroBatch) -> None:
+    def _write_touched(self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None) -> None:
         with self._kept(keys.distinct()) as (touched, number):
             if not number:
-                self._write_nothing(keys.sparkSession, batch)
+                self._write_nothing(keys.sparkSession, batch, covers)
                 return
-            silver = _meeting(at_version(keys.sparkSession, self.silver, batch.source_version()), self.gold)
+            silver = _meeting(at_version(keys.sparkSession, self.silver, version), self.gold)
             if isinstance(self.gold.window, Session):
-                self._replace_sessions(touched, silver, self.gold.window, batch)
+                self._replace_sessions(touched, silver, self.gold.window, batch, covers)
                 return
             with self._kept(_groups(silver, touched, number, self.gold)) as (result, _):
-                self._replace(result, touched, batch, {"groups": number})
+                self._replace(result, touched, batch, {"groups": number, _COVERS: covers})
 
     def _replace_sessions(
-        self, touched: DataFrame, silver: DataFrame, window: Session, batch: MicroBatch
+        self, touched: DataFrame, silver: DataFrame, window: Session, batch: MicroBatch, covers: int | None
     ) -> None:
         by, gap = tuple(named(self.gold.by or ())), window.gap
         with self._kept(sessions.spans(touched, by, gap)) as (spans, number):
             table = at_version(silver.sparkSession, self.table, None)
             table = table.where(reduce(and_, delta_merge.bounds(spans, by), F.lit(True)))
-            found = sessions.linked(table, spans, number, by, gap)
-            with self._kept(found) as (linked, others):
+            with self._kept(sessions.linked(table, spans, number, by, gap)) as (linked, others):
                 reach = sessions.reach(spans, linked, by, gap)
                 rows = _reached(silver, reach, number + others, self.gold, window)
                 with (
                     self._kept(grouped(rows, self.gold)) as (result, _),
-                    self._kept(sessions.concerned(linked, result, by)) as (all_of_them, count),
+                    self._kept(sessions.concerned(linked, result, by)) as (concerned, count),
                 ):
-                    self._replace(result, all_of_them, batch, {"groups": count})
+                    self._replace(result, concerned, batch, {"groups": count, _COVERS: covers})
 
     def _replace(
-        self, result: DataFrame, touched: DataFrame, batch: MicroBatch, counts: dict[str, int]
+        self, result: DataFrame, touched: DataFrame, batch: MicroBatch, counts: Mapping[str, Any]
     ) -> None:
         group = windows.group(self.gold)
         delta_merge.replace_groups(result, self.table, batch, counts, touched=touched, group=group, key=group)

@@ -102,6 +102,12 @@ def at_version(spark: SparkSession, path: str, version: int | None) -> DataFrame
     return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
+def changes_of(spark: SparkSession, path: str, version: int) -> DataFrame:
+    """Every change of one commit of a table that keeps a feed, as ``changes`` has them."""
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    return reader.option("startingVersion", version).option("endingVersion", version).load(path)
+
+
 def stream(context: Context, path: str, reading: Reading, *, feed: bool = False) -> DataFrame:
     """A Delta table as a stream: its rows, or its change data feed."""
     settings = context.settings.gold
