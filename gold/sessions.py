@@ -1,6 +1,6 @@
 """Which sessions a change of rows may join, split, move or end, and which rows make them anew. Pure.
 
-Sessions of a group lie a gap or more apart. A row that comes or goes concerns those of its group that
+Sessions of a group lie more than a gap apart. A row that comes or goes concerns those of its group that
 reach to within a gap of it, and no others: what lies beyond stays a gap away from all that is computed
 anew. So the rows to be read are those of these sessions, and those where the changed rows were or are.
 """

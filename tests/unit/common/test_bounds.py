@@ -76,3 +76,16 @@ def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any) -
         few = len(wanted) < 20
         known = [n for n in wanted if n is not None]
         assert found == (set(wanted) if few else set(range(min(known), max(known) + 1)))
+
+
+def test_values_that_spark_cannot_compare_are_written_where_their_group_is_touched(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    rows = spark.sql("select * from values ('a', map('x', 1)), ('b', map('x', 2)) t(k, counts)")
+    rows.write.format("delta").save(path)
+    want = spark.sql("select 'a' k, map('x', 1, 'y', 3) counts")
+    done = delta_merge.replace_groups(want, path, BATCH, {}, touched=want.select("k"), group=["k"], key=["k"])
+    assert done == {"inserted": 0, "updated": 1, "deleted": 0}
+    found = {row.k: row.counts for row in spark.read.format("delta").load(path).collect()}
+    assert found == {"a": {"x": 1, "y": 3}, "b": {"x": 2}}

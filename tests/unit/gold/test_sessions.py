@@ -54,7 +54,7 @@ def test_changed_rows_close_to_each_other_are_one_span(spark: Any) -> None:
     [
         (20, []),
         (9.9, [-5.0]),
-        (10, [-5.0]),  # a gap after the last row at 0: whether that is one session Spark says
+        (10, [-5.0]),  # a gap after the last row at 0: still one session
         (10.1, []),
         (29.9, []),
         (30, [40.0]),
