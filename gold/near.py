@@ -84,7 +84,12 @@ def joined(spans: Iterable[tuple[int, int]], most: int) -> Sequence[tuple[int, i
 
 def within(column: Column, spans: Sequence[tuple[Column, Column]]) -> Column:
     """Whether a time is in one of the stretches."""
-    return reduce(or_, ((column >= low) & (column <= high) for low, high in spans), F.lit(False))
+    return overlapping(column, column, spans)
+
+
+def overlapping(first: Column, last: Column, spans: Sequence[tuple[Column, Column]]) -> Column:
+    """Whether what goes from ``first`` to ``last`` meets one of the stretches."""
+    return reduce(or_, ((last >= low) & (first <= high) for low, high in spans), F.lit(False))
 
 
 def _path(sql: str) -> str:

@@ -146,7 +146,8 @@ class _Recompute:
         by, gap = tuple(named(self.gold.by or ())), window.gap
         with self._kept(sessions.spans(touched, by, gap)) as (spans, number):
             table = at_version(silver.sparkSession, self.table, None)
-            table = table.where(reduce(and_, delta_merge.bounds(spans, by), F.lit(True)))
+            bounds = [*delta_merge.bounds(spans, by), sessions.may_link(spans, gap)]
+            table = table.where(reduce(and_, bounds))
             with self._kept(sessions.linked(table, spans, number, by, gap)) as (linked, others):
                 reach = sessions.reach(spans, linked, by, gap)
                 rows = _reached(silver, reach, number + others, self.gold, window)

@@ -1,4 +1,4 @@
-"""Which sessions a change of rows may join, split, move or end, and which rows make them anew. Pure.
+"""Which sessions a change of rows may join, split, move or end, and which rows make them anew.
 
 Sessions of a group lie more than a gap apart. A row that comes or goes concerns those of its group that
 reach to within a gap of it, and no others: what lies beyond stays a gap away from all that is computed
@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.broadcast import small_side
+from gold.near import overlapping, stretches
 from gold.windows import END, START
 
 LOW, HIGH = "__low", "__high"
@@ -30,6 +31,12 @@ def spans(touched: DataFrame, by: tuple[str, ...], gap: str) -> DataFrame:
     """
     found = touched.groupBy(*_columns(by), F.session_window(START, gap).alias("__span"))
     return found.agg(F.min(START).alias(LOW), F.max(START).alias(HIGH)).drop("__span")
+
+
+def may_link(spans: DataFrame, gap: str) -> Column:
+    """By literals alone: whether a session may be within a gap of a span of any group."""
+    until = spans.select(LOW, (F.col(HIGH) + F.expr(f"interval '{gap}'")).alias(HIGH))
+    return overlapping(F.col(START), F.col(END), stretches(until, LOW, HIGH))
 
 
 def linked(table: DataFrame, spans: DataFrame, number: int, by: tuple[str, ...], gap: str) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from gold.sessions import HIGH, LOW, concerned, linked, reach, spans
+from gold.sessions import HIGH, LOW, concerned, linked, may_link, reach, spans
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GAP = "10 minutes"
@@ -68,7 +68,7 @@ def test_sessions_within_a_gap_are_linked(spark: Any, time: float, expected: lis
     """Of its own group only, whichever way."""
     there = table(spark, ("a", -5, 0), ("a", 40, 50), ("b", -100, 100), (None, -100, 100))
     changed = spans(touched(spark, ("a", time)), BY, GAP)
-    found = linked(there, changed, 1, BY, GAP)
+    found = linked(there.where(may_link(changed, GAP)), changed, 1, BY, GAP)
     assert [row[1] for row in minutes(found, "k", "window_start")] == expected
     stretches = minutes(reach(changed, found, BY, GAP), LOW, HIGH)
     ends = {-5.0: 0.0, 40.0: 50.0}
