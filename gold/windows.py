@@ -79,20 +79,6 @@ def keyed(rows: DataFrame, gold: Aggregate) -> DataFrame:
     return found.select(*map(_column, named(gold.by or ())), *ends)
 
 
-def reach(groups: DataFrame, gold: Aggregate) -> DataFrame:
-    """Event times, the least and greatest of which bound the rows that groups as of ``keyed`` may have.
-
-    Its one column has the name of the window's, so that ``delta_merge.bounds`` makes bounds of it. Of
-    sessions it is what a row may touch directly: a gap before it and a gap after.
-    """
-    if gold.window is None:
-        raise AssertionError("unreachable: without a window there is no event time")
-    first = F.col(START)
-    if isinstance(gold.window, Session):
-        first = first - _interval(gold.window.gap)
-    return groups.select(F.explode(F.array(first, F.col(END))).alias(gold.window.on))
-
-
 def marked(rows: DataFrame, window: Window) -> DataFrame:
     """The rows, once per window that they are in, which is their ``WINDOW``."""
     return rows.select("*", _window(window).alias(WINDOW))

@@ -50,9 +50,7 @@ def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, k
     near = reduce(and_, delta_merge.bounds(keys(spark), [key]))
     assert len(spark.read.format("delta").load(path).where(near).inputFiles()) == 3
     names = [key, "name"] if key != "name" else ["name"]
-    delta_merge.merge_newest(
-        keys(spark), path, BATCH, {}, key=names, order=["v"], keys_are_known=True, step="newest"
-    )
+    delta_merge.merge_newest(keys(spark), path, BATCH, {}, key=names, order=["v"], step="newest")
     delta_merge.insert_new(keys(spark), path, "{}", key=names)
     delta_merge.delete_matching(keys(spark).where("k = 5 or k = 390"), path, "{}", key=names)
     gone = spark.read.format("delta").load(path).where(near)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from common import delta_merge
 from common.declare import Aggregate, Session, Window
 from common.errors import PipelineError
 from gold import windows
@@ -114,22 +113,6 @@ def test_keys_of_rows_are_the_groups_that_the_result_has(spark: Any, window: Any
     groups = grouped(rows, gold).select(*names)
     assert keys.distinct().exceptAll(groups).isEmpty()
     assert groups.exceptAll(keys.distinct()).isEmpty()
-
-
-@pytest.mark.parametrize(
-    ("window", "least", "most"),
-    [(Window("at", "10 minutes"), at(0), at(20)), (Session("at", "10 minutes"), at(-6), at(24))],
-)
-def test_the_reach_of_groups_bounds_their_rows(
-    spark: Any, window: Any, least: datetime, most: datetime
-) -> None:
-    gold = aggregate(window=window)
-    groups = windows.keyed(frame(spark).where("bit in (2, 64)"), gold)
-    near = delta_merge.bounds(windows.reach(groups, gold), ["at"])
-    bits = frame(spark).where(near[0]).collect()
-    assert {row["bit"] for row in bits} == {
-        bit for _, moment, bit in ROWS if moment is not None and least <= moment <= most
-    }
 
 
 def test_a_measure_and_a_column_of_silver_may_have_a_groups_name(spark: Any) -> None:
