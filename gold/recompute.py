@@ -59,7 +59,7 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         TableShapeError: The table exists with other columns.
     """
     silver = context.path(gold.reads)
-    result = grouped(at_version(context.spark, silver, None), gold)
+    result = grouped(context.spark.read.format("delta").load(silver), gold)
     tables.ensure(context, gold.table, result.schema, gold.storage)
     work = _Recompute(
         gold, silver, context.path(gold.table), context.checkpoint(gold), reads_feed(context, gold)
@@ -113,6 +113,10 @@ class _Recompute:
         told = last_own_commit(self.table, batch.query)
         return None if told is None else told["counts"].get(_COVERS)
 
+    def _now(self, spark: SparkSession) -> DataFrame:
+        """The table as it is."""
+        return spark.read.format("delta").load(self.table)
+
     def _write_all(self, spark: SparkSession, batch: MicroBatch) -> None:
         """The whole table; takes the place of what a lost checkpoint has left behind."""
         version = batch.source_version()
@@ -125,7 +129,7 @@ class _Recompute:
 
     def _write_nothing(self, spark: SparkSession, batch: MicroBatch, covers: int | None) -> None:
         """Every batch leaves its mark: a table without one was not written by this checkpoint."""
-        rows = at_version(spark, self.table, None).limit(0)
+        rows = self._now(spark).limit(0)
         delta.append(rows, self.table, batch, delta.MERGE, {"groups": 0, _COVERS: covers})
 
     def _write_touched(self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None) -> None:
@@ -145,7 +149,7 @@ class _Recompute:
     ) -> None:
         by, gap = tuple(named(self.gold.by or ())), window.gap
         with self._kept(sessions.spans(touched, by, gap)) as (spans, number):
-            table = at_version(silver.sparkSession, self.table, None)
+            table = self._now(silver.sparkSession)
             bounds = [*delta_merge.bounds(spans, by), sessions.may_link(spans, gap)]
             table = table.where(reduce(and_, bounds))
             with self._kept(sessions.linked(table, spans, number, by, gap)) as (linked, others):

@@ -215,7 +215,7 @@ def test_after_every_micro_batch_a_table_is_what_silver_makes_it(ran: Ran, name:
         assert set(found) == want, f"version {version}, micro-batch {number}, silver {read_to[number]}"
         assert told[number]["counts"]["covers"] == read_to[number]
     parts = [one for one in told.values() if one["positions"][0]["index"] >= 0]
-    assert sum(not one["positions"][0]["isStartingVersion"] for one in parts) == 2
+    assert sum(not one["positions"][0]["isStartingVersion"] for one in parts) >= 2
 
 
 def _read_to(position: dict[str, Any]) -> int:
