@@ -58,6 +58,8 @@ def stream(context: Context, gold: Join) -> Stream:
         write=write,
         checkpoint=context.checkpoint(gold),
         trigger=context.settings.gold.trigger,
+        # A left row without a match comes when the watermark moves, be there new rows or not.
+        without_rows=gold.how == "left",
     )
 
 
