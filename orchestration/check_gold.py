@@ -86,7 +86,8 @@ def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
     for name, sql in by.items():
         yield from each(f"{place}, by {name!r}", row_faults(sql, silver), source)
     for name, sql in measures.items():
-        yield from each(f"{place}, measure {name!r}", measure_faults(sql, silver, _groups(by)), source)
+        faults = measure_faults(sql, silver, _groups(by), in_state=gold.mode != "recompute")
+        yield from each(f"{place}, measure {name!r}", faults, source)
     if gold.where is not None:
         yield from each(f"{place}, where", row_faults(gold.where, silver), source)
     yield from each(place, name_faults([*by, *measures]), source)

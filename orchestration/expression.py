@@ -34,13 +34,16 @@ def row_faults(sql: str, scope: Scope, siblings: Collection[str] = ()) -> Iterat
     yield from _common(facts, scope, siblings)
 
 
-def measure_faults(sql: str, scope: Scope, groups: Collection[str] | None) -> Iterator[str]:
+def measure_faults(
+    sql: str, scope: Scope, groups: Collection[str] | None, *, in_state: bool = True
+) -> Iterator[str]:
     """What is wrong with an aggregate.
 
     Args:
         sql: The text.
         scope: What it may name.
         groups: Columns that are the same within a group; ``None`` where that is not known.
+        in_state: It is kept up to date by a stream, not computed anew.
     """
     facts = yield from _readable(sql, scope)
     if facts is None:
@@ -49,10 +52,10 @@ def measure_faults(sql: str, scope: Scope, groups: Collection[str] | None) -> It
     if not facts.aggregates and not facts.windows and not facts.subquery:
         yield "has no aggregate; a measure is one value per group, such as count(*) or max(x)"
         return
-    for name in facts.distinct:
+    for name in facts.distinct if in_state else ():
         yield (
             f"{name}(distinct …) cannot be kept up to date by a stream; write approx_count_distinct(x), "
-            "or size(collect_set(x)) for an exact count of few values"
+            'or size(collect_set(x)) for an exact count of few values, or take mode="recompute"'
         )
     for name in facts.nested:
         yield f"{name}() is inside another aggregate; a measure aggregates once"

@@ -17,6 +17,7 @@ from orchestration.load import load_pipeline
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+GOLD = (ROOT / "docs" / "gold.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -46,12 +47,12 @@ def test_the_readme_lists_exactly_the_verbs_there_are() -> None:
     assert table == verbs
 
 
-@pytest.mark.parametrize("text", [README, ARCHITECTURE], ids=["README", "architecture"])
+@pytest.mark.parametrize("text", [README, ARCHITECTURE, GOLD], ids=["README", "architecture", "gold"])
 def test_files_that_the_documents_name_exist(text: str) -> None:
     """Links, and paths in backquotes."""
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
     paths = re.findall(r"`((?:common|bronze|silver|gold|orchestration|tests|docs|examples)/[\w./-]*)`", text)
-    base = ROOT / "docs" if text is ARCHITECTURE else ROOT
+    base = ROOT if text is README else ROOT / "docs"
     assert [link for link in links if not (base / link).exists()] == []
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
@@ -69,3 +70,40 @@ def test_the_readmes_pipeline_has_no_problem(tmp_path: Path) -> None:
         "gold.revenue_by_currency",
         "gold.latest_order_by_customer",
     ]
+
+
+def test_the_example_of_each_kind_of_gold_table_has_no_problem(tmp_path: Path) -> None:
+    """Over silver tables with the columns that the page says."""
+    (source,) = re.findall(r"```python\n(.*?)```", GOLD, flags=re.DOTALL)
+    declared = re.sub(
+        r"^(Aggregate|Upsert|ChangeFeed|History|Join)\(", r"tables += \1(", source, flags=re.MULTILINE
+    )
+    silver = """
+from common.declare import Json, Pipeline, Silver, Topic
+
+class Tables(list):
+    def __iadd__(self, table):
+        self.append(table)
+        return self
+
+def silver(name, columns, event_time):
+    key = columns.split()[0]
+    return Silver(name, reads="bronze.events", value=Json(columns), key=[key], event_time=event_time,
+                  watermark="1 day", columns=[column.split()[0] for column in columns.split(", ")])
+
+tables = Tables()
+"""
+    end = """
+pipeline = Pipeline(name="page", bronze=[Topic("events")], gold=tables, silver=[
+    silver("orders", "order_id string, customer string, country string, amount double, status string, "
+           "ordered_at timestamp, updated_at timestamp", "ordered_at"),
+    silver("payments", "order_id string, amount double, paid_at timestamp", "paid_at"),
+    silver("customer_changes",
+           "customer string, name string, op string, log_position bigint, at timestamp", "at"),
+])
+"""
+    file = tmp_path / "page.py"
+    file.write_text(silver + declared + end, encoding="utf-8")
+    pipeline = load_pipeline(file)
+    assert check(pipeline) == ()
+    assert len(pipeline.gold) == 10

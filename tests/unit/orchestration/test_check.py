@@ -266,7 +266,7 @@ def test_a_wrong_schema_is_told_at_its_own_line_and_does_not_spread() -> None:
             "count(distinct raw.mag)",
             (
                 "count(distinct …) cannot be kept up to date by a stream; write approx_count_distinct(x), "
-                "or size(collect_set(x)) for an exact count of few values"
+                'or size(collect_set(x)) for an exact count of few values, or take mode="recompute"'
             ),
         ),
         ("sum(max(magnitude))", "max() is inside another aggregate; a measure aggregates once"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.declare import ChangeFeed, Gold, Json, Pipeline, Silver, Topic, Upsert
+from common.declare import Aggregate, ChangeFeed, Gold, Json, Pipeline, Silver, Topic, Upsert
 from common.errors import PipelineError
 from orchestration.check import check
 
@@ -76,3 +76,18 @@ def test_a_table_of_deleted_keys_has_key_and_order() -> None:
 
     assert suite("id") == suite("position") == []
     assert suite("op") != []
+
+
+def numbers(**changed: Any) -> Aggregate:
+    measures = {"ids": "count(distinct id)"}
+    given = {"reads": "silver.changes", "by": ["op"], "measures": measures, "mode": "recompute"} | changed
+    return Aggregate("numbers", **given)
+
+
+def test_only_what_is_computed_anew_may_count_distinct() -> None:
+    assert problems(numbers()) == []
+    for mode in ("complete", "update"):
+        ((place, message),) = problems(numbers(mode=mode))
+        assert place == "gold.numbers, measure 'ids'"
+        assert "cannot be kept up to date by a stream" in message
+        assert 'or take mode="recompute"' in message
