@@ -23,6 +23,7 @@ IN_TABLE, IN_DELETED = "__in_table", "__in_deleted"
 _NEW, _LEFT = "__new", "__left"
 _ROW, _END = "__row", "__end"
 _AGAIN = "__again"
+_WINS, _ENDED, _IS_ROW, _ALIVE, _DEAD = "__wins", "__ended", "__is_row", "__alive", "__dead"
 
 
 def reduced(rows: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> DataFrame:
@@ -135,15 +136,25 @@ def outcome(met: DataFrame, columns: Sequence[str], *, key: Sequence[str], order
     new, row, end = F.col(_NEW), F.col(_ROW), F.col(_END)
     have = F.greatest(row, end)
     newer = new.isNotNull() & (have.isNull() | (_order_of(_NEW, order) > have))
-    wins = F.col(_AGAIN) | newer if _AGAIN in met.columns else newer
-    ends = F.coalesce(F.col(f"{_NEW}.{ENDS}"), F.lit(False))
-    is_row = row.isNotNull() & (end.isNull() | (row > end))
-    alive = F.when(wins, new.isNotNull() & ~ends).otherwise(is_row)
-    dead = F.when(wins, new.isNotNull() & ends).otherwise(end.isNotNull() & ~is_row)
-    return met.select(
+    # Step by step: each is asked for several times, and would be worked out and compiled as often.
+    told = met.withColumns(
+        {
+            _WINS: F.col(_AGAIN) | newer if _AGAIN in met.columns else newer,
+            _ENDED: F.coalesce(F.col(f"{_NEW}.{ENDS}"), F.lit(False)),
+            _IS_ROW: row.isNotNull() & (end.isNull() | (row > end)),
+        }
+    )
+    wins, ended, is_row = F.col(_WINS), F.col(_ENDED), F.col(_IS_ROW)
+    told = told.withColumns(
+        {
+            _ALIVE: F.when(wins, new.isNotNull() & ~ended).otherwise(is_row),
+            _DEAD: F.when(wins, new.isNotNull() & ended).otherwise(end.isNotNull() & ~is_row),
+        }
+    )
+    return told.select(
         *(F.col(f"`{name}`") if name in key else F.col(f"{_NEW}.`{name}`").alias(name) for name in columns),
-        _done(alive, wins, row).alias(IN_TABLE),
-        _done(dead, wins, end).alias(IN_DELETED),
+        _done(F.col(_ALIVE), wins, row).alias(IN_TABLE),
+        _done(F.col(_DEAD), wins, end).alias(IN_DELETED),
     )
 
 
