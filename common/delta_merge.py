@@ -11,7 +11,7 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql import Column
+from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
 from common import delta
@@ -256,25 +256,36 @@ def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column
         key: Columns; those of other types than integers, text, dates and times bound nothing.
         table: The table's alias, if it has one.
     """
+    return measured(frame, key, table)[0]
+
+
+def measured(
+    frame: DataFrame, key: Sequence[str], table: str = "", more: Sequence[Column] = ()
+) -> tuple[list[Column], Row]:
+    """What ``bounds`` gives, and further aggregates of the frame by their names, in one look at it.
+
+    Args:
+        frame: Has the key columns.
+        key: As ``bounds`` takes them.
+        table: The table's alias, if it has one.
+        more: Aggregates, each with an alias.
+    """
     of = f"{table}." if table else ""
     kinds = {name: frame.schema[name].dataType for name in key}
     plain = [name for name in key if isinstance(kinds[name], ORDERED)]
-    if not plain:
-        return []
-    ends = frame.agg(
-        *(
-            end
-            for place, name in enumerate(plain)
-            for end in (
-                told(F.min(f"`{name}`"), kinds[name]).alias(f"low{place}"),
-                told(F.max(f"`{name}`"), kinds[name]).alias(f"high{place}"),
-                F.bool_or(F.col(f"`{name}`").isNull()).alias(f"null{place}"),
-                F.approx_count_distinct(f"`{name}`").alias(f"values{place}"),
-            )
+    asked = [
+        end
+        for place, name in enumerate(plain)
+        for end in (
+            told(F.min(f"`{name}`"), kinds[name]).alias(f"low{place}"),
+            told(F.max(f"`{name}`"), kinds[name]).alias(f"high{place}"),
+            F.bool_or(F.col(f"`{name}`").isNull()).alias(f"null{place}"),
+            F.approx_count_distinct(f"`{name}`").alias(f"values{place}"),
         )
-    ).first()
-    if ends is None:
-        return []
+    ]
+    if not asked and not more:
+        return [], Row()
+    ends = frame.agg(*asked, *more).collect()[0]
     few = [name for place, name in enumerate(plain) if 1 < ends[f"values{place}"] <= _FEW]
     listed = _listed(frame, {name: kinds[name] for name in few})
     found = []
@@ -287,7 +298,7 @@ def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column
             # Not as an IN list: of that Delta takes the least and the greatest value alone.
             among &= reduce(or_, (column == literal(value, kind) for value in listed[name]))
         found.append(among | column.isNull() if ends[f"null{place}"] else among)
-    return found
+    return found, ends
 
 
 def _listed(frame: DataFrame, kinds: Mapping[str, DataType]) -> Mapping[str, Sequence[Any]]:

@@ -125,8 +125,7 @@ class _Write:
     def _write(self, rows: DataFrame, batch: MicroBatch, hold: Callable[[DataFrame], DataFrame]) -> None:
         is_first = batch.batch_id == 0
         came = hold(reduced(rows, key=self.key, order=self.order))
-        near = [] if is_first else delta_merge.bounds(came, self.key, "t")
-        keys, doubtful = self._measured(came)
+        near, keys, doubtful = self._measured(came, () if is_first else self.key)
         met = meeting(
             came,
             None if is_first else self._near(rows, self.path, near),
@@ -151,15 +150,15 @@ class _Write:
             self._put(done, IN_DELETED, names, self.beside, batch, told, counts, near, step="deleted")
         self._put(done, IN_TABLE, self.columns, self.path, batch, told, counts, near)
 
-    def _measured(self, came: DataFrame) -> tuple[int, int]:
-        """How many keys the micro-batch has, and of how many the source may have to be asked."""
-        wanted = [F.count("*"), F.count_if(is_doubtful(self.order))]
+    def _measured(self, came: DataFrame, bounded: Sequence[str]) -> tuple[list[Column], int, int]:
+        """Literal bounds of the keys, how many there are, and of how many the source may have to be asked."""
+        wanted = [F.count("*").alias("keys"), F.count_if(is_doubtful(self.order)).alias("doubtful")]
         if STRAY in came.columns:
-            wanted += [F.count(STRAY), F.min(STRAY)]
-        row: Row = came.agg(*wanted).collect()[0]
-        if STRAY in came.columns and row[2]:
-            raise _refused(self.gold, row[2], row[3])
-        return int(row[0]), int(row[1])
+            wanted += [F.count(STRAY).alias("strays"), F.min(STRAY).alias("first")]
+        near, row = delta_merge.measured(came, bounded, "t", wanted)
+        if STRAY in came.columns and row["strays"]:
+            raise _refused(self.gold, row["strays"], row["first"])
+        return near, int(row["keys"]), int(row["doubtful"])
 
     def _near(self, rows: DataFrame, path: str, near: Sequence[Column]) -> DataFrame:
         """A table's rows that may have the keys of a micro-batch."""
