@@ -7,6 +7,7 @@ from common.declare import (
     ChangeFeed,
     Debezium,
     Expect,
+    Join,
     Pipeline,
     Quality,
     Rule,
@@ -76,6 +77,20 @@ pipeline = Pipeline(
             operation="operation",
             columns=["order_id", "customer_id", "status", "cents", "note", "changed_at", "log_position"],
             storage=Storage(cluster_by=["order_id"], change_feed=True),
+        ),
+        Join(
+            "orders_with_customers",  # grain: one row per order of the shop
+            reads="gold.orders",
+            joins="gold.customers",
+            on={"customer_id": "customer_id"},
+            columns={
+                "order_id": "order_id",
+                "status": "status",
+                "cents": "cents",
+                "customer_id": "customer_id",
+                "customer": "customers.name",  # null where the customer is gone
+                "city": "customers.city",
+            },
         ),
         Aggregate(
             "changes_by_operation",

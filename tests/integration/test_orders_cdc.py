@@ -77,6 +77,8 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         for name, messages in made.sent.items():
             made.engine.append_bronze(f"bronze.{name}", bronze(name, messages[start:end], start))
         made.engine.run("silver", "gold")
+    # The join reads what the copies have written by now.
+    made.engine.run("gold")
     return made
 
 
@@ -95,6 +97,19 @@ def test_gold_is_the_source_table_as_it_is_now(ran: Ran, name: str, columns: tup
     keys = {json.loads(message.key or b"")[columns[0]] for message in ran.sent[name]}
     assert deleted == keys - set(table)
     assert deleted
+
+
+def test_an_order_has_its_customer_as_that_is_now(ran: Ran) -> None:
+    """None where the customer was deleted; the order's own row whatever became of it since."""
+    orders, customers = applied(ran.sent["orders"]), applied(ran.sent["customers"])
+    want = []
+    for order in orders.values():
+        customer = customers.get(order["customer_id"], {"name": None, "city": None})
+        named = ("order_id", "status", "cents", "customer_id")
+        want.append((*(order[name] for name in named), customer["name"], customer["city"]))
+    columns = ("order_id", "status", "cents", "customer_id", "customer", "city")
+    assert ran.gold("orders_with_customers", columns) == sorted(want, key=repr)
+    assert len({row[-1] for row in want}) > 1
 
 
 def test_the_sample_has_every_trouble(ran: Ran) -> None:
