@@ -14,12 +14,12 @@ import io
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from common.errors import JarError
-from common.jars import cache_dir
+from common.jars import cache_dir, require
 from common.java import Java, find_java
 from common.settings import Settings
 
@@ -37,12 +37,12 @@ def reader_jar(settings: Settings) -> Path:
     sources = _sources()
     path = cache_dir(settings) / "reader" / f"value-reader-{_digest(sources)}.jar"
     if not path.is_file():
-        _write(path, compiled(sources, find_java(settings)))
+        _write(path, compiled(sources, find_java(settings), [*require(settings, "spark")]))
     return path
 
 
-def compiled(sources: Mapping[str, str], java: Java) -> dict[str, bytes]:
-    """Class files by name, from Java source by file name.
+def compiled(sources: Mapping[str, str], java: Java, beside: Sequence[Path]) -> dict[str, bytes]:
+    """Class files by name, from Java source by file name; ``beside`` are jars that the source needs.
 
     Raises:
         JarError: The source cannot be compiled.
@@ -54,7 +54,7 @@ def compiled(sources: Mapping[str, str], java: Java) -> dict[str, bytes]:
     try:
         port, token = launch_gateway(
             jarpath=str(next(jars.glob("py4j-*.jar"))),
-            classpath=f"{jars}/*",
+            classpath=os.pathsep.join([f"{jars}/*", *map(str, beside)]),
             javaopts=["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
             java_path=str(java.executable),
             die_on_exit=True,

@@ -174,6 +174,10 @@ class SparkSettings(_Section):
         ge=1,
         description="State partitions of a stateful query; fixed for ever at its first start.",
     )
+    fsync: bool = Field(
+        default=True,
+        description="On a local disk: a commit waits until the disk has it, so that a power cut loses none.",
+    )
     state_store: str = Field(
         default="rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory."
     )

@@ -59,6 +59,14 @@ _CONF = {
 }
 
 
+_LOCAL_DISK = {
+    "spark.hadoop.fs.file.impl": "medallion.disk.LocalDisk",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "medallion.disk.LocalFiles",
+    "spark.delta.logStore.file.impl": "medallion.disk.LinkLogStore",
+}
+"""The local disk without a process forked per file, and a commit that is there or never was."""
+
+
 def build_session(
     settings: Settings,
     app: str,
@@ -101,11 +109,14 @@ def build_session(
     if local:
         # On the driver's own class path the classes load faster than from a child loader.
         conf["spark.driver.extraClassPath"] = os.pathsep.join(paths)
+        conf |= _LOCAL_DISK
     else:
         conf["spark.jars"] = ",".join(paths)
     options = _java_options(log_dir / f"{app}.log") + (["-XX:TieredStopAtLevel=1"] if is_short else [])
     if local and "ArchiveClassesAtExit" not in settings.spark.conf.get("spark.driver.extraJavaOptions", ""):
         options += class_archive.options(java, jars)
+    if not settings.spark.fsync:
+        options.append("-Dmedallion.disk.volatile=true")
     own = "spark.driver.extraJavaOptions"
     conf["spark.sql.warehouse.dir"] = (log_dir.parent / "spark-warehouse").as_uri()
     conf |= settings.spark.conf

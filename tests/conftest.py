@@ -69,6 +69,10 @@ def spark(session_dir: Path) -> Iterator[Any]:
             "spark.master=local[2]",
             "spark.driver_memory=2g",
             "spark.state_store=memory",
+            "spark.fsync=false",
+            # A hundred rows are done before a compiler has begun; jobs, kills and the demo compile as ever.
+            "spark.conf.spark.sql.codegen.wholeStage=false",
+            "spark.conf.spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark.conf.spark.sql.streaming.pollingDelay=5ms",
         ],
     )

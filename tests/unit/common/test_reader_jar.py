@@ -11,14 +11,21 @@ import pytest
 
 from common import reader_jar as module
 from common.errors import JarError
+from common.jars import require
 from common.java import find_java
 from common.reader_jar import compiled, reader_jar
 from common.settings import Settings, load_settings
 
 
 def settings(folder: Path) -> Settings:
-    """Settings with a cache of their own."""
+    """Settings with a cache of their own, in which the locked jars are already."""
     (folder / "medallion.yaml").touch()
+    cache = folder / "cache"
+    cache.mkdir(exist_ok=True)
+    if not (cache / "spark").exists():
+        (cache / "spark").symlink_to(
+            require(load_settings(file=folder / "medallion.yaml"), "spark")[0].parent
+        )
     return load_settings(file=folder / "medallion.yaml", overrides=[f"jars.cache_dir={folder / 'cache'}"])
 
 
@@ -27,8 +34,10 @@ def test_the_jar_holds_every_class_and_is_built_once(tmp_path: Path, monkeypatch
     path = reader_jar(settings(tmp_path))
     with zipfile.ZipFile(path) as jar:
         names = set(jar.namelist())
-    sources = Path(module.__file__).with_name("jvm").rglob("*.java")
-    assert {f"medallion/{source.stem}.class" for source in sources} <= names
+    root = Path(module.__file__).with_name("jvm")
+    sources = list(root.rglob("*.java"))
+    assert len(sources) > 20
+    assert {source.with_suffix(".class").relative_to(root).as_posix() for source in sources} <= names
     monkeypatch.setattr(module, "compiled", lambda *_: pytest.fail("built again"))
     assert reader_jar(settings(tmp_path)) == path
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -62,7 +71,7 @@ def test_two_processes_that_build_at_once_both_have_the_jar(tmp_path: Path) -> N
 def test_source_that_is_no_java_is_told_with_its_place(tmp_path: Path) -> None:
     java = find_java(settings(tmp_path))
     with pytest.raises(JarError, match=r"cannot be compiled.*medallion/Bad\.java.*Line 1"):
-        compiled({"medallion/Bad.java": "package medallion; final class Bad { int x = ; }"}, java)
+        compiled({"medallion/Bad.java": "package medallion; final class Bad { int x = ; }"}, java, [])
 
 
 def test_a_cache_that_cannot_be_written_is_told_with_what_to_do(tmp_path: Path) -> None:
