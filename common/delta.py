@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from common.delta_log import LogReader
@@ -89,6 +89,11 @@ class MicroBatch:
         """Whether it ends in the middle of the commit ``source_version()``, whose other rows come later."""
         position = self.positions[source] if source < len(self.positions) else None
         return position is not None and not position.get("isStartingVersion") and int(position["index"]) >= 0
+
+    def in_commit_before(self, source: int = 0) -> bool:
+        """Whether all it brings is of a commit in the middle of which the batch before ended."""
+        before = replace(self, positions=self.before, before=())
+        return before.in_commit(source) and before.source_version(source) == self.source_version(source)
 
     def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""

@@ -23,7 +23,7 @@ from gold import tables
 from gold.context import Context
 from gold.expressions import columns, each, misfit, named
 from gold.reduce import COORDINATES
-from gold.source import CHANGE, GONE, at_version, changes
+from gold.source import CHANGE, GONE, at_version, changes, changes_of, reads_feed
 
 _ENDS, _GONE, _KNOWN, _TO, _UNSURE = "__ends", "__gone", "__known", "__to", "__unsure"
 
@@ -38,7 +38,7 @@ def stream(context: Context, gold: History) -> Stream:
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: The table exists with other columns.
     """
-    frame = versions(changes(context, gold), gold)
+    frame, feed = versions(changes(context, gold), gold), reads_feed(context, gold)
     path = context.path(gold.table)
     tables.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
 
@@ -51,10 +51,14 @@ def stream(context: Context, gold: History) -> Stream:
             counts = {"unplaced": silver.where(F.col(gold.valid_by).isNull()).count()}
             whole = _history(versions(silver, gold).where(_PLACED), gold)
             delta.append(whole, path, batch, delta.MERGE, counts, mode="overwrite")
-        elif batch.in_first_state():
+        elif batch.in_first_state() or (feed and batch.in_commit_before()):
             table = rows.sparkSession.read.format("delta").load(path)
             delta.append(table.limit(0), path, batch, delta.MERGE, {"keys": 0})
         else:
+            if feed and batch.in_commit() and (version := batch.source_version()) is not None:
+                # A commit that comes in parts is taken whole with the first of them.
+                whole = changes_of(rows.sparkSession, context.path(gold.reads), version)
+                rows = rows.unionByName(versions(whole, gold)).distinct()
             _merge(rows, silver, path, batch, gold)
 
     return Stream(

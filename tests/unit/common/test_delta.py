@@ -254,3 +254,19 @@ def test_a_batch_knows_how_far_it_has_read(
     """Nothing yet; a source that came later; inside the first state, at its end, beyond it; commits."""
     batch = MicroBatch("shop", "gold.x", "q", 1, (position,), before=(before,))
     assert (batch.in_first_state(), batch.source_version()) == known
+
+
+@pytest.mark.parametrize(
+    ("before", "position", "is_known"),
+    [
+        (at(7, 0, is_first=False), at(7, 1, is_first=False), True),
+        (at(7, 0, is_first=False), at(8, -1, is_first=False), True),
+        (at(7, 0, is_first=False), at(8, 0, is_first=False), False),
+        (at(7, -1, is_first=False), at(7, 1, is_first=False), False),
+        (at(7, 0, is_first=True), at(7, 1, is_first=True), False),
+        (None, at(7, 1, is_first=False), False),
+    ],
+)
+def test_a_batch_knows_that_it_goes_on_with_a_commit(before: Any, position: Any, is_known: Any) -> None:
+    batch = MicroBatch("shop", "gold.x", "q", 1, (position,), before=(before,))
+    assert batch.in_commit_before() is is_known
