@@ -29,8 +29,9 @@ integration: setup ## only the tests on a real broker and real tables
 chaos: setup ## only the tests that kill and corrupt
 	@$(BIN)/python -m pytest tests/chaos $(ARGS)
 
-bench: setup ## measure what strictness costs, into docs/performance.md
+bench: setup ## measure what strictness and gold cost, into docs/performance.md
 	@PYTHONPATH=. $(BIN)/python tests/bench/strict_json.py
+	@PYTHONPATH=. $(BIN)/python tests/bench/merge_cost.py
 
 check: $(VENV)/.installed ## format, lint, types, import law
 	@$(BIN)/ruff format --check .

@@ -155,7 +155,8 @@ class Aggregate(_Kind):
 
     Attributes:
         name: The table: ``gold.<name>``.
-        reads: The silver table it reads.
+        reads: The silver table it reads; with ``mode="recompute"`` also a gold Upsert or ChangeFeed that
+            keeps a change data feed.
         by: Grouping columns, or ``{"name": "SQL expression"}``; may be left out where there is a window.
         measures: ``{"name": "SQL aggregate"}``, such as ``{"orders": "count(*)"}``.
         where: SQL text; rows that do not meet it are left out. Null leaves out.

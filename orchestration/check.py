@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from common import avro_schema
-from common.declare import Avro, Expect, Join, Pipeline, Quality, Silver
+from common.declare import Aggregate, Avro, Expect, Join, Pipeline, Quality, Silver
 from common.declaring import folder_of, source_of
 from common.errors import PipelineError, Problem, nearest
 from common.schema import fields
@@ -50,7 +50,7 @@ def check(pipeline: Pipeline) -> tuple[Problem, ...]:
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
     of_silver = dict(scopes)
     for gold in in_data_order(pipeline.gold):
-        seen = scopes if isinstance(gold, Join) else of_silver
+        seen = scopes if isinstance(gold, Join | Aggregate) else of_silver
         problems.extend(gold_problems(gold, seen, replaced))
         for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)

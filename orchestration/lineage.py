@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from common.declare import ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Upsert
+from common.declare import Aggregate, ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Upsert
 from common.declaring import source_of
 from common.errors import Problem, nearest
 from common.layout import all_tables
@@ -81,7 +81,8 @@ def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:
     if reader.reads in right:
         return None
     known = {table.table: table for table in pipeline.tables}
-    if isinstance(reader, Join) and isinstance(found := known.get(reader.reads), Upsert | ChangeFeed):
+    found = known.get(reader.reads)
+    if isinstance(reader, Join | Aggregate) and isinstance(found, Upsert | ChangeFeed):
         if reader.mode != "recompute":
             return f'reads {reader.reads!r}, whose rows change; take mode="recompute"'
         return None if found.storage.change_feed else _feedless("reads", reader.reads)

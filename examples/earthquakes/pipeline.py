@@ -2,10 +2,27 @@
 
 from generator import quakes
 
-from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
+from common.declare import (
+    Aggregate,
+    Expect,
+    History,
+    Json,
+    Pipeline,
+    Quality,
+    Rule,
+    Silver,
+    Storage,
+    Topic,
+    Upsert,
+    Window,
+)
 
 # The feed at times changes a version without a new `updated`: id and `updated` alone do not tell two apart.
 VERSION = ("quake_id", "updated_at", "event_at", "magnitude")
+
+ARRIVAL = "struct(updated_at, _kafka_offset)"  # all versions of a quake are in one partition
+
+LATENCY = "unix_millis(detected_at) - unix_millis(event_at)"
 
 MAGNITUDE_CLASS = """
     case when magnitude < 2 then 'micro' when magnitude < 4 then 'minor' when magnitude < 5 then 'light'
@@ -61,6 +78,77 @@ pipeline = Pipeline(
             },
         ),
         Upsert("quakes_latest", reads="silver.quakes", key=["quake_id"], newest_by=["updated_at"]),
+        Aggregate(
+            "quakes_by_hour",  # a quake whose time was revised over the full hour is in both
+            reads="silver.quakes",
+            by=["network"],
+            window=Window("event_at", "1 hour"),
+            mode="recompute",
+            measures={
+                "quakes": "count(distinct quake_id)",
+                "versions": "count(*)",
+                "strongest": "max(magnitude)",
+            },
+        ),
+        History(
+            "quake_magnitudes",  # grain: one row per quake and time in which its magnitude was the same
+            reads="silver.quakes",
+            key=["quake_id"],
+            valid_by="updated_at",
+            columns=["network", "magnitude"],
+            delete_when="is_retracted",
+        ),
+        Aggregate(
+            "magnitude_changes",  # grain: one row per quake: its first magnitude, and its last
+            reads="silver.quakes",
+            by=["quake_id"],
+            mode="recompute",
+            measures={
+                "versions": "count(*)",
+                "first_at": "min(updated_at)",
+                "last_at": "max(updated_at)",
+                "first_magnitude": f"min_by(magnitude, {ARRIVAL})",
+                "last_magnitude": f"max_by(magnitude, {ARRIVAL})",
+                "change": f"max_by(magnitude, {ARRIVAL}) - min_by(magnitude, {ARRIVAL})",
+            },
+        ),
+        Upsert(
+            "quakes_first",  # grain: one row per quake: the earliest version there is of it
+            reads="silver.quakes",
+            key=["quake_id"],
+            newest_by=["earliness"],
+            columns={
+                "quake_id": "quake_id",
+                "network": "network",
+                "event_at": "event_at",
+                "detected_at": "updated_at",
+                "earliness": "-unix_micros(updated_at)",
+            },
+            storage=Storage(change_feed=True),
+        ),
+        Aggregate(
+            "detection_latency",  # from a quake to its earliest version, in milliseconds
+            reads="gold.quakes_first",
+            by=["network"],
+            mode="recompute",
+            measures={
+                "quakes": "count(*)",
+                "median_ms": f"percentile({LATENCY}, 0.5)",
+                "p95_ms": f"percentile({LATENCY}, 0.95)",
+            },
+        ),
+        Aggregate(
+            "quakes_retracted",  # grain: one row per quake that the service took back
+            reads="silver.quakes",
+            by=["quake_id", "network"],
+            where="is_retracted",
+            mode="recompute",
+            measures={
+                "retracted_at": "min(updated_at)",
+                "event_at": f"max_by(event_at, {ARRIVAL})",
+                "magnitude": f"max_by(magnitude, {ARRIVAL})",
+            },
+        ),
     ],
     quality=[
         Quality(

@@ -1,20 +1,17 @@
 """What strictness costs: our reader against plain from_json, and against the guard that is known for it.
 
-``python tests/bench/strict_json.py``, or ``make bench``. Writes docs/performance.md: the numbers, and what
-they were measured on. Ways are interleaved, so that what else the machine does hits all alike.
+``python tests/bench/strict_json.py``, or ``make bench``. Writes its section of docs/performance.md: the
+numbers, and what they were measured on. Ways are interleaved, so that what else the machine does hits all
+alike.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import random
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,10 +22,11 @@ from common.declare import Json
 from common.settings import load_settings
 from common.spark import build_session
 from silver.readers import reading, struct_type
+from tests.bench import page
+from tests.bench.page import Cost, timed
 
 DOCUMENTS = 300_000
 ROUNDS = 3
-REPORT = Path(__file__).parents[2] / "docs" / "performance.md"
 DDL = (
     "order_id string, customer struct<id: bigint, name: string, email: string, country: string>, "
     "placed_at timestamp, status string, currency string, total decimal(12,2), discount double, "
@@ -93,18 +91,6 @@ def ways(frame: Any) -> dict[str, Any]:
     }
 
 
-def timed(spark: Any, run: Callable[[], None]) -> tuple[float, float]:
-    """Seconds on the clock, and of CPU in the JVM, as Linux counts them."""
-    counters = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat")
-    cpu, start = _ticks(counters), time.perf_counter()
-    run()
-    return time.perf_counter() - start, (_ticks(counters) - cpu) / os.sysconf("SC_CLK_TCK")
-
-
-def _ticks(counters: Path) -> int:
-    return sum(map(int, counters.read_text().rpartition(")")[2].split()[11:13]))
-
-
 def main() -> None:
     """Measure, print, and write the report."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -118,30 +104,22 @@ def main() -> None:
         assert frame.count() == DOCUMENTS
         frames = ways(frame)
         assert frames["strict"].where("fault is not null").count() == 0
-        results: dict[str, list[tuple[float, float]]] = {name: [] for name in frames}
+        results: dict[str, list[Cost]] = {name: [] for name in frames}
         for _ in range(ROUNDS + 1):  # the first compiles
             for name, each in frames.items():
                 run = each.write.format("noop").mode("overwrite").save
                 results[name].append(timed(spark, run))
-        told = report({name: rounds[1:] for name, rounds in results.items()}, made, frame)
+        lines = report({name: rounds[1:] for name, rounds in results.items()}, made, frame)
+        sys.stdout.write(page.write("Reading JSON strictly", lines, spark))
         spark.stop()
-    sys.stdout.write(told)
-    REPORT.write_text(told, encoding="utf-8")
 
 
-def report(results: dict[str, list[tuple[float, float]]], made: list[tuple[bytes]], frame: Any) -> str:
-    """The page."""
-    spark, tasks = frame.sparkSession, frame.rdd.getNumPartitions()
+def report(results: dict[str, list[Cost]], made: list[tuple[bytes]], frame: Any) -> list[str]:
+    """The section."""
+    tasks = frame.rdd.getNumPartitions()
     size = round(statistics.mean(len(value) for (value,) in made))
-    java = spark._jvm.System.getProperty("java.version")
     base = {at: min(one[at] for one in results["from_json"]) for at in (0, 1)}
     lines = [
-        "# What it costs",
-        "",
-        "Written by `make bench`; times are of the machine it ran on, ratios travel better.",
-        "",
-        "## Reading JSON strictly",
-        "",
         (
             f"{DOCUMENTS:,} documents of {size} bytes on average with 17 leaf fields (texts, numbers, "
             "decimals, a time, two structs), all of them valid and all fields asked for, from memory to "
@@ -162,21 +140,8 @@ def report(results: dict[str, list[tuple[float, float]]], made: list[tuple[bytes
             "(`is_valid_utf8`, and `try_parse_json` on the text as a member of an object and of an array) "
             "still accepts numbers that are rounded, texts for numbers, and values that are no objects."
         ),
-        "",
-        (
-            f"{platform.machine()}, {_cpu()}; Java {java}, Spark {spark.version}, "
-            f"Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d}."
-        ),
-        "",
     ]
-    return "\n".join(lines)
-
-
-def _cpu() -> str:
-    file = Path("/proc/cpuinfo")
-    text = file.read_text() if file.is_file() else ""
-    names = [line.partition(": ")[2] for line in text.splitlines() if line.startswith("model name")]
-    return f"{len(names)} CPUs: {names[0]}" if names else platform.processor()
+    return lines
 
 
 if __name__ == "__main__":

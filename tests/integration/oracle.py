@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,6 +26,11 @@ class Outcome:
     latest: dict[str, tuple[Any, ...]]
     by_network: dict[tuple[str, str], tuple[Any, ...]]
     tombstones: int = 0
+    by_hour: dict[tuple[str, datetime], tuple[Any, ...]] = field(default_factory=dict)
+    magnitudes: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    changes: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    retracted: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    latency: dict[str, tuple[int, float, float]] = field(default_factory=dict)
 
 
 TOMBSTONE = "tombstone"
@@ -52,7 +57,31 @@ def outcome(messages: Sequence[Message]) -> Outcome:
     for row in rows:
         if row[0] not in latest or row[1] >= latest[row[0]][1]:
             latest[row[0]] = row
-    return Outcome(rows, quarantine, duplicates, latest, _by_network(rows), tombstones)
+    quakes: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        quakes.setdefault(row[0], []).append(row)
+    for versions in quakes.values():
+        versions.sort(key=lambda row: row[1])  # stable: of equal ones the last is the one that came last
+    return Outcome(
+        rows,
+        quarantine,
+        duplicates,
+        latest,
+        _by_network(rows),
+        tombstones,
+        by_hour=_by_hour(rows),
+        magnitudes=Counter(run for versions in quakes.values() for run in _runs(versions)),
+        changes={
+            quake: (len(of), of[0][1], of[-1][1], of[0][3], of[-1][3], of[-1][3] - of[0][3])
+            for quake, of in quakes.items()
+        },
+        retracted={
+            quake: (min(row[1] for row in gone), gone[-1][2], gone[-1][3])
+            for quake, of in quakes.items()
+            if (gone := [row for row in of if row[6]])
+        },
+        latency=_latency(quakes.values()),
+    )
 
 
 def _judge(value: bytes | None) -> tuple[Any, ...] | str:
@@ -103,3 +132,45 @@ def _by_network(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[str, str], tuple[
         key: (len(of), max(r[3] for r in of), max(r[2] for r in of), sum(r[6] for r in of))
         for key, of in groups.items()
     }
+
+
+def _by_hour(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[str, datetime], tuple[Any, ...]]:
+    groups: dict[tuple[str, datetime], list[tuple[Any, ...]]] = {}
+    for row in rows:
+        hour = row[2].replace(minute=0, second=0, microsecond=0)
+        groups.setdefault((row[0][:2], hour), []).append(row)
+    return {key: (len({r[0] for r in of}), len(of), max(r[3] for r in of)) for key, of in groups.items()}
+
+
+def _runs(versions: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Id, magnitude, from when, until when, versions, the last of them; ``versions`` is in order."""
+    last = {row[1]: row for row in versions}  # of one time the last counts
+    runs: list[list[Any]] = []
+    for at, row in last.items():
+        state = None if row[6] else row[3]
+        if runs and runs[-1][1] == state:
+            runs[-1][4:] = [runs[-1][4] + 1, at]
+            continue
+        if runs:
+            runs[-1][3] = at
+        runs.append([row[0], state, at, None, 1, at])
+    return [tuple(run) for run in runs if run[1] is not None]
+
+
+def _latency(quakes: Iterable[Sequence[tuple[Any, ...]]]) -> dict[str, tuple[int, float, float]]:
+    waits: dict[str, list[int]] = {}
+    for versions in quakes:
+        first = next(row for row in reversed(versions) if row[1] == versions[0][1])
+        waits.setdefault(first[0][:2], []).append((first[1] - first[2]) // timedelta(milliseconds=1))
+    return {
+        network: (len(of), percentile(sorted(of), 0.5), percentile(sorted(of), 0.95))
+        for network, of in waits.items()
+    }
+
+
+def percentile(values: Sequence[int], share: float) -> float:
+    """Of sorted values; between two of them in a straight line."""
+    place = share * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (place - low)

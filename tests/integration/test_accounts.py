@@ -9,28 +9,24 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 import pytest
-from delta.tables import DeltaMergeBuilder
 from deltalake import CommitProperties, write_deltalake
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrameWriter
 
 from bronze.table import PROPERTIES, SCHEMA
 from common import delta
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import MicroBatch
-from common.errors import QueryFailedError
 from orchestration.audit import audit
 from tests.conftest import make_settings
+from tests.integration.deaths import survive
 from tests.integration.engine import Engine
 from tests.integration.fates import Fates, Record
 
@@ -137,7 +133,7 @@ def test_every_offset_is_in_its_one_place(
             ends[partition] += 1
         bring(engine, number, batch, ends)
         fates.batch(batch)
-    run(engine, deaths)
+    survive(lambda: engine.run("silver"), deaths)
     compare(engine, fates, sum(ends))
     balanced(engine, fates, sum(ends))
 
@@ -166,43 +162,6 @@ def bring(engine: Engine, number: int, batch: Sequence[Record], ends: Sequence[i
         mode="append",
         commit_properties=CommitProperties(custom_metadata={"userMetadata": told}),
     )
-
-
-def run(engine: Engine, deaths: Mapping[int, bool]) -> None:
-    """Run silver until it has caught up, through every death."""
-    writes = itertools.count()
-    left = dict(deaths)
-    with dying(writes, left):
-        for _ in range(len(deaths) + 1):
-            try:
-                engine.run("silver")
-            except QueryFailedError as error:
-                assert "killed here" in str(error)  # noqa: PT017  # anything else is a failure of its own
-            else:
-                return
-    raise AssertionError("it dies more often than it is killed")
-
-
-@contextmanager
-def dying(writes: Iterator[int], deaths: dict[int, bool]) -> Iterator[None]:
-    """Every write of a table counts; where a death is due, it raises before the write, or right after."""
-
-    def mortal(write: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*words: Any, **named: Any) -> Any:
-            due = deaths.pop(next(writes), None)
-            if due is False:
-                raise RuntimeError("killed here")
-            result = write(*words, **named)
-            if due:
-                raise RuntimeError("killed here")
-            return result
-
-        return run
-
-    with ExitStack() as stack:
-        for owner, name in ((DataFrameWriter, "save"), (DeltaMergeBuilder, "execute")):
-            stack.enter_context(mock.patch.object(owner, name, mortal(getattr(owner, name))))
-        yield
 
 
 def compare(engine: Engine, fates: Fates, offsets: int) -> None:

@@ -22,7 +22,7 @@ from common.declare import Message
 from common.layout import Layout
 from orchestration.load import load_pipeline
 from tests.conftest import make_settings, with_topic
-from tests.integration.oracle import outcome
+from tests.integration.oracle import Outcome, outcome
 
 pytestmark = pytest.mark.integration
 
@@ -49,6 +49,12 @@ def captured(expected: dict[str, Any]) -> list[Message]:
 
 
 @pytest.fixture(scope="module")
+def made(captured: list[Message]) -> Outcome:
+    """What plain Python makes of it."""
+    return outcome(captured)
+
+
+@pytest.fixture(scope="module")
 def tables(
     captured: list[Message],
     broker: str,
@@ -70,20 +76,25 @@ def tables(
         "silver.quakes__quarantine",
         "gold.quakes_latest",
         "gold.quakes_by_network",
+        "gold.quakes_by_hour",
+        "gold.quake_magnitudes",
+        "gold.magnitude_changes",
+        "gold.quakes_retracted",
+        "gold.detection_latency",
     )
     return {name: DeltaTable(layout.table_path(name)).to_pyarrow_table().to_pylist() for name in names}
 
 
 def test_every_row_is_kept_and_none_is_refused(
-    tables: dict[str, list[dict[str, Any]]], expected: dict[str, Any], captured: list[Message]
+    tables: dict[str, list[dict[str, Any]]], expected: dict[str, Any], made: Outcome
 ) -> None:
     """Bronze has them all; silver has each version once, the same as plain Python finds."""
-    assert len(tables["bronze.quakes"]) == expected["rows"] == len(captured)
+    assert len(tables["bronze.quakes"]) == expected["rows"]
     assert tables["silver.quakes__quarantine"] == []
     silver = tables["silver.quakes"]
     assert len({(r["quake_id"], r["updated_at"]) for r in silver}) == expected["distinct_id_updated"]
     fields = ("quake_id", "updated_at", "event_at", "magnitude", "latitude", "status", "is_retracted")
-    assert Counter(tuple(r[f] for f in fields) for r in silver) == Counter(outcome(captured).silver)
+    assert Counter(tuple(r[f] for f in fields) for r in silver) == Counter(made.silver)
 
 
 def test_the_latest_state_has_the_published_digest(
@@ -120,3 +131,64 @@ def test_the_published_counts_hold(tables: dict[str, list[dict[str, Any]]], expe
     assert sum(row["magnitude"] < 0 for row in latest) == expected["latest_state_negative_mag"]
     assert max(row["strongest"] for row in tables["gold.quakes_by_network"]) == expected["max_mag"]
     assert sum(row["versions"] for row in tables["gold.quakes_by_network"]) == len(tables["silver.quakes"])
+
+
+def test_every_gold_table_is_what_plain_python_makes_of_the_feed(
+    tables: dict[str, list[dict[str, Any]]], made: Outcome
+) -> None:
+    """Windows, history, first and last magnitudes, latency, and that the feed retracts nothing."""
+    hours = {
+        (r["network"], r["window_start"]): (r["quakes"], r["versions"], r["strongest"])
+        for r in tables["gold.quakes_by_hour"]
+    }
+    assert hours == made.by_hour
+    fields = ("quake_id", "magnitude", "valid_from", "valid_to", "versions", "last_at")
+    assert Counter(tuple(r[f] for f in fields) for r in tables["gold.quake_magnitudes"]) == made.magnitudes
+    fields = ("versions", "first_at", "last_at", "first_magnitude", "last_magnitude", "change")
+    changes = {r["quake_id"]: tuple(r[f] for f in fields) for r in tables["gold.magnitude_changes"]}
+    assert changes == made.changes
+    fields = ("quakes", "median_ms", "p95_ms")
+    latency = {r["network"]: tuple(r[f] for f in fields) for r in tables["gold.detection_latency"]}
+    assert latency == {network: pytest.approx(of) for network, of in made.latency.items()}
+    assert tables["gold.quakes_retracted"] == []
+
+
+def test_the_published_counts_are_in_every_table_that_has_them(
+    tables: dict[str, list[dict[str, Any]]], expected: dict[str, Any]
+) -> None:
+    """Quakes per network, strong ones and negative ones: by the history's present rows, and by the last."""
+    current = [row for row in tables["gold.quake_magnitudes"] if row["is_current"]]
+    assert (
+        dict(Counter(row["network"] for row in current).most_common(10)) == expected["ids_by_network_top10"]
+    )
+    by_network = {row["network"]: row["quakes"] for row in tables["gold.detection_latency"]}
+    assert by_network == Counter(row["network"] for row in current)
+    last = [row["last_magnitude"] for row in tables["gold.magnitude_changes"]]
+    for magnitudes in ([row["magnitude"] for row in current], last):
+        assert len(magnitudes) == expected["distinct_ids"]
+        assert sum(each >= 4.5 for each in magnitudes) == expected["latest_state_mag_ge_4_5"]
+        assert sum(each < 0 for each in magnitudes) == expected["latest_state_negative_mag"]
+    assert max(row["strongest"] for row in tables["gold.quakes_by_hour"]) == expected["max_mag"]
+
+
+def test_stale_rows_are_in_the_history_and_not_in_the_latest_state(
+    tables: dict[str, list[dict[str, Any]]], expected: dict[str, Any], captured: list[Message]
+) -> None:
+    """A row that is older than one before it is put where it belongs in time."""
+    newest: dict[str, int] = {}
+    stale = []
+    for message in captured:
+        properties = json.loads(message.value or b"")["properties"]
+        quake, updated = (message.key or b"").decode(), properties["updated"]
+        if updated < newest.get(quake, updated):
+            stale.append((quake, updated, properties["mag"]))
+        newest[quake] = max(updated, newest.get(quake, updated))
+    assert len(stale) == expected["rows_with_updated_older_than_already_seen"] > 0
+    latest = {row["quake_id"]: _milliseconds(row["updated_at"]) for row in tables["gold.quakes_latest"]}
+    history: dict[str, list[tuple[int, float]]] = {}
+    for row in tables["gold.quake_magnitudes"]:
+        history.setdefault(row["quake_id"], []).append((_milliseconds(row["valid_from"]), row["magnitude"]))
+    for quake, updated, magnitude in stale:
+        assert latest[quake] > updated
+        held = max(each for each in history[quake] if each[0] <= updated)
+        assert held[1] == magnitude

@@ -151,7 +151,51 @@ def test_the_aggregate_is_what_a_batch_over_silver_would_give(ran: Ran, expected
     assert found == expected.by_network
 
 
-@pytest.mark.parametrize("table", ["silver.quakes", "gold.quakes_latest", "gold.quakes_by_network"])
+def test_hours_have_their_quakes_whenever_a_version_came(ran: Ran, expected: Outcome) -> None:
+    """Each quake once per network and hour, however many versions it has."""
+    found = {
+        (row["network"], row["window_start"]): (row["quakes"], row["versions"], row["strongest"])
+        for row in ran.rows("gold.quakes_by_hour")
+    }
+    assert found == expected.by_hour
+    assert any(quakes < versions for quakes, versions, _ in found.values())
+
+
+def test_the_history_of_magnitudes_has_no_gap(ran: Ran, expected: Outcome) -> None:
+    """From when to when each was held to be true; stale versions are put in the middle."""
+    rows = ran.rows("gold.quake_magnitudes")
+    fields = ("quake_id", "magnitude", "valid_from", "valid_to", "versions", "last_at")
+    assert Counter(tuple(row[name] for name in fields) for row in rows) == expected.magnitudes
+    assert all(row["is_current"] is (row["valid_to"] is None) for row in rows)
+    current = Counter(row["quake_id"] for row in rows if row["is_current"])
+    assert current == Counter(quake for quake, version in expected.latest.items() if not version[6])
+
+
+def test_first_and_last_magnitude_of_each_quake(ran: Ran, expected: Outcome) -> None:
+    fields = ("versions", "first_at", "last_at", "first_magnitude", "last_magnitude", "change")
+    rows = ran.rows("gold.magnitude_changes")
+    assert {row["quake_id"]: tuple(row[name] for name in fields) for row in rows} == expected.changes
+    assert len(rows) == len(expected.changes)
+    assert any(row["change"] for row in rows)
+
+
+def test_detection_latency_is_that_of_each_quakes_earliest_version(ran: Ran, expected: Outcome) -> None:
+    """A stale version that comes late may turn out to be the earliest."""
+    fields = ("quakes", "median_ms", "p95_ms")
+    found = {r["network"]: tuple(r[name] for name in fields) for r in ran.rows("gold.detection_latency")}
+    assert found == {network: pytest.approx(of) for network, of in expected.latency.items()}
+
+
+def test_retracted_quakes_are_told(ran: Ran, expected: Outcome) -> None:
+    fields = ("retracted_at", "event_at", "magnitude")
+    rows = ran.rows("gold.quakes_retracted")
+    assert {row["quake_id"]: tuple(row[name] for name in fields) for row in rows} == expected.retracted
+    assert len(rows) == len(expected.retracted) > 0
+
+
+@pytest.mark.parametrize(
+    "table", ["silver.quakes", "gold.quakes_latest", "gold.quakes_by_network", "gold.quake_magnitudes"]
+)
 def test_duckdb_polars_and_delta_rs_read_the_same_rows(ran: Ran, table: str) -> None:
     """Whatever people use: reader version 1, the same rows."""
     path = ran.layout.table_path(table)

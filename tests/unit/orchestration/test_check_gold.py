@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, ChangeFeed, Gold, Json, Pipeline, Silver, Topic, Upsert
+from common.declare import Aggregate, ChangeFeed, Gold, Json, Pipeline, Silver, Storage, Topic, Upsert
 from common.errors import PipelineError
 from orchestration.check import check
 
@@ -91,3 +91,18 @@ def test_only_what_is_computed_anew_may_count_distinct() -> None:
         assert place == "gold.numbers, measure 'ids'"
         assert "cannot be kept up to date by a stream" in message
         assert 'or take mode="recompute"' in message
+
+
+def test_an_aggregate_may_read_a_gold_table_that_tells_of_its_changes() -> None:
+    """Its columns are known; without a feed, or in a mode that takes no row back, it is told so."""
+    fed = upsert(storage=Storage(change_feed=True))
+    assert problems(fed, numbers(reads="gold.latest")) == []
+    assert problems(numbers(reads="gold.latest"), fed) == []
+    ((_, message),) = problems(fed, numbers(reads="gold.latest", by=["opp"]))
+    assert "did you mean 'op'?" in message
+    ((place, message),) = problems(upsert(), numbers(reads="gold.latest"))
+    assert (place, "Storage(change_feed=True)" in message) == ("gold.numbers", True)
+    ((place, message),) = problems(
+        fed, numbers(reads="gold.latest", mode="update", measures={"n": "count(*)"})
+    )
+    assert (place, "whose rows change" in message) == ("gold.numbers", True)

@@ -1,0 +1,56 @@
+"""A process that dies at its writes, and is started anew until it has caught up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from delta.tables import DeltaMergeBuilder
+from pyspark.sql import DataFrameWriter
+
+from common.errors import QueryFailedError
+
+
+def survive(run: Callable[[], object], deaths: Mapping[int, bool]) -> None:
+    """Run until it has caught up, through every death.
+
+    Args:
+        run: A run, from a restart to its end.
+        deaths: At which of all writes the process dies, and whether that write is still done.
+    """
+    writes = itertools.count()
+    left = dict(deaths)
+    with _dying(writes, left):
+        for _ in range(len(deaths) + 1):
+            try:
+                run()
+            except QueryFailedError as error:
+                assert "killed here" in str(error)  # noqa: PT017  # anything else is a failure of its own
+            else:
+                return
+    raise AssertionError("it dies more often than it is killed")
+
+
+@contextmanager
+def _dying(writes: Iterator[int], deaths: dict[int, bool]) -> Iterator[None]:
+    """Every write of a table counts; where a death is due, it raises before the write, or right after."""
+
+    def mortal(write: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*words: Any, **named: Any) -> Any:
+            due = deaths.pop(next(writes), None)
+            if due is False:
+                raise RuntimeError("killed here")
+            result = write(*words, **named)
+            if due:
+                raise RuntimeError("killed here")
+            return result
+
+        return run
+
+    with ExitStack() as stack:
+        for owner, name in ((DataFrameWriter, "save"), (DeltaMergeBuilder, "execute")):
+            stack.enter_context(mock.patch.object(owner, name, mortal(getattr(owner, name))))
+        yield

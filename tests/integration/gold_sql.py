@@ -1,0 +1,135 @@
+"""What gold tables must hold, as SQL for DuckDB over silver at one version.
+
+Times are compared as microseconds since 1970, so that neither engine's notion of a zone matters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MINUTE = 60_000_000
+_ARRIVAL = "_kafka_timestamp desc, _kafka_topic desc, _kafka_partition desc, _kafka_offset desc"
+_MEASURES = """
+    count(*) as orders, sum(amount) as total, min(seen_at) as first_at, count(distinct customer) as customers,
+    quantile_cont(amount, 0.5)::double as middle
+"""
+_ONE_BY_ONE = "count(*) as orders, sum(amount) as total, min(seen_at) as first_at"
+_PLACE = "_kafka_timestamp, _kafka_topic, _kafka_partition, _kafka_offset"
+
+
+def _grouped(columns: str, rows: str, measures: str) -> str:
+    return f"select {columns}, {measures} from {rows} group by {columns}"
+
+
+def _windows(size: int, slide: int) -> str:
+    """Orders, once per window of so many minutes that covers them."""
+    long, step = size * _MINUTE, slide * _MINUTE
+    starts = f"range(seen_at // {step} * {step}, seen_at - {long}, {-step})"
+    return f"""(select *, window_start + {long} as window_end
+                from (select *, unnest({starts}) as window_start from orders where seen_at is not null))"""
+
+
+_LARGE = "(select *, status = 'paid' as is_paid from orders where amount > 2)"
+_OVERLAPPING = _windows(50, 20)
+
+LARGE, SPARKS_LARGE = (
+    _grouped("country, is_paid", _LARGE, measures) for measures in (_MEASURES, _ONE_BY_ONE)
+)
+SLIDING, SPARKS_SLIDING = (
+    _grouped("country, window_start, window_end", _OVERLAPPING, measures)
+    for measures in (_MEASURES, _ONE_BY_ONE)
+)
+
+
+def _sessions(gap: int, measures: str) -> str:
+    return f"""
+        with apart as (
+            select *, coalesce(seen_at - lag(seen_at) over one > {gap * _MINUTE}, true) as begins
+            from orders where seen_at is not null
+            window one as (partition by k order by seen_at, _kafka_offset)),
+        numbered as (
+            select *, sum(begins::int) over one as session
+            from apart window one as (partition by k order by seen_at, _kafka_offset))
+        select k, min(seen_at) as window_start, max(seen_at) + {gap * _MINUTE} as window_end, {measures}
+        from numbered group by k, session
+    """
+
+
+SESSIONS, SPARKS_SESSIONS = _sessions(10, _MEASURES), _sessions(10, _ONE_BY_ONE)
+
+
+_NEWEST = f"""
+    select * exclude (place) from (
+        select *, row_number() over (partition by k order by version desc nulls last, {_ARRIVAL}) as place
+        from orders) where place = 1
+"""
+LATEST = f"select * from ({_NEWEST}) where (status = 'gone') is not true"
+DELETED = f"select k, version, {_PLACE} from ({_NEWEST}) where status = 'gone'"
+
+HISTORY = f"""
+    with versions as (
+        select *, (status = 'gone') is true as ends from (
+            select *, row_number() over (partition by k, seen_at order by {_ARRIVAL}) as place
+            from orders where seen_at is not null) where place = 1),
+    steps as (
+        select *, row_number() over one = 1 or ends <> lag(ends) over one
+            or status is distinct from lag(status) over one
+            or country is distinct from lag(country) over one as begins
+        from versions window one as (partition by k order by seen_at)),
+    numbered as (select *, sum(begins::int) over (partition by k order by seen_at) as run from steps),
+    runs as (
+        select k, first(status order by seen_at) as status, first(country order by seen_at) as country,
+            min(seen_at) as valid_from, count(*) as versions, max(seen_at) as last_at, bool_or(ends) as ends,
+            first(_kafka_timestamp order by seen_at) as _kafka_timestamp,
+            first(_kafka_topic order by seen_at) as _kafka_topic,
+            first(_kafka_partition order by seen_at) as _kafka_partition,
+            first(_kafka_offset order by seen_at) as _kafka_offset
+        from numbered group by k, run),
+    followed as (select *, lead(valid_from) over (partition by k order by valid_from) as valid_to from runs)
+    select * exclude (ends), valid_to is null as is_current from followed where not ends
+"""
+
+JOINED = """
+    select k, amount, name, orders._kafka_topic, orders._kafka_partition, orders._kafka_offset,
+        row_number() over (
+            partition by orders._kafka_topic, orders._kafka_partition, orders._kafka_offset
+            order by k nulls first, amount nulls first, name nulls first) as _match
+    from orders left join customers on customers.id = orders.customer
+"""
+
+Row = tuple[tuple[str, Any], ...]
+
+
+def answer(sql: str, tables: Mapping[str, pa.Table]) -> Counter[Row]:
+    """Rows of a query as a multiset; times are microseconds."""
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, _whole(table))
+        cursor = connection.execute(sql)
+        names = [each[0] for each in cursor.description or ()]
+        return multiset(dict(zip(names, row, strict=True)) for row in cursor.fetchall())
+
+
+def multiset(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
+    """Rows by what is in them; columns in no order, times as microseconds."""
+    return Counter(tuple(sorted((name, _plain(value)) for name, value in row.items())) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    return (value - _EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
+
+
+def _whole(table: pa.Table) -> pa.Table:
+    """Times as the whole numbers that are compared."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            whole = table.column(place).cast(pa.timestamp("us", field.type.tz)).cast(pa.int64())
+            table = table.set_column(place, field.name, whole)
+    return table
