@@ -98,6 +98,7 @@ HISTORY = f"""
 
 JOINED = """
     select k, amount, name, orders._kafka_topic, orders._kafka_partition, orders._kafka_offset,
+        orders._kafka_timestamp,
         row_number() over (
             partition by orders._kafka_topic, orders._kafka_partition, orders._kafka_offset
             order by k nulls first, amount nulls first, name nulls first) as _match
