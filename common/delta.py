@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from common.delta_log import LogReader
 from common.errors import TableShapeError
 from common.identity import own_commits
@@ -23,6 +25,8 @@ from common.identity import own_commits
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
+
+_ROWS_PER_FILE = 250_000
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -227,6 +231,20 @@ def append(  # noqa: PLR0913  # a write has this many parts
     if not is_written(path, batch, step):
         told = batch.metadata(step, counts)
         frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
+
+
+def packed(frame: DataFrame, rows: int, by: Sequence[str] = ()) -> DataFrame:
+    """The frame in as few files as its rows fill, not one per partition.
+
+    Args:
+        frame: The rows.
+        rows: How many there are.
+        by: Where there are several files, each has a range of these columns; none: as the rows lie.
+    """
+    files = -(-rows // _ROWS_PER_FILE)
+    if files > 1 and by:
+        return frame.repartitionByRange(files, *(F.col(f"`{name}`") for name in by))
+    return frame.coalesce(max(1, files))
 
 
 def is_written(path: str, batch: MicroBatch, step: str) -> bool:

@@ -27,7 +27,6 @@ _FEW = 16
 """Up to so many values of a key column are listed; with 64 planning takes four times as long."""
 
 DO, _THERE = "__do", "__there"
-
 """What is to be done with a row, and whether it is there."""
 
 INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
@@ -184,14 +183,14 @@ def write_changes(  # noqa: PLR0913
         near: Literal bounds of the keys, of the alias ``t``; unset: those of the changes.
     """
     if not numbers.get(UPDATED) and not numbers.get(DELETED):
-        delta.append_told(changes.drop(DO).coalesce(1), path, told)
+        delta.append_told(delta.packed(changes.drop(DO), numbers.get(INSERTED, 0), key), path, told)
         return
     same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
     same = reduce(and_, bounds(changes, key, "t") if near is None else near, same)
     values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in changes.columns if n != DO}
     with delta.noting(changes.sparkSession, told):
         (
-            _merge(changes.coalesce(1), path, same)
+            _merge(delta.packed(changes, sum(numbers.values())), path, same)
             .whenMatchedDelete(F.col(f"s.{DO}") == DELETED)
             .whenMatchedUpdate(set=values)
             .whenNotMatchedInsert(values=values)

@@ -18,6 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from common import delta
 from common.broadcast import small_side
 from common.delta import noting
 from common.delta_merge import bounds
@@ -104,7 +105,7 @@ def merge(
         fresh = kept.alias("s").join(small_side(idle, rows), same, "left_anti")
         (
             table.alias("t")
-            .merge(fresh.coalesce(1).alias("s"), reduce(and_, near, same))
+            .merge(delta.packed(fresh, rows).alias("s"), reduce(and_, near, same))
             .whenMatchedDelete(gone)
             .whenMatchedUpdateAll(changes)
             .whenNotMatchedInsertAll(~gone)

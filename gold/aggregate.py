@@ -49,11 +49,12 @@ def stream(context: Context, gold: Aggregate) -> Stream:
             counts = {"groups": kept.count()}
             if gold.watermark is not None:
                 counts["late"] = batch.dropped()["late"]
+            rows = delta.packed(kept, counts["groups"])
             if mode == "complete" or batch.batch_id == 0:
                 # The first one takes the place of what a lost checkpoint has left behind.
-                delta.append(kept.coalesce(1), path, batch, mode, counts, mode="overwrite")
+                delta.append(rows, path, batch, mode, counts, mode="overwrite")
             elif mode == "append":
-                delta.append(kept.coalesce(1), path, batch, mode, counts)
+                delta.append(rows, path, batch, mode, counts)
             else:
                 group = windows.group(gold)
                 delta_merge.replace_groups(

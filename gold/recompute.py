@@ -39,9 +39,6 @@ from gold.expressions import columns, named
 from gold.near import near_keys, stretches, within
 from gold.source import at_version, changes, changes_of, reads_feed
 
-_GROUPS_PER_FILE = 100_000
-"""A table that is written whole has its groups in order, and in files of this many."""
-
 _COVERS = "covers"
 
 _GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
@@ -121,9 +118,8 @@ class _Recompute:
         """The whole table; takes the place of what a lost checkpoint has left behind."""
         version = batch.source_version()
         with self._kept(grouped(at_version(spark, self.silver, version), self.gold)) as (result, groups):
-            files = -(-groups // _GROUPS_PER_FILE)
             order = self.gold.storage.cluster_by or windows.group(self.gold)
-            rows = result.coalesce(1) if files <= 1 else result.repartitionByRange(files, *order)
+            rows = delta.packed(result, groups, order)
             counts = {"groups": groups, _COVERS: version}
             delta.append(rows, self.table, batch, delta.MERGE, counts, mode="overwrite")
 

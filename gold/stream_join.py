@@ -45,9 +45,10 @@ def stream(context: Context, gold: Join) -> Stream:
         kept = result.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             # Must come first: a stateful batch that is not consumed whole is marked as done all the same.
-            counts = {"rows": kept.count(), "late": batch.dropped()["late"]}
+            rows = kept.count()
+            counts = {"rows": rows, "late": batch.dropped()["late"]}
             mode = "overwrite" if batch.batch_id == 0 else "append"
-            delta.append(kept.coalesce(1), path, batch, "join", counts, mode=mode)
+            delta.append(delta.packed(kept, rows), path, batch, "join", counts, mode=mode)
         finally:
             kept.unpersist()
 

@@ -40,8 +40,6 @@ from gold.reduce import newest_per_key, total_order
 from gold.source import at_version, changes
 from gold.versions import table_columns, versions
 
-_ROWS_PER_FILE = 250_000
-
 
 def stream(context: Context, gold: Upsert | ChangeFeed) -> Stream:
     """The query of one upserted table; makes its tables where there are none.
@@ -200,19 +198,13 @@ class _Write:
         numbers = {each: counts[what, each] for each in (INSERTED, UPDATED, DELETED)}
         if batch.batch_id == 0:
             # Takes the place of what a lost checkpoint has left behind.
-            packed = self._packed(kept.drop(delta_merge.DO), numbers[INSERTED])
+            packed = delta.packed(
+                kept.drop(delta_merge.DO), numbers[INSERTED], self.gold.storage.cluster_by or self.key
+            )
             delta.append(packed, path, batch, step, told, mode="overwrite")
         elif any(numbers.values()) or step == delta.MERGE:
             noted = batch.metadata(step, told)
             delta_merge.write_changes(kept, path, noted, key=self.key, numbers=numbers, near=near)
-
-    def _packed(self, rows: DataFrame, number: int) -> DataFrame:
-        """In few files; where there are several, each has a range of keys."""
-        files = -(-number // _ROWS_PER_FILE)
-        if files <= 1:
-            return rows.coalesce(1)
-        by = self.gold.storage.cluster_by or self.key
-        return rows.repartitionByRange(files, *(F.col(f"`{name}`") for name in by))
 
 
 def _counts(done: DataFrame) -> Mapping[tuple[str, str], int]:

@@ -233,7 +233,7 @@ class FirstLoad:
 
     def _append(self, frame: DataFrame, rows: int, path: str, facts: Mapping[str, Any]) -> None:
         told = delta.note(self.pipeline, self.silver.table, BY, **facts)
-        delta.append_told(tables.packed(frame, rows), path, told)
+        delta.append_told(delta.packed(frame, rows), path, told)
 
     def _say(self, text: str) -> None:
         say(Console(stderr=True), f"{self.silver.table}: {text}")

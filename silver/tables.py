@@ -25,8 +25,6 @@ COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 ARRIVAL = ("_ingested_at", *COORDINATES)
 """By this the first of several rows of one key is told from the others."""
 
-_ROWS_PER_FILE = 250_000
-
 PROPERTIES = {
     # What any reader of Delta can read; a table leaves this only by name.
     "delta.minReaderVersion": "1",
@@ -48,11 +46,6 @@ def properties() -> Mapping[str, str]:
     A feed costs an append nothing; only commits that take rows out write its files.
     """
     return {**PROPERTIES, "delta.minWriterVersion": "4", _CHANGE_FEED: "true"}
-
-
-def packed(frame: DataFrame, rows: int) -> DataFrame:
-    """The frame in as few files as its rows fill, not one per partition."""
-    return frame.coalesce(max(1, -(-rows // _ROWS_PER_FILE)))
 
 
 def check_change_feed(spark: SparkSession, silver: Silver, path: str) -> None:

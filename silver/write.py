@@ -21,7 +21,7 @@ from silver.exact import write_exact
 from silver.hand_over import HandOver
 from silver.late import LateRows
 from silver.rules import version
-from silver.tables import accepted, packed, rejected
+from silver.tables import accepted, rejected
 from silver.tally import Tally, counted, rule_failure
 from silver.unknown import evolved, refuse
 
@@ -72,11 +72,11 @@ def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
                         "duplicates": counts["duplicates"] + known,
                         "merged": late.merged if late else 0,
                     }
-                    delta.append(packed(fresh, tally.accepted), silver_path, batch, ACCEPTED, counts)
+                    delta.append(delta.packed(fresh, tally.accepted), silver_path, batch, ACCEPTED, counts)
                     if late:
                         late_rows.write(late, batch, counts)
             if bad := tally.quarantined + tally.dropped:
-                aside = packed(rejected(kept, rule_version), bad)
+                aside = delta.packed(rejected(kept, rule_version), bad)
                 delta.append(aside, quarantine_path, batch, "quarantine", counts)
         finally:
             kept.unpersist()
