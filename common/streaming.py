@@ -47,6 +47,7 @@ class Stream:
         output_mode: Spark's output mode.
         without_rows: Whether a micro-batch without rows follows one that moved the watermark, where none
             with rows does: it writes what the watermark has closed.
+        reads: The tables it reads; a bounded run reads those that are fed in it when they are whole.
         again: Makes the stream anew, with the columns that its source has then.
     """
 
@@ -58,6 +59,7 @@ class Stream:
     trigger: str
     output_mode: OutputMode = "append"
     without_rows: bool = False
+    reads: tuple[str, ...] = ()
     again: Callable[[], Stream] | None = None
 
 

@@ -130,16 +130,18 @@ class Supervisor:
     ) -> None:
         """Start streams, in order; with ``when``, each as soon as that is true of it.
 
-        ``run`` and ``poll`` look again at those that wait.
+        With ``available_now`` a stream starts once the queries that feed what it reads have ended. ``run``
+        and ``poll`` look again at those that wait.
         """
+        when = self._is_fed if available_now else when
         for stream in streams:
             if self._stop.is_said():
                 return
+            if available_now:
+                self._bounded.add(stream.name)
             if when is not None and not when(stream):
                 self._waiting.append((stream, functools.partial(when, stream)))
                 continue
-            if available_now:
-                self._bounded.add(stream.name)
             self.queries.append(start(self._spark, stream, self.gate, available_now=available_now))
 
     @property
@@ -153,10 +155,17 @@ class Supervisor:
             stream, is_ready = waiting
             if is_ready() and not self._stop.is_said():
                 self._waiting.remove(waiting)
-                self.queries.append(start(self._spark, stream, self.gate))
+                is_bounded = stream.name in self._bounded
+                self.queries.append(start(self._spark, stream, self.gate, available_now=is_bounded))
         for place, query in enumerate(self.queries):
             self._mend(place, query)
         return self._first_failure()
+
+    def _is_fed(self, stream: Stream) -> bool:
+        """Whether no query here still feeds, or has yet to feed, a table that a stream reads."""
+        waiting = {other.name for other, _ in self._waiting}
+        active = {query.name for query in self.queries if query.is_active or self._is_to_renew(query)}
+        return (waiting | active | self._troubles.keys()).isdisjoint(stream.reads)
 
     def _mend(self, place: int, query: RunningQuery) -> None:
         """Start a query again that died of something that passes, once its pause is over; say so once."""

@@ -145,7 +145,8 @@ class Wiring:
         return replace(made, again=lambda: self._publication(declared))
 
     def _stream(self, declared: Table) -> Stream:
-        return replace(self._build(declared), again=lambda: self._stream(declared))
+        reads = () if isinstance(declared, Topic) else sources(declared)
+        return replace(self._build(declared), reads=reads, again=lambda: self._stream(declared))
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
