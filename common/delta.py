@@ -183,11 +183,10 @@ def no_feed(reader: str, table: str, path: str) -> TableShapeError:
     """A reader needs a table's change data feed, and the table keeps none."""
     escaped = path.replace("`", "``")
     return TableShapeError(
-        f"{reader} reads the change data feed of {table}, and the table at {path} keeps none. To keep "
-        f"one from now on: ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES "
-        "(delta.enableChangeDataFeed = true), and "
-        "begin there with reading=Reading(starting_version=…). To read new rows alone: "
-        'reading=Reading(changes="appends").'
+        f"{reader} reads the change data feed of {table}, and the table at {path} keeps none. Have it keep "
+        f"one from now on, and start again: ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES "
+        "(delta.enableChangeDataFeed = true). What the table holds by then is read first, so nothing is left "
+        f"out; if {reader} has a checkpoint already: medallion rebuild {reader}."
     )
 
 

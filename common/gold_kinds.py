@@ -129,6 +129,9 @@ class Storage:
 _MOST_CLUSTERED = 4
 
 
+ZERO_WATERMARK = "a row as old as the newest would be late already; give it some seconds at least"
+
+
 class _Kind:
     """What all kinds of gold table have."""
 
@@ -202,6 +205,8 @@ class Aggregate(_Kind):
             yield 'mode="append" writes a window when its watermark closes it; give window and watermark'
         if self.watermark is not None and (self.mode in {"complete", "recompute"} or self.window is None):
             yield 'watermark closes the windows of mode="update" or "append"; leave it out or give those'
+        if self.watermark is not None and seconds(self.watermark) == 0:
+            yield f"watermark is {self.watermark}: {ZERO_WATERMARK}"
         if self.mode == "update" and isinstance(self.window, Session):
             yield 'Spark has no session windows in mode="update"; take mode="recompute"'
         if self.mode not in _TAKES_FEED and self.reading.changes == "feed":
@@ -408,6 +413,14 @@ class Within:
     before: Distance
     watermark: Interval
     joins_watermark: Interval
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        if seconds(self.before) < seconds(self.after):
+            yield f"before ({self.before}) is earlier than after ({self.after}): no two rows would ever meet"
+        for name in ("watermark", "joins_watermark"):
+            if seconds(getattr(self, name)) == 0:
+                yield f"{name} is {getattr(self, name)}: {ZERO_WATERMARK}"
 
 
 @declared

@@ -81,13 +81,20 @@ def check_identity(
         )
 
 
-def check_side_table(table: str, table_path: str, checkpoint_path: str) -> None:
-    """Refuse to go on where the table beside a query's own is gone: its rows are not written again.
+def check_side_table(table: str, table_path: str, checkpoint_path: str, query: str) -> None:
+    """Refuse to go on where the table beside a query's own is gone, or as it was before: its rows come once.
 
     Raises:
-        CheckpointMismatchError: The checkpoint has done micro-batches, and there is no such table.
+        CheckpointMismatchError: The checkpoint has done micro-batches, and there is no such table, or it
+            was restored to a version without some of them.
     """
     committed = Checkpoint(checkpoint_path).last_committed()
+    if committed is not None and (undone := _undone_by(table_path, query)) is not None:
+        raise CheckpointMismatchError(
+            f"{table}: version {undone} of the table at {table_path} restored it to an older version: rows "
+            f"that {query} has written there are not in it, and do not come again. Restore it to version "
+            f"{undone - 1}, or move the checkpoint {checkpoint_path} and its tables away and fill them anew."
+        )
     if committed is not None and LogReader(table_path).latest_version() is None:
         raise CheckpointMismatchError(
             f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but "

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from common.checkpoint import Checkpoint
 from common.delta import MicroBatch
+from common.delta_once import forget
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.metrics import dropped_by_dedupe, late_watermark_ms
 
@@ -158,6 +159,8 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
             raise _Stopped
         state.in_batch, is_first, state.began = True, not state.began, True
         try:
+            # Transaction ids that anybody left in the session would have Delta skip our writes.
+            forget(frame.sparkSession)
             identity = _identity(stream, checkpoint, frame, batch_id, handle)
             stream.write(frame, replace(identity, is_first=is_first))
         except BaseException as error:

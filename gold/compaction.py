@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from rich.console import Console
 
 from common import delta, delta_upkeep
 from common.declare import Custom, Gold
 from common.delta import MicroBatch
+from common.progress import say
 from common.streaming import Stream
 from gold.context import Context
 
@@ -37,6 +40,11 @@ def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
             if delta.exists(path := context.path(table)):
                 told = delta.note(context.pipeline.name, table, "compaction")
                 columns = clustered_by(gold, table)
-                delta_upkeep.compact(rows.sparkSession, path, told, cluster_by=columns)
+                try:
+                    delta_upkeep.compact(rows.sparkSession, path, told, cluster_by=columns)
+                except PySparkException as error:
+                    # The micro-batch is written: what its upkeep dies of must not have it written again.
+                    why = str(error).splitlines()[0]
+                    say(Console(stderr=True), f"{table}: not compacted this time: {why}")
 
     return replace(stream, write=write)

@@ -33,4 +33,6 @@ def ensure(context: Context, gold: Upsert | ChangeFeed, schema: StructType, orde
         TableShapeError: The table has other columns.
     """
     kept = [StructField(name, schema[name].dataType) for name in columns(gold.key, order)]
-    tables.ensure(context, gold.deleted, StructType(kept), Storage())
+    # Who reads the table as a stream may follow its deletions in the same way.
+    storage = Storage(change_feed=gold.storage.change_feed)
+    tables.ensure(context, gold.deleted, StructType(kept), storage)

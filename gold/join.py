@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from common import delta, delta_merge
@@ -101,7 +101,13 @@ def _join_again(  # noqa: PLR0913
     values, on = [name for name in rows.columns if name.startswith("__v")], named(gold.on)
     rows = rows.localCheckpoint()
     changed = rows.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct().localCheckpoint()
-    found = rows.where(F.col(_SIDE) == _JOINS).select(*values).distinct().na.drop().localCheckpoint()
+    found = (
+        rows.where(F.col(_SIDE) == _JOINS)
+        .select(*values)
+        .distinct()
+        .where(_none_null(values))
+        .localCheckpoint()
+    )
     counts = {"changed": changed.count(), "values": found.count()}
     wanted = delta_merge.of_groups(left, changed, IDENTITY, rows=counts["changed"])
     if counts["values"]:
@@ -112,10 +118,16 @@ def _join_again(  # noqa: PLR0913
     counts["rows"] = wanted.count()
     touched = wanted.select(*IDENTITY).union(changed).distinct().localCheckpoint()
     texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
-    asked = wanted.select(*texts).distinct().na.drop().localCheckpoint()
+    asked = wanted.select(*texts).distinct()
+    asked = asked.where(_none_null(asked.columns)).localCheckpoint()
     result = _numbered(joined(wanted, _meeting(right, [f"`{name}`" for name in on], asked), gold), gold)
     key = IDENTITY if gold.how == "semi" else (*IDENTITY, _MATCH)
     delta_merge.replace_groups(result, path, batch, counts, touched=touched, group=IDENTITY, key=key)
+
+
+def _none_null(names: Sequence[str]) -> Column:
+    """Null meets nothing; NaN meets NaN."""
+    return reduce(and_, (F.col(name).isNotNull() for name in names))
 
 
 def _meeting(table: DataFrame, texts: Sequence[str], values: DataFrame) -> DataFrame:

@@ -21,6 +21,7 @@ from common.declare import ChangeFeed, Upsert
 from common.delta import MicroBatch
 from common.delta_merge import DELETED, INSERTED, UPDATED
 from common.errors import ChangeRefusedError
+from common.identity import last_own_commit
 from common.streaming import Stream
 from gold import deleted, tables
 from gold.context import Context
@@ -39,6 +40,9 @@ from gold.outcome import (
 from gold.reduce import newest_per_key, total_order
 from gold.source import at_version, changes
 from gold.versions import table_columns, versions
+
+_COVERS = "covers"
+"""What a commit notes of the source's version that its first state was written whole at."""
 
 
 def stream(context: Context, gold: Upsert | ChangeFeed) -> Stream:
@@ -121,8 +125,17 @@ class _Write:
                 frame.unpersist()
 
     def _write(self, rows: DataFrame, batch: MicroBatch, hold: Callable[[DataFrame], DataFrame]) -> None:
-        is_first = batch.batch_id == 0
-        came = hold(reduced(rows, key=self.key, order=self.order))
+        is_first, covered = batch.batch_id == 0, self._covered(batch)
+        if is_first and covered is not None:
+            # All that the source has, whatever part of it the batch has: a rebuilt table is whole at once.
+            came = self._versions(rows, covered)
+        elif covered is not None:
+            nothing = at_version(rows.sparkSession, self.path, None)
+            delta.append(nothing, self.path, batch, delta.MERGE, {"keys": 0, _COVERS: covered})
+            return
+        else:
+            came = rows
+        came = hold(reduced(came, key=self.key, order=self.order))
         near, keys, doubtful = self._measured(came, () if is_first else self.key)
         met = meeting(
             came,
@@ -143,6 +156,8 @@ class _Write:
             "deleted": counts[IN_TABLE, DELETED],
             "recomputed": asked,
         }
+        if covered is not None:
+            told[_COVERS] = covered
         if self.beside is not None:
             names = deleted.columns(self.key, self.order)
             self._put(done, IN_DELETED, names, self.beside, batch, told, counts, near, step="deleted")
@@ -171,14 +186,27 @@ class _Write:
         keys = asked.count()
         if not keys:
             return met, 0
-        source = at_version(rows.sparkSession, self.source, batch.source_version())
-        found = versions(source, self.gold)
-        # At an older version the source may lack a column that it has got since.
-        later = {name: F.lit(None).cast(rows.schema[name].dataType) for name in self.columns}
-        found = found.withColumns({name: each for name, each in later.items() if name not in found.columns})
-        left = delta_merge.of_groups(found.select(*self.columns, ENDS), asked, self.key)
+        found = self._versions(rows, batch.source_version()).select(*self.columns, ENDS)
+        left = delta_merge.of_groups(found, asked, self.key)
         newest = newest_per_key(left, key=self.key, order=self.order)
         return recomputed(met, newest, key=self.key, order=self.order), keys
+
+    def _covered(self, batch: MicroBatch) -> int | None:
+        """The version of the source's first state that the first micro-batch writes whole, or has written."""
+        version = batch.source_version()
+        if self.gold.reading.has_start or version is None or not batch.in_first_state():
+            return None
+        if batch.batch_id > 0:
+            told = last_own_commit(self.path, batch.query)
+            return version if told is not None and told["counts"].get(_COVERS) == version else None
+        return version
+
+    def _versions(self, rows: DataFrame, version: int | None) -> DataFrame:
+        """All versions that the source has at one of its own, with the columns of ``rows``."""
+        found = versions(at_version(rows.sparkSession, self.source, version), self.gold)
+        # At an older version the source may lack a column that it has got since.
+        later = {name: F.lit(None).cast(rows.schema[name].dataType) for name in self.columns}
+        return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
 
     def _put(  # noqa: PLR0913, PLR0917
         self,

@@ -35,6 +35,18 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
             "the first row, or read this one with an Upsert"
         )
         yield Problem(gold.table, text, source_of(gold))
+    if isinstance(gold, Join) and gold.mode == "stream" and gold.joins in replaced:
+        text = (
+            f"joins {gold.joins} as a stream, which keeps the newest row of a key: micro-batches that "
+            'replace a row would be left out whole; declare it with mode="recompute"'
+        )
+        yield Problem(gold.table, text, source_of(gold))
+    if gold.reading.changes == "appends" and gold.takes_rows_back and _changes(gold.reads, replaced):
+        text = (
+            f"reads appends of {gold.reads}, whose rows are replaced: micro-batches that replace one would "
+            "be left out whole, with their new rows; leave changes out"
+        )
+        yield Problem(gold.table, text, source_of(gold))
     seen = silver.get(gold.reads, Scope(gold.reads, None))
     match gold:
         case Aggregate():
@@ -47,6 +59,11 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
             yield from _join(gold, seen, _joined(gold, silver))
         case Custom():
             yield from custom_problems(gold)
+
+
+def _changes(table: str, replaced: Collection[str]) -> bool:
+    """Whether rows of a table are replaced as a matter of course."""
+    return table in replaced or table.startswith("gold.")
 
 
 def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:

@@ -18,6 +18,14 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
     for publish in pipeline.publish:
         source = source_of(publish)
         yield from _feed(pipeline, publish)
+        if isinstance(publish.to, KafkaSink) and not publish.to.kafka:
+            topics = {name for topic in pipeline.bronze for name in topic.topic_names}
+            if publish.to.topic in topics:
+                loop = (
+                    f"sends to topic {publish.to.topic!r}, which the pipeline itself reads: what it sends "
+                    "would come in again, without end; send to another topic"
+                )
+                yield Problem(publish.table, loop, source)
         seen = scopes.get(publish.reads, Scope(publish.reads, None))
         if publish.where is not None:
             yield from each(f"{publish.table}, where", row_faults(publish.where, seen), source)

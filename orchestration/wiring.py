@@ -131,7 +131,7 @@ class Wiring:
         )
         for beside in declared.side_tables:
             path = self.layout.table_path(beside)
-            check_side_table(beside, path, checkpoint)
+            check_side_table(beside, path, checkpoint, declared.table)
             if isinstance(declared, Custom):
                 # Each of them has a commit of every micro-batch, and none can be made anew.
                 check_identity(beside, path, checkpoint, query=declared.table)

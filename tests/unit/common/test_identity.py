@@ -130,8 +130,8 @@ def test_the_newest_own_commit_is_the_one_that_counts(tmp_path: Path) -> None:
 
 def test_a_side_table_may_be_missing_only_before_the_first_micro_batch_is_done(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere")
-    check_side_table("silver.orders__quarantine", nowhere, checkpoint(tmp_path / "new", "q1", 0))
+    check_side_table("silver.orders__quarantine", nowhere, checkpoint(tmp_path / "new", "q1", 0), QUERY)
     started = checkpoint(tmp_path / "started", "q1", 0, 0)
-    check_side_table("silver.orders__quarantine", table(tmp_path, None), started)
+    check_side_table("silver.orders__quarantine", table(tmp_path, None), started, QUERY)
     with pytest.raises(CheckpointMismatchError, match=r"silver\.orders__quarantine: .*was deleted"):
-        check_side_table("silver.orders__quarantine", nowhere, started)
+        check_side_table("silver.orders__quarantine", nowhere, started, QUERY)

@@ -25,6 +25,7 @@ import org.apache.hadoop.fs.Path;
  */
 public class LinkLogStore extends HadoopFileSystemLogStore {
     private static final String ADD = "{\"add\":{\"path\":\"";
+    private static final String CHANGE = "{\"cdc\":{\"path\":\"";
 
     public LinkLogStore(Configuration configuration) {
         super(configuration);
@@ -70,12 +71,13 @@ public class LinkLogStore extends HadoopFileSystemLogStore {
         return Boolean.FALSE;
     }
 
-    /** Have the data file that an action adds on the disk, and remember its folder. */
+    /** Have the data file or the change file that an action adds on the disk, and remember its folder. */
     private static void settle(String action, java.nio.file.Path table, TreeSet<java.nio.file.Path> folders)
         throws IOException {
-        if (!action.startsWith(ADD)) {
+        if (!action.startsWith(ADD) && !action.startsWith(CHANGE)) {
             return;
         }
+        // Both beginnings are of one length.
         String written = action.substring(ADD.length(), action.indexOf('"', ADD.length()));
         URI added = URI.create(written);
         if (added.getScheme() != null && !"file".equals(added.getScheme())) {
