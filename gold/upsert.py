@@ -27,6 +27,7 @@ from gold import deleted, tables
 from gold.context import Context
 from gold.outcome import (
     ENDS,
+    GONE,
     IN_DELETED,
     IN_TABLE,
     STRAY,
@@ -128,7 +129,7 @@ class _Write:
         is_first, covered = batch.batch_id == 0, self._covered(batch)
         if is_first and covered is not None:
             # All that the source has, whatever part of it the batch has: a rebuilt table is whole at once.
-            came = self._versions(rows, covered)
+            came = self._versions(rows, covered).withColumn(GONE, F.lit(False))
         elif covered is not None:
             nothing = at_version(rows.sparkSession, self.path, None)
             delta.append(nothing, self.path, batch, delta.MERGE, {"keys": 0, _COVERS: covered})
