@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from common import delta_direct
 from common.delta_log import LogReader
 from common.errors import TableShapeError
+from common.folder import Folder
 from common.identity import own_commits
+from common.small import NEVER, Settled, Small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,6 +178,8 @@ def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
     """A table's properties."""
     from delta.tables import DeltaTable  # noqa: PLC0415
 
+    if Folder(path).is_local:
+        return LogReader(path).properties()
     found = DeltaTable.forPath(spark, path).detail().select("properties").first()
     return {} if found is None else dict(found[0])
 
@@ -209,27 +214,52 @@ def set_property(spark: SparkSession, path: str, told: str, name: str, value: st
 
 
 def append(  # noqa: PLR0913  # a write has this many parts
-    frame: DataFrame,
+    rows: DataFrame | Settled,
     path: str,
     batch: MicroBatch,
     step: str,
     counts: Mapping[str, Any],
     *,
     mode: str = "append",
+    by: Sequence[str] = (),
+    small: Small = NEVER,
 ) -> None:
     """Append a batch, or put it in place of the whole table with ``mode="overwrite"``; once per identity.
 
     Args:
-        frame: The rows.
+        rows: A frame as it is partitioned; or one that was worked out, which is ``packed``.
         path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
         step: What the write is to its query; a batch has one commit per step.
         counts: What became of the batch's rows, for the same.
         mode: ``append`` or ``overwrite``.
+        by: Columns that rows are packed by.
+        small: What is written from the driver.
     """
-    if not is_written(path, batch, step):
-        told = batch.metadata(step, counts)
-        frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
+    if is_written(path, batch, step):
+        return
+    told = batch.metadata(step, counts)
+    if isinstance(rows, Settled):
+        few, frame = rows.arrow, packed(rows.frame, rows.rows, by)
+        if few is not None and delta_direct.written(
+            path, small, told, lambda to: to.append(few, told, mode=mode)
+        ):
+            return
+    else:
+        frame = rows
+    frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
+
+
+def append_nothing(  # noqa: PLR0913, PLR0917
+    spark: SparkSession, path: str, batch: MicroBatch, step: str, counts: Mapping[str, Any], small: Small
+) -> None:
+    """A commit without rows: the mark of a batch that has nothing to do."""
+    told = batch.metadata(step, counts)
+    if is_written(path, batch, step) or delta_direct.written(
+        path, small, told, lambda to: to.append(None, told)
+    ):
+        return
+    append_told(spark.read.format("delta").load(path).limit(0), path, told)
 
 
 def packed(frame: DataFrame, rows: int, by: Sequence[str] = ()) -> DataFrame:

@@ -5,29 +5,31 @@ Part of ``common.delta``, which is the only writer of tables: each is idempotent
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
-from pyspark.sql import Column, Row
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from common import delta
+from common import delta, delta_direct
 from common.broadcast import small_side
+from common.delta_direct import DO
 from common.literals import ORDERED, literal, told
+from common.small import NEVER, Settled, Small, local, settled
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
 _FEW = 16
 """Up to so many values of a key column are listed; with 64 planning takes four times as long."""
 
-DO, _THERE = "__do", "__there"
-"""What is to be done with a row, and whether it is there."""
+_THERE = "__there"
+"""Whether a row is there."""
 
 INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
 
@@ -123,10 +125,11 @@ def replace_groups(  # noqa: PLR0913
     batch: delta.MicroBatch,
     counts: Mapping[str, Any],
     *,
-    touched: DataFrame,
+    touched: Settled,
     group: Sequence[str],
     key: Sequence[str],
     step: str = delta.MERGE,
+    small: Small = NEVER,
 ) -> Mapping[str, int]:
     """Make the table's rows of some groups those of the frame; write only the rows that differ.
 
@@ -138,36 +141,43 @@ def replace_groups(  # noqa: PLR0913
         path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
         counts: For the commit's metadata; what is returned is added.
-        touched: The groups, with the columns ``group``; one row per group. Persist it.
+        touched: The groups, with the columns ``group``; one row per group.
         group: Columns that name a group; compared null-safe.
         key: Columns that name a row, ``group`` among them; compared null-safe, unique in frame and table.
         step: What the write is to its query.
+        small: What is read and written from the driver.
 
     Returns:
         Rows ``inserted``, ``updated`` and ``deleted``; empty where the step was there already.
     """
     if delta.is_written(path, batch, step):
         return {}
-    table = frame.sparkSession.read.format("delta").load(path)
-    have = of_groups(table, touched, group)
-    changes = _differences(have, frame, key).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        done = {row[DO]: row["count"] for row in changes.groupBy(DO).count().collect()}
+    have = rows_of(path, touched, group, small)
+    with settled(_differences(have, frame, key), small) as changes:
+        done = counted(changes, DO)
         told = {what: done.get(what, 0) for what in (INSERTED, UPDATED, DELETED)}
-        write_changes(changes, path, batch.metadata(step, {**counts, **told}), key=key, numbers=told)
-        return told
-    finally:
-        changes.unpersist()
+        write_changes(
+            changes, path, batch.metadata(step, {**counts, **told}), key=key, numbers=told, small=small
+        )
+    return told
+
+
+def counted(rows: Settled, column: str) -> Mapping[Any, int]:
+    """How many rows have each value of a column."""
+    if rows.arrow is None:
+        return {row[column]: row["count"] for row in rows.frame.groupBy(column).count().collect()}
+    return {one["values"]: one["counts"] for one in rows.arrow[column].value_counts().to_pylist()}
 
 
 def write_changes(  # noqa: PLR0913
-    changes: DataFrame,
+    changes: Settled,
     path: str,
     told: str,
     *,
     key: Sequence[str],
     numbers: Mapping[str, int],
     near: Sequence[Column] | None = None,
+    small: Small = NEVER,
 ) -> None:
     """Do with the table's rows what the column ``__do`` of ``changes`` says: insert, update or delete.
 
@@ -175,22 +185,29 @@ def write_changes(  # noqa: PLR0913
     row there is a commit all the same.
 
     Args:
-        changes: At most one row per key, with the table's columns beside ``__do``. Persist it.
+        changes: At most one row per key, with the table's columns beside ``__do``.
         path: The table.
         told: The commit's metadata.
         key: Columns that name a row; compared null-safe.
         numbers: How many rows are ``inserted``, ``updated`` and ``deleted``.
         near: Literal bounds of the keys, of the alias ``t``; unset: those of the changes.
+        small: What is written from the driver.
     """
-    if not numbers.get(UPDATED) and not numbers.get(DELETED):
-        delta.append_told(delta.packed(changes.drop(DO), numbers.get(INSERTED, 0), key), path, told)
+    frame, rows = changes.frame, changes.arrow
+    grows = not numbers.get(UPDATED) and not numbers.get(DELETED)
+    if rows is not None:
+        write = _appending(rows.drop_columns([DO]), told) if grows else _changing(rows, told, key)
+        if delta_direct.written(path, small, told, write):
+            return
+    if grows:
+        delta.append_told(delta.packed(frame.drop(DO), numbers.get(INSERTED, 0), key), path, told)
         return
     same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
     same = reduce(and_, bounds(changes, key, "t") if near is None else near, same)
-    values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in changes.columns if n != DO}
-    with delta.noting(changes.sparkSession, told):
+    values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in frame.columns if n != DO}
+    with delta.noting(frame.sparkSession, told):
         (
-            _merge(delta.packed(changes, sum(numbers.values())), path, same)
+            _merge(delta.packed(frame, sum(numbers.values())), path, same)
             .whenMatchedDelete(F.col(f"s.{DO}") == DELETED)
             .whenMatchedUpdate(set=values)
             .whenNotMatchedInsert(values=values)
@@ -198,21 +215,67 @@ def write_changes(  # noqa: PLR0913
         )
 
 
+def _appending(rows: pa.Table, told: str) -> Callable[[delta_direct.Direct], None]:
+    return lambda table: table.append(rows, told)
+
+
+def _changing(rows: pa.Table, told: str, key: Sequence[str]) -> Callable[[delta_direct.Direct], None]:
+    return lambda table: table.change(rows, told, key=key)
+
+
+def part(changes: Settled, what: str, columns: Sequence[str], rows: int) -> Settled:
+    """The rows for which a column says what is to be done, with that as ``__do``.
+
+    Args:
+        changes: Says so of several tables.
+        what: The column of one of them.
+        columns: Those of the table.
+        rows: How many rows there are.
+    """
+    frame = changes.frame.where(F.col(what).isNotNull())
+    frame = frame.select(*(F.col(f"`{name}`") for name in columns), F.col(what).alias(DO))
+    if changes.arrow is None:
+        return Settled(frame, rows)
+    arrow = changes.arrow.filter(pc.is_valid(changes.arrow[what])).select([*columns, what])
+    return Settled(frame, rows, arrow.rename_columns([*columns, DO]))
+
+
+def rows_of(
+    path: str, touched: Settled, group: Sequence[str], small: Small, near: Sequence[Column] | None = None
+) -> DataFrame:
+    """A table's rows of some groups as they are now, compared null-safe.
+
+    Args:
+        path: The table.
+        touched: The groups, with the columns ``group``; one row per group.
+        group: Columns that name a group.
+        small: What is read from the driver.
+        near: Literal bounds of the groups, of the alias ``t``; unset: those of ``touched``.
+    """
+    session = touched.frame.sparkSession
+    if touched.arrow is not None:
+        rows = delta_direct.near(path, touched.arrow.select(list(group)), small)
+        if rows is not None:
+            return local(session, rows).frame
+    return of_groups(session.read.format("delta").load(path), touched, group, near)
+
+
 def of_groups(
-    table: DataFrame, touched: DataFrame, group: Sequence[str], *, rows: int | None = None
+    table: DataFrame, touched: Settled, group: Sequence[str], near: Sequence[Column] | None = None
 ) -> DataFrame:
     """A table's rows of some groups, compared null-safe; files are pruned by the groups' literal bounds.
 
     Args:
         table: A Delta table, at any version.
-        touched: The groups, with the columns ``group``; one row per group. Persist it.
+        touched: The groups, with the columns ``group``; one row per group.
         group: Columns that name a group.
-        rows: How many groups there are, if that is known.
+        near: Literal bounds of the groups, of the alias ``t``; unset: those of ``touched``.
     """
-    groups = small_side(touched.select(*group), touched.count() if rows is None else rows)
-    near = table.where(reduce(and_, bounds(touched, group), F.lit(True))).alias("t")
+    groups = small_side(touched.frame.select(*group), touched.rows)
+    among = bounds(touched, group, "t") if near is None else near
+    rows = table.alias("t").where(reduce(and_, among, F.lit(True)))
     same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"g.`{n}`")) for n in group))
-    return near.join(groups.alias("g"), same, "left_semi")
+    return rows.join(groups.alias("g"), same, "left_semi")
 
 
 def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -243,7 +306,7 @@ def _equal(name: str, kind: DataType) -> Column:
     return F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`"))
 
 
-def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column]:
+def bounds(frame: DataFrame | Settled, key: Sequence[str], table: str = "") -> list[Column]:
     """What the table's keys lie between, so that only the files are read that may hold them.
 
     Where a column has few values in the frame, they are listed too: files between two of them are not
@@ -255,7 +318,27 @@ def bounds(frame: DataFrame, key: Sequence[str], table: str = "") -> list[Column
         key: Columns; those of other types than integers, text, dates and times bound nothing.
         table: The table's alias, if it has one.
     """
-    return measured(frame, key, table)[0]
+    if isinstance(frame, DataFrame):
+        return measured(frame, key, table)[0]
+    if frame.arrow is None:
+        return measured(frame.frame, key, table)[0]
+    found = []
+    for name in key:
+        kind, values = frame.frame.schema[name].dataType, _held(frame.arrow[name])
+        ends = pc.min_max(values)
+        if isinstance(kind, ORDERED) and ends["min"].is_valid:
+            few = pc.unique(values.drop_null())
+            listed = few.to_pylist() if 1 < len(few) <= _FEW else None
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+            found.append(_near(name, table, kind, low, high, listed, has_null=values.null_count > 0))
+    return found
+
+
+def _held(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Days and times as numbers, as ``told`` gives them."""
+    if pa.types.is_date32(values.type):
+        return values.cast(pa.int32())
+    return values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
 
 
 def measured(
@@ -269,7 +352,6 @@ def measured(
         table: The table's alias, if it has one.
         more: Aggregates, each with an alias.
     """
-    of = f"{table}." if table else ""
     kinds = {name: frame.schema[name].dataType for name in key}
     plain = [name for name in key if isinstance(kinds[name], ORDERED)]
     asked = [
@@ -289,15 +371,30 @@ def measured(
     listed = _listed(frame, {name: kinds[name] for name in few})
     found = []
     for place, name in enumerate(plain):
-        if ends[f"low{place}"] is None:
-            continue
-        column, kind = F.col(f"{of}`{name}`"), kinds[name]
-        among = column.between(literal(ends[f"low{place}"], kind), literal(ends[f"high{place}"], kind))
-        if name in listed:
-            # Not as an IN list: of that Delta takes the least and the greatest value alone.
-            among &= reduce(or_, (column == literal(value, kind) for value in listed[name]))
-        found.append(among | column.isNull() if ends[f"null{place}"] else among)
+        low, high = ends[f"low{place}"], ends[f"high{place}"]
+        if low is not None:
+            has_null = ends[f"null{place}"]
+            found.append(_near(name, table, kinds[name], low, high, listed.get(name), has_null=has_null))
     return found, ends
+
+
+def _near(  # noqa: PLR0913, PLR0917
+    name: str,
+    table: str,
+    kind: DataType,
+    low: Any,
+    high: Any,
+    listed: Sequence[Any] | None,
+    *,
+    has_null: bool,
+) -> Column:
+    """A condition on a column of the table, of values as ``told`` gives them."""
+    column = F.col(f"{table}.`{name}`" if table else f"`{name}`")
+    among = column.between(literal(low, kind), literal(high, kind))
+    if listed is not None:
+        # Not as an IN list: of that Delta takes the least and the greatest value alone.
+        among &= reduce(or_, (column == literal(value, kind) for value in listed))
+    return among | column.isNull() if has_null else among
 
 
 def _listed(frame: DataFrame, kinds: Mapping[str, DataType]) -> Mapping[str, Sequence[Any]]:

@@ -18,6 +18,11 @@ class Folder:
         self.path = _local(path.rstrip("/"))
         self._store: tuple[Any, str] | None = None
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on a local disk."""
+        return "://" not in self.path
+
     def __truediv__(self, name: str) -> Folder:
         child = Folder(f"{self.path}/{name}")
         if self._store is not None:
@@ -26,7 +31,7 @@ class Folder:
 
     def names(self) -> list[str]:
         """Names of what lies in it, in no order; empty when the folder does not exist."""
-        if "://" not in self.path:
+        if self.is_local:
             try:
                 return os.listdir(self.path)  # noqa: PTH208  # names alone, as fast as can be
             except (FileNotFoundError, NotADirectoryError):
@@ -39,7 +44,7 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         """Whether it holds something of that name."""
-        if "://" not in self.path:
+        if self.is_local:
             return os.path.exists(f"{self.path}/{name}")  # noqa: PTH110  # probed by the thousand
         from pyarrow import fs  # noqa: PLC0415  # see above
 
@@ -50,7 +55,7 @@ class Folder:
     def read(self, name: str) -> bytes | None:
         """All bytes of a file, or None when there is no such file."""
         try:
-            if "://" not in self.path:
+            if self.is_local:
                 with open(f"{self.path}/{name}", "rb") as file:  # noqa: PTH123  # read by the thousand
                     return file.read()
             store, base = self._opened()
@@ -61,7 +66,7 @@ class Folder:
 
     def modified_ms(self, name: str) -> int | None:
         """When a file was last written, milliseconds since the epoch, or None when there is none."""
-        if "://" not in self.path:
+        if self.is_local:
             try:
                 return os.stat(f"{self.path}/{name}").st_mtime_ns // 1_000_000  # noqa: PTH116
             except (FileNotFoundError, NotADirectoryError):

@@ -160,6 +160,16 @@ class GoldSettings(_Section):
         ge=0,
         description="Micro-batches after which a query compacts the tables it writes; 0: never.",
     )
+    small_batch_rows: int = Field(
+        default=20_000,
+        ge=0,
+        description="Up to so many rows, a micro-batch is worked out in the driver; 0: never.",
+    )
+    small_table_rows: int = Field(
+        default=1_000_000,
+        ge=0,
+        description="On a local disk, tables of up to so many rows are read and written from the driver.",
+    )
 
 
 class SparkSettings(_Section):

@@ -48,6 +48,10 @@ _CONF = {
     "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     # Old executions and plans fill the driver of a job that runs for months.
+    # Tasks that list a folder, for VACUUM: 10,000 by default, a minute and more for the smallest table.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+    # Where a column was written in Python: asking costs more than all else that building a plan does.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "2000",

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,6 +21,7 @@ from common import delta, delta_merge
 from common.declare import Aggregate
 from common.declaring import source_of
 from common.delta import MicroBatch
+from common.small import settled
 from common.streaming import Stream
 from gold import tables, windows
 from gold.context import Context
@@ -40,28 +40,32 @@ def stream(context: Context, gold: Aggregate) -> Stream:
     frame = grouped(new_rows(context, gold, in_order=gold.watermark is not None), gold)
     path = context.path(gold.table)
     tables.ensure(context, gold.table, frame.schema, gold.storage)
+    small = context.small
     mode = cast("Literal['complete', 'update', 'append']", gold.mode)
 
     def write(result: DataFrame, batch: MicroBatch) -> None:
-        kept = result.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            # Must come first: a stateful batch that is not consumed whole is marked as done all the same.
-            counts = {"groups": kept.count()}
+        with settled(result, small, once=True) as rows:
+            counts = {"groups": rows.rows}
             if gold.watermark is not None:
                 counts["late"] = batch.dropped()["late"]
-            rows = delta.packed(kept, counts["groups"])
             if mode == "complete" or batch.batch_id == 0:
                 # The first one takes the place of what a lost checkpoint has left behind.
-                delta.append(rows, path, batch, mode, counts, mode="overwrite")
+                delta.append(rows, path, batch, mode, counts, mode="overwrite", small=small)
             elif mode == "append":
-                delta.append(rows, path, batch, mode, counts)
+                delta.append(rows, path, batch, mode, counts, small=small)
             else:
                 group = windows.group(gold)
                 delta_merge.replace_groups(
-                    kept, path, batch, counts, touched=kept, group=group, key=group, step=mode
+                    rows.frame,
+                    path,
+                    batch,
+                    counts,
+                    touched=rows,
+                    group=group,
+                    key=group,
+                    step=mode,
+                    small=small,
                 )
-        finally:
-            kept.unpersist()
 
     return Stream(
         pipeline=context.pipeline.name,

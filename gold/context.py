@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from common.declare import Gold, Pipeline
 from common.layout import Layout
 from common.settings import Settings
+from common.small import Small
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,12 @@ class Context:
     def path(self, table: str) -> str:
         """Where a table of the pipeline is."""
         return self.layout.table_path(table)
+
+    @property
+    def small(self) -> Small:
+        """What is worked out, read and written in the driver."""
+        gold = self.settings.gold
+        return Small(gold.small_batch_rows, gold.small_table_rows, fsync=self.settings.spark.fsync)
 
     @cached_property
     def replaced(self) -> frozenset[str]:

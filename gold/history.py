@@ -9,6 +9,7 @@ something may be missing from the table, is the key worked out anew from silver.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
@@ -18,12 +19,13 @@ from common import delta, delta_merge
 from common.declare import History
 from common.declaring import source_of
 from common.delta import MicroBatch
+from common.small import NEVER, Settled, Small, of_batch, settled
 from common.streaming import Stream
 from gold import tables
 from gold.context import Context
 from gold.expressions import columns, each, misfit, named
 from gold.reduce import COORDINATES
-from gold.source import CHANGE, GONE, at_version, changes, changes_of, reads_feed
+from gold.source import CHANGE, GONE, at_version, changes, changes_of, read_beside, reads_feed
 
 _ENDS, _GONE, _KNOWN, _TO, _UNSURE = "__ends", "__gone", "__known", "__to", "__unsure"
 
@@ -39,7 +41,7 @@ def stream(context: Context, gold: History) -> Stream:
         TableShapeError: The table exists with other columns.
     """
     frame, feed = versions(changes(context, gold), gold), reads_feed(context, gold)
-    path = context.path(gold.table)
+    path, small = context.path(gold.table), context.small
     tables.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
 
     def write(rows: DataFrame, batch: MicroBatch) -> None:
@@ -49,17 +51,18 @@ def stream(context: Context, gold: History) -> Stream:
         if batch.batch_id == 0 and not gold.reading.has_start:
             # All of silver, whatever part of it the batch has: later ones may lie within what is done here.
             counts = {"unplaced": silver.where(F.col(gold.valid_by).isNull()).count()}
-            whole = _history(versions(silver, gold).where(_PLACED), gold)
-            delta.append(whole, path, batch, delta.MERGE, counts, mode="overwrite")
+            with settled(_history(versions(silver, gold).where(_PLACED), gold), small, once=True) as whole:
+                by = gold.storage.cluster_by or gold.key
+                delta.append(whole, path, batch, delta.MERGE, counts, mode="overwrite", by=by, small=small)
         elif batch.in_first_state() or (feed and batch.in_commit_before()):
-            table = rows.sparkSession.read.format("delta").load(path)
-            delta.append(table.limit(0), path, batch, delta.MERGE, {"keys": 0})
+            delta.append_nothing(rows.sparkSession, path, batch, delta.MERGE, {"keys": 0}, small)
         else:
+            few = of_batch(rows, small, beside=read_beside(context.path(gold.reads), batch))
             if feed and batch.in_commit() and (version := batch.source_version()) is not None:
                 # A commit that comes in parts is taken whole with the first of them.
-                whole = changes_of(rows.sparkSession, context.path(gold.reads), version)
-                rows = rows.unionByName(versions(whole, gold)).distinct()
-            _merge(rows, silver, path, batch, gold)
+                commit = changes_of(rows.sparkSession, context.path(gold.reads), version)
+                rows = rows.unionByName(versions(commit, gold)).distinct()
+            _merge(rows, silver, path, batch, gold, few)
 
     return Stream(
         pipeline=context.pipeline.name,
@@ -150,35 +153,44 @@ def _last_of_ties(found: DataFrame, key: Sequence[str]) -> DataFrame:
     )
 
 
-def _merge(rows: DataFrame, silver: DataFrame, path: str, batch: MicroBatch, gold: History) -> None:
-    """Put a micro-batch's versions where they belong.
+def _merge(  # noqa: PLR0913, PLR0917
+    rows: DataFrame, silver: DataFrame, path: str, batch: MicroBatch, gold: History, small: Small
+) -> None:
+    """Put a micro-batch's versions where they belong."""
+    with ExitStack() as held:
 
-    What is found out step by step is kept without its plan, which Spark would go through at every step.
-    """
-    rows = rows.localCheckpoint()
-    new = rows.where(_PLACED)
-    touched = new.select(*gold.key).distinct().localCheckpoint()
-    counts = {"keys": touched.count(), "unplaced": rows.where(f"NOT ({_PLACED})").count()}
-    table = rows.sparkSession.read.format("delta").load(path)
-    if batch.batch_id == 0:
-        table = table.limit(0)
-    found = _found(
-        new, delta_merge.of_groups(table, touched, gold.key, rows=counts["keys"]), gold
-    ).localCheckpoint()
-    unsure = found.where(_UNSURE).select(*gold.key).distinct().localCheckpoint()
-    counts["recomputed"] = unsure.count()
-    wanted = _history(_with_ends(found.where(~F.col(_UNSURE)), gold), gold)
-    if counts["recomputed"]:
-        anew = versions(
-            delta_merge.of_groups(silver, unsure, gold.key, rows=counts["recomputed"]), gold
-        ).where(_PLACED)
-        wanted = wanted.unionByName(_history(anew, gold))
-    if batch.batch_id == 0:
-        delta.append(wanted, path, batch, delta.MERGE, counts, mode="overwrite")
-        return
-    delta_merge.replace_groups(
-        wanted, path, batch, counts, touched=touched, group=gold.key, key=(*gold.key, "valid_from")
-    )
+        def settle(frame: DataFrame) -> Settled:
+            return held.enter_context(settled(frame, small))
+
+        came = settle(rows)
+        small = small if came.arrow is not None else NEVER
+        new = came.frame.where(_PLACED)
+        touched = settle(new.select(*gold.key).distinct())
+        counts = {"keys": touched.rows, "unplaced": came.nulls("valid_from")}
+        have = came.frame.sparkSession.read.format("delta").load(path).limit(0)
+        if batch.batch_id > 0:
+            have = delta_merge.rows_of(path, touched, gold.key, small)
+        found = settle(_found(new, have, gold))
+        wanted = _history(_with_ends(found.frame.where(~F.col(_UNSURE)), gold), gold)
+        counts["recomputed"] = 0
+        if delta_merge.counted(found, _UNSURE).get(True):
+            keys = settle(found.frame.where(_UNSURE).select(*gold.key).distinct())
+            counts["recomputed"] = keys.rows
+            anew = versions(delta_merge.of_groups(silver, keys, gold.key), gold).where(_PLACED)
+            wanted = wanted.unionByName(_history(anew, gold))
+        if batch.batch_id == 0:
+            delta.append(settle(wanted), path, batch, delta.MERGE, counts, mode="overwrite", small=small)
+            return
+        delta_merge.replace_groups(
+            wanted,
+            path,
+            batch,
+            counts,
+            touched=touched,
+            group=gold.key,
+            key=(*gold.key, "valid_from"),
+            small=small,
+        )
 
 
 def _found(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:

@@ -7,6 +7,7 @@ running number in ``_match``; it may change whenever the other table does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import reduce
 from operator import and_
 
@@ -19,6 +20,7 @@ from common.declare import Join, Reading
 from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import TableShapeError
+from common.small import NEVER, Settled, Small, of_batch, settled
 from common.streaming import Stream
 from gold import stream_join, tables
 from gold.context import Context
@@ -51,21 +53,24 @@ def stream(context: Context, gold: Join) -> Stream:
 def _lookup(context: Context, gold: Join) -> Stream:
     """Each micro-batch joined with the other table as it is when that begins, and appended."""
     frame, other = new_rows(context, gold), other_path(context, gold)
-    path = context.path(gold.table)
+    path, small = context.path(gold.table), context.small
     tables.ensure(context, gold.table, shape(context, gold, other).schema, gold.storage)
 
     def write(rows: DataFrame, batch: MicroBatch) -> None:
         version = LogReader(other).latest_version()
         found = joined(rows, at_version(rows.sparkSession, other, version), gold)
         mode = "overwrite" if batch.batch_id == 0 else "append"
-        delta.append(found, path, batch, "lookup", {"joined_version": version}, mode=mode)
+        with settled(found, of_batch(rows, small)) as rows_found:
+            delta.append(
+                rows_found, path, batch, "lookup", {"joined_version": version}, mode=mode, small=small
+            )
 
     return _stream(context, gold, frame, write)
 
 
 def _anew(context: Context, gold: Join) -> Stream:
     """Both tables watched; the rows that a change of either concerns are joined anew."""
-    other, path = other_path(context, gold), context.path(gold.table)
+    other, path, small = other_path(context, gold), context.path(gold.table), context.small
     reads, joins = changes(context, gold), _changes_of_other(context, gold, other)
     tables.ensure(context, gold.table, _numbered(shape(context, gold, other), gold).schema, gold.storage)
     keys = [F.col(f"`{name}`").alias(f"__v{place}") for place, name in enumerate(named(gold.on))]
@@ -81,48 +86,58 @@ def _anew(context: Context, gold: Join) -> Stream:
         right = at_version(session, other, batch.source_version(_JOINS))
         if batch.batch_id == 0:
             # All of both, whatever parts of them the batch has.
-            found = _numbered(joined(left, right, gold), gold)
-            delta.append(found, path, batch, delta.MERGE, {}, mode="overwrite")
+            with settled(_numbered(joined(left, right, gold), gold), small, once=True) as found:
+                delta.append(found, path, batch, delta.MERGE, {}, mode="overwrite", by=IDENTITY, small=small)
             return
         # What was there at first was joined at once.
         new = [side for side in (_READS, _JOINS) if not batch.in_first_state(side)]
-        _join_again(rows.where(F.col(_SIDE).isin(new)), batch, gold, left=left, right=right, path=path)
+        few = of_batch(rows, small)
+        rows = rows.where(F.col(_SIDE).isin(new))
+        _join_again(rows, batch, gold, left=left, right=right, path=path, small=few)
 
     return _stream(context, gold, frame, write)
 
 
 def _join_again(  # noqa: PLR0913
-    rows: DataFrame, batch: MicroBatch, gold: Join, *, left: DataFrame, right: DataFrame, path: str
+    rows: DataFrame,
+    batch: MicroBatch,
+    gold: Join,
+    *,
+    left: DataFrame,
+    right: DataFrame,
+    path: str,
+    small: Small,
 ) -> None:
-    """Join the rows anew that a micro-batch concerns: those that changed, and those that meet what did.
-
-    What is found out step by step is kept without its plan, which Spark would go through at every step.
-    """
+    """Join the rows anew that a micro-batch concerns: those that changed, and those that meet what did."""
     values, on = [name for name in rows.columns if name.startswith("__v")], named(gold.on)
-    rows = rows.localCheckpoint()
-    changed = rows.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct().localCheckpoint()
-    found = (
-        rows.where(F.col(_SIDE) == _JOINS)
-        .select(*values)
-        .distinct()
-        .where(_none_null(values))
-        .localCheckpoint()
-    )
-    counts = {"changed": changed.count(), "values": found.count()}
-    wanted = delta_merge.of_groups(left, changed, IDENTITY, rows=counts["changed"])
-    if counts["values"]:
-        met = _meeting(left, list(on.values()), found)
-        met = met.join(small_side(changed, counts["changed"]), list(IDENTITY), "left_anti")
-        wanted = wanted.unionByName(met)
-    wanted = wanted.localCheckpoint()
-    counts["rows"] = wanted.count()
-    touched = wanted.select(*IDENTITY).union(changed).distinct().localCheckpoint()
-    texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
-    asked = wanted.select(*texts).distinct()
-    asked = asked.where(_none_null(asked.columns)).localCheckpoint()
-    result = _numbered(joined(wanted, _meeting(right, [f"`{name}`" for name in on], asked), gold), gold)
-    key = IDENTITY if gold.how == "semi" else (*IDENTITY, _MATCH)
-    delta_merge.replace_groups(result, path, batch, counts, touched=touched, group=IDENTITY, key=key)
+    with ExitStack() as held:
+
+        def settle(frame: DataFrame) -> Settled:
+            return held.enter_context(settled(frame, small))
+
+        rows_of_batch = settle(rows)
+        came, small = rows_of_batch.frame, small if rows_of_batch.arrow is not None else NEVER
+        changed = settle(came.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct())
+        others = came.where(F.col(_SIDE) == _JOINS).select(*values).distinct()
+        found = settle(others.where(_none_null(values)))
+        counts = {"changed": changed.rows, "values": found.rows}
+        concerned = delta_merge.of_groups(left, changed, IDENTITY)
+        if found.rows:
+            met = _meeting(left, list(on.values()), found)
+            met = met.join(small_side(changed.frame, changed.rows), list(IDENTITY), "left_anti")
+            concerned = concerned.unionByName(met)
+        wanted = settle(concerned)
+        counts["rows"] = wanted.rows
+        touched = settle(wanted.frame.select(*IDENTITY).union(changed.frame).distinct())
+        texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
+        keys = wanted.frame.select(*texts).distinct()
+        asked = settle(keys.where(_none_null(keys.columns)))
+        there = _meeting(right, [f"`{name}`" for name in on], asked)
+        result = _numbered(joined(wanted.frame, there, gold), gold)
+        key = IDENTITY if gold.how == "semi" else (*IDENTITY, _MATCH)
+        delta_merge.replace_groups(
+            result, path, batch, counts, touched=touched, group=IDENTITY, key=key, small=small
+        )
 
 
 def _none_null(names: Sequence[str]) -> Column:
@@ -130,22 +145,22 @@ def _none_null(names: Sequence[str]) -> Column:
     return reduce(and_, (F.col(name).isNotNull() for name in names))
 
 
-def _meeting(table: DataFrame, texts: Sequence[str], values: DataFrame) -> DataFrame:
+def _meeting(table: DataFrame, texts: Sequence[str], values: Settled) -> DataFrame:
     """A table's rows for which the texts give one of the values; files are pruned where a text is a column.
 
     Args:
         table: A Delta table, at any version.
         texts: SQL text over its columns, one per column of ``values``.
-        values: None of them null, each once. Persist it.
+        values: None of them null, each once.
     """
-    names = values.columns
+    names, kinds = values.frame.columns, values.frame.schema
     plain = {text.strip("` "): name for name, text in zip(names, texts, strict=True)}
     types: Mapping[str, object] = {field.name: field.dataType for field in table.schema}
-    plain = {text: name for text, name in plain.items() if types.get(text) == values.schema[name].dataType}
-    ends = values.select(*(F.col(name).alias(text) for text, name in plain.items()))
-    near = table.where(reduce(and_, delta_merge.bounds(ends, list(ends.columns)), F.lit(True)))
+    plain = {text: name for text, name in plain.items() if types.get(text) == kinds[name].dataType}
+    ends = values.renamed({name: text for text, name in plain.items()})
+    near = table.where(reduce(and_, delta_merge.bounds(ends, [*plain]), F.lit(True)))
     same = reduce(and_, (F.expr(f"({text}) = {name}") for name, text in zip(names, texts, strict=True)))
-    return near.join(small_side(values, values.count()), same, "left_semi")
+    return near.join(small_side(values.frame, values.rows), same, "left_semi")
 
 
 def _numbered(found: DataFrame, gold: Join) -> DataFrame:

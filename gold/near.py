@@ -11,6 +11,7 @@ from itertools import pairwise
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
@@ -18,6 +19,7 @@ from pyspark.sql.types import TimestampType
 from common.delta_merge import bounds
 from common.errors import SqlError
 from common.literals import literal, told
+from common.small import Settled
 from common.sqltext import read
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ _MOST_STRETCHES = 64
 """Ranges in one condition; planning takes longer with each."""
 
 
-def near_keys(rows: DataFrame, groups: DataFrame, by: Mapping[str, str]) -> DataFrame:
+def near_keys(rows: DataFrame, groups: Settled, by: Mapping[str, str]) -> DataFrame:
     """Rows that may have one of the groups' values, by those of ``by`` that are columns as they are.
 
     Args:
@@ -42,24 +44,29 @@ def near_keys(rows: DataFrame, groups: DataFrame, by: Mapping[str, str]) -> Data
     """
     own = {column.lower(): column for column in rows.columns}
     plain = {own[path]: name for name, sql in by.items() if (path := _path(sql)) in own}
-    keys = groups.select(*(F.col(f"`{name}`").alias(column) for column, name in plain.items()))
+    keys = groups.renamed({name: column for column, name in plain.items()})
     return rows.where(reduce(and_, bounds(keys, [*plain]), F.lit(True))) if plain else rows
 
 
-def stretches(frame: DataFrame, low: str, high: str) -> list[tuple[Column, Column]]:
-    """Literal stretches of time that together hold all of the frame's; both ends are in them.
+def stretches(spans: Settled, low: str, high: str) -> list[tuple[Column, Column]]:
+    """Literal stretches of time that together hold all given ones; both ends are in them.
 
     Args:
-        frame: Has stretches of time.
+        spans: Has stretches of time.
         low: The column of their beginnings.
         high: The column of their ends.
     """
     kind = TimestampType()
-    ends = frame.select(told(F.col(low), kind).alias("low"), told(F.col(high), kind).alias("high"))
-    found = ends.distinct().limit(_MOST_LOOKED_AT + 1).collect()
-    if len(found) > _MOST_LOOKED_AT:
-        found = ends.agg(F.min("low").alias("low"), F.max("high").alias("high")).collect()
-    closed = joined([(row["low"], row["high"]) for row in found], _MOST_STRETCHES)
+    if spans.arrow is not None:
+        both = (spans.arrow[name].cast(pa.int64()).to_pylist() for name in (low, high))
+        found = list(zip(*both, strict=True))
+    else:
+        ends = spans.frame.select(told(F.col(low), kind), told(F.col(high), kind)).toDF("low", "high")
+        rows = ends.distinct().limit(_MOST_LOOKED_AT + 1).collect()
+        if len(rows) > _MOST_LOOKED_AT:
+            rows = ends.agg(F.min("low"), F.max("high")).collect()
+        found = [(row[0], row[1]) for row in rows]
+    closed = joined(found, _MOST_STRETCHES)
     return [(literal(first, kind), literal(last, kind)) for first, last in closed]
 
 

@@ -20,6 +20,9 @@ nobody knows what it does."""
 IN_TABLE, IN_DELETED = "__in_table", "__in_deleted"
 """What is to be done with a key's row in the table, and in the one of deleted keys."""
 
+DOUBTFUL = "__doubtful"
+"""Whether a reduced row's key may have lost its row: see ``_is_doubtful``."""
+
 _NEW, _LEFT = "__new", "__left"
 _ROW, _END = "__row", "__end"
 _AGAIN = "__again"
@@ -29,22 +32,26 @@ _WINS, _ENDED, _IS_ROW, _ALIVE, _DEAD = "__wins", "__ended", "__is_row", "__aliv
 def reduced(rows: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> DataFrame:
     """Each key's newest row that came, and the order of the newest that left.
 
-    Grain: one row per key: the key, ``__new`` (a struct of the row), ``__left``, and where the rows have
-    it ``__stray``: the coordinates of one that nobody knows what to do with.
+    Grain: one row per key: the key, ``__new`` (a struct of the row), ``__left``, ``__doubtful``, and where
+    the rows have it ``__stray``: the coordinates of one that nobody knows what to do with.
     """
     came = ~F.col(GONE)
     place = F.struct(*(F.col(f"`{name}`").alias(name) for name in order))
-    kept = F.struct(*(F.col(f"`{name}`") for name in rows.columns if name not in {GONE, STRAY}))
+    # Where no row came, what is in the struct is null: Spark's schema has to say that it may be.
+    ends = F.when(F.col(ENDS), F.lit(True)).alias(ENDS)
+    marks = {GONE, ENDS, STRAY}
+    kept = F.struct(*(F.col(f"`{name}`") for name in rows.columns if name not in marks), ends)
     found = [
         F.max_by(kept, F.when(came, place)).alias(_NEW),
         F.max(F.when(~came, place)).alias(_LEFT),
     ]
     if STRAY in rows.columns:
         found.append(F.min(F.when(came & F.col(STRAY), F.struct(*COORDINATES[1:]))).alias(STRAY))
-    return rows.groupBy(*(F.col(f"`{name}`") for name in key)).agg(*found)
+    reduced_rows = rows.groupBy(*(F.col(f"`{name}`") for name in key)).agg(*found)
+    return reduced_rows.withColumn(DOUBTFUL, _is_doubtful(order))
 
 
-def is_doubtful(order: Sequence[str]) -> Column:
+def _is_doubtful(order: Sequence[str]) -> Column:
     """Whether a row left that is not older than the newest that came: the table may have had that one.
 
     Where the newest row that came is newer than all that left, it has not left itself, and the table's row
@@ -98,7 +105,7 @@ def meeting(  # noqa: PLR0913
 def is_recomputed(order: Sequence[str]) -> Column:
     """Whether only the source can say which row a key has now: the tables' row may have left."""
     stays = F.greatest(_ROW, _END) > F.col(_LEFT)
-    return is_doubtful(order) & ~F.coalesce(stays, F.lit(False))
+    return F.col(DOUBTFUL) & ~F.coalesce(stays, F.lit(False))
 
 
 def recomputed(met: DataFrame, newest: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> DataFrame:

@@ -13,14 +13,13 @@ nobody touches keep theirs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,13 +30,14 @@ from common.declare import Aggregate, Session, Window
 from common.delta import MicroBatch
 from common.errors import HistoryGoneError
 from common.identity import last_own_commit
+from common.small import NEVER, Settled, Small, of_batch, settled
 from common.streaming import Stream
 from gold import sessions, tables, windows
 from gold.aggregate import grouped
 from gold.context import Context
 from gold.expressions import columns, named
 from gold.near import near_keys, stretches, within
-from gold.source import at_version, changes, changes_of, reads_feed
+from gold.source import at_version, changes, changes_of, read_beside, reads_feed
 
 _COVERS = "covers"
 
@@ -59,7 +59,12 @@ def stream(context: Context, gold: Aggregate) -> Stream:
     result = grouped(context.spark.read.format("delta").load(silver), gold)
     tables.ensure(context, gold.table, result.schema, gold.storage)
     work = _Recompute(
-        gold, silver, context.path(gold.table), context.checkpoint(gold), reads_feed(context, gold)
+        gold,
+        silver,
+        context.path(gold.table),
+        context.checkpoint(gold),
+        reads_feed(context, gold),
+        context.small,
     )
     return Stream(
         pipeline=context.pipeline.name,
@@ -80,6 +85,7 @@ class _Recompute:
     table: str
     checkpoint: str
     has_feed: bool
+    small: Small
 
     def write(self, keys: DataFrame, batch: MicroBatch) -> None:
         """Write a micro-batch, given the groups of its rows.
@@ -98,87 +104,108 @@ class _Recompute:
             self._write_nothing(keys.sparkSession, batch, covered)
             return
         covers: int | None = version
+        few = of_batch(keys, self.small, beside=read_beside(self.silver, batch))
         if batch.in_commit() and self.has_feed:
             whole = _meeting(changes_of(keys.sparkSession, self.silver, version), self.gold)
             keys = keys.unionByName(windows.keyed(whole, self.gold))
         elif batch.in_commit():
             covers = covered
-        self._write_touched(keys, batch, version, covers)
+        self._write_touched(keys, batch, version, covers, few)
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of silver up to which the table is right, by what its last commit says."""
         told = last_own_commit(self.table, batch.query)
         return None if told is None else told["counts"].get(_COVERS)
 
-    def _now(self, spark: SparkSession) -> DataFrame:
-        """The table as it is."""
-        return spark.read.format("delta").load(self.table)
-
     def _write_all(self, spark: SparkSession, batch: MicroBatch) -> None:
         """The whole table; takes the place of what a lost checkpoint has left behind."""
         version = batch.source_version()
-        with self._kept(grouped(at_version(spark, self.silver, version), self.gold)) as (result, groups):
+        with self._settled(grouped(at_version(spark, self.silver, version), self.gold), once=True) as rows:
             order = self.gold.storage.cluster_by or windows.group(self.gold)
-            rows = delta.packed(result, groups, order)
-            counts = {"groups": groups, _COVERS: version}
-            delta.append(rows, self.table, batch, delta.MERGE, counts, mode="overwrite")
+            counts = {"groups": rows.rows, _COVERS: version}
+            delta.append(
+                rows, self.table, batch, delta.MERGE, counts, mode="overwrite", by=order, small=self.small
+            )
 
     def _write_nothing(self, spark: SparkSession, batch: MicroBatch, covers: int | None) -> None:
         """Every batch leaves its mark: a table without one was not written by this checkpoint."""
-        rows = self._now(spark).limit(0)
-        delta.append(rows, self.table, batch, delta.MERGE, {"groups": 0, _COVERS: covers})
+        counts = {"groups": 0, _COVERS: covers}
+        delta.append_nothing(spark, self.table, batch, delta.MERGE, counts, self.small)
 
-    def _write_touched(self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None) -> None:
-        with self._kept(keys.distinct()) as (touched, number):
-            if not number:
+    def _write_touched(
+        self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None, few: Small
+    ) -> None:
+        with self._settled(keys.distinct(), few) as touched:
+            few = NEVER if touched.arrow is None else few
+            if not touched.rows:
                 self._write_nothing(keys.sparkSession, batch, covers)
                 return
             silver = _meeting(at_version(keys.sparkSession, self.silver, version), self.gold)
             if isinstance(self.gold.window, Session):
-                self._replace_sessions(touched, silver, self.gold.window, batch, covers)
+                self._replace_sessions(touched, silver, self.gold.window, batch, covers, few)
                 return
-            with self._kept(_groups(silver, touched, number, self.gold)) as (result, _):
-                self._replace(result, touched, batch, {"groups": number, _COVERS: covers})
+            result = _groups(silver, touched, self.gold)
+            self._replace(result, touched, batch, {"groups": touched.rows, _COVERS: covers}, few)
 
-    def _replace_sessions(
-        self, touched: DataFrame, silver: DataFrame, window: Session, batch: MicroBatch, covers: int | None
+    def _replace_sessions(  # noqa: PLR0913, PLR0917
+        self,
+        touched: Settled,
+        silver: DataFrame,
+        window: Session,
+        batch: MicroBatch,
+        covers: int | None,
+        few: Small,
     ) -> None:
         by, gap = tuple(named(self.gold.by or ())), window.gap
-        with self._kept(sessions.spans(touched, by, gap)) as (spans, number):
-            table = self._now(silver.sparkSession)
-            bounds = [*delta_merge.bounds(spans, by), sessions.may_link(spans, gap)]
-            table = table.where(reduce(and_, bounds))
-            with self._kept(sessions.linked(table, spans, number, by, gap)) as (linked, others):
-                reach = sessions.reach(spans, linked, by, gap)
-                rows = _reached(silver, reach, number + others, self.gold, window)
+        with self._settled(sessions.spans(touched.frame, by, gap), few) as spans:
+            table = silver.sparkSession.read.format("delta").load(self.table)
+            table = table.where(reduce(and_, [*delta_merge.bounds(spans, by), sessions.may_link(spans, gap)]))
+            with self._settled(sessions.linked(table, spans, by, gap), few) as linked:
+                reach = sessions.reach(spans.frame, linked.frame, by, gap)
                 with (
-                    self._kept(grouped(rows, self.gold)) as (result, _),
-                    self._kept(sessions.concerned(linked, result, by)) as (concerned, count),
+                    self._settled(reach, few) as reached,
+                    self._settled(
+                        grouped(_reached(silver, reached, self.gold, window), self.gold), few
+                    ) as result,
+                    self._settled(sessions.concerned(linked.frame, result.frame, by), few) as concerned,
                 ):
-                    self._replace(result, concerned, batch, {"groups": count, _COVERS: covers})
+                    counts = {"groups": concerned.rows, _COVERS: covers}
+                    self._replace(result.frame, concerned, batch, counts, few)
 
     def _replace(
-        self, result: DataFrame, touched: DataFrame, batch: MicroBatch, counts: Mapping[str, Any]
+        self, result: DataFrame, touched: Settled, batch: MicroBatch, counts: Mapping[str, Any], few: Small
     ) -> None:
         group = windows.group(self.gold)
-        delta_merge.replace_groups(result, self.table, batch, counts, touched=touched, group=group, key=group)
+        with self._telling():
+            delta_merge.replace_groups(
+                result, self.table, batch, counts, touched=touched, group=group, key=group, small=few
+            )
 
     @contextmanager
-    def _kept(self, frame: DataFrame) -> Iterator[tuple[DataFrame, int]]:
-        """A frame, computed once and kept as long as it is needed; and how many rows it has.
+    def _settled(
+        self, frame: DataFrame, small: Small | None = None, *, once: bool = False
+    ) -> Iterator[Settled]:
+        """A frame, worked out.
 
         Raises:
             HistoryGoneError: What it reads is gone.
         """
-        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        with ExitStack() as held:
+            with self._telling():
+                rows = held.enter_context(settled(frame, self.small if small is None else small, once=once))
+            yield rows
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Errors of reading what is gone say so.
+
+        Raises:
+            HistoryGoneError: What is read in here is gone.
+        """
         try:
-            try:
-                rows = kept.count()
-            except (PySparkException, Py4JJavaError) as error:
-                raise self._told(error) from error
-            yield kept, rows
-        finally:
-            kept.unpersist()
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._told(error) from error
 
     def _told(self, error: Exception) -> Exception:
         if not any(text in str(error) for text in _GONE):
@@ -195,7 +222,7 @@ def _meeting(rows: DataFrame, gold: Aggregate) -> DataFrame:
     return rows if gold.where is None else rows.where(F.expr(f"({gold.where})"))
 
 
-def _groups(silver: DataFrame, touched: DataFrame, number: int, gold: Aggregate) -> DataFrame:
+def _groups(silver: DataFrame, touched: Settled, gold: Aggregate) -> DataFrame:
     """The touched groups over silver's rows. Grain: one row per group that has rows."""
     by, window = named(gold.by or ()), gold.window
     rows, group = near_keys(silver, touched, by), columns(by)
@@ -205,19 +232,20 @@ def _groups(silver: DataFrame, touched: DataFrame, number: int, gold: Aggregate)
         rows = windows.marked(rows.where(within(F.col(f"`{window.on}`"), spans)), window)
         group.append(F.col(windows.WINDOW))
         values.append(F.col(f"{windows.WINDOW}.start"))
-    own = touched.select(*(F.col(f"`{n}`").alias(f"__group{i}") for i, n in enumerate(windows.group(gold))))
+    names = windows.group(gold)
+    own = touched.frame.select(*(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(names)))
     same = reduce(and_, (value.eqNullSafe(F.col(f"__group{i}")) for i, value in enumerate(values)))
-    rows = rows.join(small_side(own, number), same, "left_semi")
+    rows = rows.join(small_side(own, touched.rows), same, "left_semi")
     return windows.unpacked(rows.groupBy(*group).agg(*columns(named(gold.measures))), gold)
 
 
-def _reached(silver: DataFrame, reach: DataFrame, number: int, gold: Aggregate, window: Session) -> DataFrame:
+def _reached(silver: DataFrame, reach: Settled, gold: Aggregate, window: Session) -> DataFrame:
     """Silver's rows in stretches of event time of their groups."""
     by, on = named(gold.by or ()), F.col(f"`{window.on}`")
     rows = near_keys(silver, reach, by).where(within(on, stretches(reach, sessions.LOW, sessions.HIGH)))
-    own = reach.select(
+    own = reach.frame.select(
         *(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(by)), sessions.LOW, sessions.HIGH
     )
     same = [F.expr(f"({sql})").eqNullSafe(F.col(f"__group{i}")) for i, sql in enumerate(by.values())]
     near = on.between(F.col(sessions.LOW), F.col(sessions.HIGH))
-    return rows.join(small_side(own, number), reduce(and_, [*same, near]), "left_semi")
+    return rows.join(small_side(own, reach.rows), reduce(and_, [*same, near]), "left_semi")

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.broadcast import small_side
+from common.small import Settled
 from gold.near import overlapping, stretches
 from gold.windows import END, START
 
@@ -33,19 +34,19 @@ def spans(touched: DataFrame, by: tuple[str, ...], gap: str) -> DataFrame:
     return found.agg(F.min(START).alias(LOW), F.max(START).alias(HIGH)).drop("__span")
 
 
-def may_link(spans: DataFrame, gap: str) -> Column:
+def may_link(spans: Settled, gap: str) -> Column:
     """By literals alone: whether a session may be within a gap of a span of any group."""
-    until = spans.select(LOW, (F.col(HIGH) + F.expr(f"interval '{gap}'")).alias(HIGH))
-    return overlapping(F.col(START), F.col(END), stretches(until, LOW, HIGH))
+    pause = F.expr(f"interval '{gap}'")
+    until = [(low, high + pause) for low, high in stretches(spans, LOW, HIGH)]
+    return overlapping(F.col(START), F.col(END), until)
 
 
-def linked(table: DataFrame, spans: DataFrame, number: int, by: tuple[str, ...], gap: str) -> DataFrame:
+def linked(table: DataFrame, spans: Settled, by: tuple[str, ...], gap: str) -> DataFrame:
     """The table's sessions that are within a gap of a span of their group: ``by``, ``START`` and ``END``.
 
     Args:
         table: The sessions that there are.
         spans: Stretches of changed rows.
-        number: How many spans there are.
         by: The group's columns.
         gap: The pause that ends a session.
     """
@@ -55,7 +56,9 @@ def linked(table: DataFrame, spans: DataFrame, number: int, by: tuple[str, ...],
     ]
     same = (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in by)
     sessions = table.select(*_columns(by), START, END).alias("t")
-    return sessions.join(small_side(spans.alias("s"), number), reduce(and_, [*same, *near]), "left_semi")
+    return sessions.join(
+        small_side(spans.frame.alias("s"), spans.rows), reduce(and_, [*same, *near]), "left_semi"
+    )
 
 
 def reach(spans: DataFrame, linked: DataFrame, by: tuple[str, ...], gap: str) -> DataFrame:

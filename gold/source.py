@@ -13,6 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from common import delta
 from common.checkpoint import Checkpoint
 from common.declare import Custom, Gold, Reading
+from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import HistoryGoneError
 from gold.context import Context
@@ -106,6 +107,13 @@ def changes_of(spark: SparkSession, path: str, version: int) -> DataFrame:
     """Every change of one commit of a table that keeps a feed, as ``changes`` has them."""
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     return reader.option("startingVersion", version).option("endingVersion", version).load(path)
+
+
+def read_beside(path: str, batch: MicroBatch) -> int:
+    """Bytes of the commit in whose middle a micro-batch ends: what takes it whole reads them too."""
+    version = batch.source_version()
+    commit = LogReader(path).commit(version) if batch.in_commit() and version is not None else None
+    return 0 if commit is None else commit.bytes
 
 
 def stream(context: Context, path: str, reading: Reading, *, feed: bool = False) -> DataFrame:

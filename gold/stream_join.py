@@ -5,13 +5,13 @@ Rows wait in state until the watermark says that nothing can meet them any more.
 
 from __future__ import annotations
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common import delta
 from common.declare import Join, Reading, Within
 from common.delta import MicroBatch
+from common.small import settled
 from common.streaming import Stream
 from gold import tables
 from gold.context import Context
@@ -42,15 +42,10 @@ def stream(context: Context, gold: Join) -> Stream:
     tables.ensure(context, gold.table, frame.schema, gold.storage)
 
     def write(result: DataFrame, batch: MicroBatch) -> None:
-        kept = result.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            # Must come first: a stateful batch that is not consumed whole is marked as done all the same.
-            rows = kept.count()
-            counts = {"rows": rows, "late": batch.dropped()["late"]}
+        with settled(result, context.small, once=True) as rows:
+            counts = {"rows": rows.rows, "late": batch.dropped()["late"]}
             mode = "overwrite" if batch.batch_id == 0 else "append"
-            delta.append(delta.packed(kept, rows), path, batch, "join", counts, mode=mode)
-        finally:
-            kept.unpersist()
+            delta.append(rows, path, batch, "join", counts, mode=mode, small=context.small)
 
     return Stream(
         pipeline=context.pipeline.name,

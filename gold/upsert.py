@@ -7,31 +7,32 @@ a micro-batch that the table has is done, and one that was cut off between the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from common import delta, delta_merge
 from common.declare import ChangeFeed, Upsert
 from common.delta import MicroBatch
+from common.delta_direct import DO
 from common.delta_merge import DELETED, INSERTED, UPDATED
 from common.errors import ChangeRefusedError
 from common.identity import last_own_commit
+from common.small import NEVER, Settled, Small, of_batch, settled
 from common.streaming import Stream
 from gold import deleted, tables
 from gold.context import Context
 from gold.outcome import (
+    DOUBTFUL,
     ENDS,
     GONE,
     IN_DELETED,
     IN_TABLE,
     STRAY,
-    is_doubtful,
     is_recomputed,
     meeting,
     outcome,
@@ -72,7 +73,16 @@ def stream(context: Context, gold: Upsert | ChangeFeed) -> Stream:
     if gold.side_tables:
         beside = context.path(gold.deleted)
         deleted.ensure(context, gold, frame.schema, order)
-    write = _Write(gold, context.path(gold.reads), path, beside, tuple(names), tuple(gold.key), order)
+    write = _Write(
+        gold,
+        context.path(gold.reads),
+        path,
+        beside,
+        frame.select(*names).schema,
+        tuple(gold.key),
+        order,
+        context.small,
+    )
     return Stream(
         pipeline=context.pipeline.name,
         name=gold.table,
@@ -92,18 +102,25 @@ class _Write:
         source: Path of the table it is made of.
         path: Path of the table.
         beside: Path of the deleted keys' table, if rows may be deleted.
-        columns: The table's columns.
+        schema: The table's columns.
         key: Columns that name a row.
         order: Columns that order the versions of a row.
+        small: What is worked out in the driver.
     """
 
     gold: Upsert | ChangeFeed
     source: str
     path: str
     beside: str | None
-    columns: tuple[str, ...]
+    schema: StructType
     key: tuple[str, ...]
     order: tuple[str, ...]
+    small: Small
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the table's columns."""
+        return tuple(self.schema.names)
 
     def __call__(self, rows: DataFrame, batch: MicroBatch) -> None:
         """Write one micro-batch.
@@ -113,84 +130,76 @@ class _Write:
         """
         if delta.is_written(self.path, batch, delta.MERGE):
             return
-        held: list[DataFrame] = []
-
-        def hold(frame: DataFrame) -> DataFrame:
-            held.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-            return held[-1]
-
-        try:
-            self._write(rows, batch, hold)
-        finally:
-            for frame in reversed(held):
-                frame.unpersist()
-
-    def _write(self, rows: DataFrame, batch: MicroBatch, hold: Callable[[DataFrame], DataFrame]) -> None:
-        is_first, covered = batch.batch_id == 0, self._covered(batch)
-        if is_first and covered is not None:
+        covered = self._covered(batch)
+        if batch.batch_id == 0 and covered is not None:
             # All that the source has, whatever part of it the batch has: a rebuilt table is whole at once.
-            came = self._versions(rows, covered).withColumn(GONE, F.lit(False))
+            rows = self._versions(rows, covered).withColumn(GONE, F.lit(False))
         elif covered is not None:
-            nothing = at_version(rows.sparkSession, self.path, None)
-            delta.append(nothing, self.path, batch, delta.MERGE, {"keys": 0, _COVERS: covered})
+            told = {"keys": 0, _COVERS: covered}
+            delta.append_nothing(rows.sparkSession, self.path, batch, delta.MERGE, told, self.small)
             return
-        else:
-            came = rows
-        came = hold(reduced(came, key=self.key, order=self.order))
-        near, keys, doubtful = self._measured(came, () if is_first else self.key)
+        told = {} if covered is None else {_COVERS: covered}
+        few = self.small if batch.batch_id == 0 else of_batch(rows, self.small)
+        with settled(reduced(rows, key=self.key, order=self.order), few, once=batch.batch_id == 0) as came:
+            self._refuse_strays(came)
+            self._write(came, batch, told, NEVER if came.arrow is None else few)
+
+    def _write(self, came: Settled, batch: MicroBatch, told: dict[str, int], few: Small) -> None:
+        near: list[Column] | None = None
+        have: dict[str, DataFrame] = {}
+        if batch.batch_id > 0:
+            near = delta_merge.bounds(came, self.key, "t")
+            for name, path in self._tables().items():
+                have[name] = delta_merge.rows_of(path, came, self.key, few, near)
         met = meeting(
-            came,
-            None if is_first else self._near(rows, self.path, near),
-            None if is_first or self.beside is None else self._near(rows, self.beside, near),
+            came.frame,
+            have.get(IN_TABLE),
+            have.get(IN_DELETED),
             key=self.key,
             order=self.order,
-            keys=keys,
+            keys=came.rows,
         )
-        asked = 0
-        if doubtful:
-            met, asked = self._recomputed(hold(met), rows, batch, hold)
-        done = hold(outcome(met, self.columns, key=self.key, order=self.order))
-        counts = _counts(done)
-        told = {
-            "keys": keys,
-            "written": counts[IN_TABLE, INSERTED] + counts[IN_TABLE, UPDATED],
-            "deleted": counts[IN_TABLE, DELETED],
-            "recomputed": asked,
-        }
-        if covered is not None:
-            told[_COVERS] = covered
-        if self.beside is not None:
-            names = deleted.columns(self.key, self.order)
-            self._put(done, IN_DELETED, names, self.beside, batch, told, counts, near, step="deleted")
-        self._put(done, IN_TABLE, self.columns, self.path, batch, told, counts, near)
+        told |= {"keys": came.rows, "recomputed": 0}
+        with ExitStack() as held:
+            if delta_merge.counted(came, DOUBTFUL).get(True):
+                met = held.enter_context(settled(met, few)).frame
+                again = met.where(is_recomputed(self.order)).select(
+                    *(F.col(f"`{name}`") for name in self.key)
+                )
+                asked = held.enter_context(settled(again, few))
+                told["recomputed"] = asked.rows
+                if asked.rows:
+                    met = self._recomputed(met, asked, batch)
+            done = held.enter_context(
+                settled(outcome(met, self.columns, key=self.key, order=self.order), few)
+            )
+            counts = {what: delta_merge.counted(done, what) for what in (IN_TABLE, IN_DELETED)}
+            table = counts[IN_TABLE]
+            told["written"] = table.get(INSERTED, 0) + table.get(UPDATED, 0)
+            told["deleted"] = table.get(DELETED, 0)
+            if self.beside is not None:
+                self._put(done, IN_DELETED, batch, told, counts[IN_DELETED], near, step="deleted")
+            self._put(done, IN_TABLE, batch, told, counts[IN_TABLE], near)
 
-    def _measured(self, came: DataFrame, bounded: Sequence[str]) -> tuple[list[Column], int, int]:
-        """Literal bounds of the keys, how many there are, and of how many the source may have to be asked."""
-        wanted = [F.count("*").alias("keys"), F.count_if(is_doubtful(self.order)).alias("doubtful")]
-        if STRAY in came.columns:
-            wanted += [F.count(STRAY).alias("strays"), F.min(STRAY).alias("first")]
-        near, row = delta_merge.measured(came, bounded, "t", wanted)
-        if STRAY in came.columns and row["strays"]:
-            raise _refused(self.gold, row["strays"], row["first"])
-        return near, int(row["keys"]), int(row["doubtful"])
+    def _tables(self) -> Mapping[str, str]:
+        """Paths of the table and of its deleted keys."""
+        return {IN_TABLE: self.path} | ({} if self.beside is None else {IN_DELETED: self.beside})
 
-    def _near(self, rows: DataFrame, path: str, near: Sequence[Column]) -> DataFrame:
-        """A table's rows that may have the keys of a micro-batch."""
-        table = rows.sparkSession.read.format("delta").load(path).alias("t")
-        return table.where(reduce(and_, near)) if near else table
+    def _refuse_strays(self, came: Settled) -> None:
+        if STRAY not in came.frame.columns:
+            return
+        if came.arrow is not None and came.arrow[STRAY].null_count == came.rows:
+            return
+        found = came.frame.agg(F.count(STRAY).alias("strays"), F.min(STRAY).alias("first")).first()
+        if found is not None and found["strays"]:
+            raise _refused(self.gold, found["strays"], found["first"])
 
-    def _recomputed(
-        self, met: DataFrame, rows: DataFrame, batch: MicroBatch, hold: Callable[[DataFrame], DataFrame]
-    ) -> tuple[DataFrame, int]:
+    def _recomputed(self, met: DataFrame, asked: Settled, batch: MicroBatch) -> DataFrame:
         """Keys whose row may have left the source get the newest it has, as of what the batch has read."""
-        asked = hold(met.where(is_recomputed(self.order)).select(*(F.col(f"`{name}`") for name in self.key)))
-        keys = asked.count()
-        if not keys:
-            return met, 0
-        found = self._versions(rows, batch.source_version()).select(*self.columns, ENDS)
+        found = self._versions(met, batch.source_version()).select(*self.columns, ENDS)
         left = delta_merge.of_groups(found, asked, self.key)
         newest = newest_per_key(left, key=self.key, order=self.order)
-        return recomputed(met, newest, key=self.key, order=self.order), keys
+        return recomputed(met, newest, key=self.key, order=self.order)
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of the source's first state that the first micro-batch writes whole, or has written."""
@@ -202,45 +211,46 @@ class _Write:
             return version if told is not None and told["counts"].get(_COVERS) == version else None
         return version
 
-    def _versions(self, rows: DataFrame, version: int | None) -> DataFrame:
-        """All versions that the source has at one of its own, with the columns of ``rows``."""
-        found = versions(at_version(rows.sparkSession, self.source, version), self.gold)
+    def _versions(self, like: DataFrame, version: int | None) -> DataFrame:
+        """All versions that the source has at one of its own, with the table's columns."""
+        found = versions(at_version(like.sparkSession, self.source, version), self.gold)
         # At an older version the source may lack a column that it has got since.
-        later = {name: F.lit(None).cast(rows.schema[name].dataType) for name in self.columns}
+        later = {name: F.lit(None).cast(self.schema[name].dataType) for name in self.columns}
         return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
 
     def _put(  # noqa: PLR0913, PLR0917
         self,
-        done: DataFrame,
+        done: Settled,
         what: str,
-        columns: Sequence[str],
-        path: str,
         batch: MicroBatch,
         told: Mapping[str, int],
-        counts: Mapping[tuple[str, str], int],
-        near: Sequence[Column],
+        counts: Mapping[str, int],
+        near: Sequence[Column] | None,
         step: str = delta.MERGE,
     ) -> None:
         """Write one of the two tables; the one of deleted keys only where it changes."""
-        rows = done.where(F.col(what).isNotNull())
-        kept = rows.select(*(F.col(f"`{name}`") for name in columns), F.col(what).alias(delta_merge.DO))
-        numbers = {each: counts[what, each] for each in (INSERTED, UPDATED, DELETED)}
+        path = self._tables()[what]
+        names = self.columns if what == IN_TABLE else deleted.columns(self.key, self.order)
+        numbers = {each: counts.get(each, 0) for each in (INSERTED, UPDATED, DELETED)}
+        rows = delta_merge.part(done, what, names, sum(numbers.values()))
         if batch.batch_id == 0:
             # Takes the place of what a lost checkpoint has left behind.
-            packed = delta.packed(
-                kept.drop(delta_merge.DO), numbers[INSERTED], self.gold.storage.cluster_by or self.key
+            by = self.gold.storage.cluster_by or self.key
+            delta.append(
+                rows.without(DO),
+                path,
+                batch,
+                step,
+                told,
+                mode="overwrite",
+                by=by,
+                small=self.small,
             )
-            delta.append(packed, path, batch, step, told, mode="overwrite")
-        elif any(numbers.values()) or step == delta.MERGE:
+        elif rows.rows or step == delta.MERGE:
             noted = batch.metadata(step, told)
-            delta_merge.write_changes(kept, path, noted, key=self.key, numbers=numbers, near=near)
-
-
-def _counts(done: DataFrame) -> Mapping[tuple[str, str], int]:
-    """How many rows are inserted, updated and deleted, by table."""
-    places = [(what, each) for what in (IN_TABLE, IN_DELETED) for each in (INSERTED, UPDATED, DELETED)]
-    row = done.agg(*(F.count_if(F.col(what) == each) for what, each in places)).collect()[0]
-    return {place: int(row[at]) for at, place in enumerate(places)}
+            delta_merge.write_changes(
+                rows, path, noted, key=self.key, numbers=numbers, near=near, small=self.small
+            )
 
 
 def _refused(gold: Upsert | ChangeFeed, number: int, first: Row) -> ChangeRefusedError:

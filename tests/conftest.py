@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from common.declare import Message, Pipeline
 from common.layout import Layout
 from common.settings import Settings, load_settings
+from common.small import NEVER, Small
 
 _counter = itertools.count()
 
@@ -120,6 +121,12 @@ def send(broker: str) -> Callable[[str, Sequence[Message]], None]:
         assert failures == []
 
     return produce
+
+
+@pytest.fixture(params=["driver", "executors"])
+def small(request: pytest.FixtureRequest) -> Small:
+    """Few rows are worked out in the driver, or like many by the executors: with the same result."""
+    return Small(1_000, 10_000, fsync=False) if request.param == "driver" else NEVER
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from deltalake import DeltaTable
 
 from common import delta_merge
 from common.delta import MicroBatch
+from common.delta_log import LogReader
+from common.small import Small, settled
 
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
 FILES = 20
@@ -57,33 +59,45 @@ def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, k
     assert sorted((row.k, row.v) for row in gone.where("k in (5, 25, 390)").collect()) == [(25, 2)]
 
 
-def test_groups_are_replaced_where_they_are(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["k", "name", "at"])
+def test_groups_are_replaced_where_they_are(spark: Any, tmp_path: Path, key: str, small: Small) -> None:
     path = table(spark, tmp_path)
-    groups = keys(spark).select("k")
     want = keys(spark).where("k <> 390")
-    done = delta_merge.replace_groups(want, path, BATCH, {}, touched=groups, group=["k"], key=["k"])
+    with settled(keys(spark).select(key), small) as groups:
+        done = delta_merge.replace_groups(
+            want, path, BATCH, {}, touched=groups, group=[key], key=[key], small=small
+        )
     assert done == {"inserted": 0, "updated": 2, "deleted": 1}
+    commit = LogReader(path).commit(1)
+    assert commit is not None
+    assert commit.removed_files == 3
+    assert str(commit.engine).startswith("delta-rs" if small.rows else "Apache-Spark")
 
 
-def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any) -> None:
+def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any, small: Small) -> None:
     """Up to a few of them; of more, their ends."""
     everything = spark.range(100).selectExpr("if(id = 99, null, id) n")
     for wanted in ([1, 50, None], [1, 50], [7], list(range(0, 90, 10)), list(range(0, 98, 2))):
         frame = spark.createDataFrame([(n,) for n in wanted], "n long")
-        found = {row.n for row in everything.where(delta_merge.bounds(frame, ["n"])[0]).collect()}
+        with settled(frame, small) as rows:
+            near = delta_merge.bounds(rows, ["n"])[0]
+        found = {row.n for row in everything.where(near).collect()}
         few = len(wanted) < 20
         known = [n for n in wanted if n is not None]
         assert found == (set(wanted) if few else set(range(min(known), max(known) + 1)))
 
 
 def test_values_that_spark_cannot_compare_are_written_where_their_group_is_touched(
-    spark: Any, tmp_path: Path
+    spark: Any, tmp_path: Path, small: Small
 ) -> None:
     path = str(tmp_path / "t")
     rows = spark.sql("select * from values ('a', map('x', 1)), ('b', map('x', 2)) t(k, counts)")
     rows.write.format("delta").save(path)
     want = spark.sql("select 'a' k, map('x', 1, 'y', 3) counts")
-    done = delta_merge.replace_groups(want, path, BATCH, {}, touched=want.select("k"), group=["k"], key=["k"])
+    with settled(want.select("k"), small) as groups:
+        done = delta_merge.replace_groups(
+            want, path, BATCH, {}, touched=groups, group=["k"], key=["k"], small=small
+        )
     assert done == {"inserted": 0, "updated": 1, "deleted": 0}
     found = {row.k: row.counts for row in spark.read.format("delta").load(path).collect()}
     assert found == {"a": {"x": 1, "y": 3}, "b": {"x": 2}}

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from common import delta, delta_merge
 from common.delta import MicroBatch
 from common.errors import TableShapeError
+from common.small import Small, settled
 
 PROPERTIES = {"delta.appendOnly": "true", "delta.checkpointInterval": "7"}
 
@@ -204,7 +205,9 @@ def test_null_keys_stay_within_bounds_where_the_frame_has_one(spark: Any) -> Non
     assert delta_merge.bounds(some.where("n is null"), ["n"]) == []
 
 
-def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(spark: Any, tmp_path: Path) -> None:
+def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(
+    spark: Any, tmp_path: Path, small: Small
+) -> None:
     """Rows inserted, changed and gone, also of a null group; other groups and equal rows stay as they are."""
     path, schema = str(tmp_path / "t"), "g string, k int, v double"
     others = [("b", 1, 1.0), ("b", 2, 9.0)]
@@ -213,10 +216,11 @@ def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(spark: 
 
     def replaced(number: int, want: list[Any], groups: list[Any], *, is_first: bool = False) -> Any:
         identity = dataclasses.replace(batch(number), is_first=is_first)
-        frame, touched = spark.createDataFrame(want, schema), spark.createDataFrame(groups, "g string")
-        return delta_merge.replace_groups(
-            frame, path, identity, {}, touched=touched, group=["g"], key=["g", "k"]
-        )
+        frame, asked = spark.createDataFrame(want, schema), spark.createDataFrame(groups, "g string")
+        with settled(asked, small) as touched:
+            return delta_merge.replace_groups(
+                frame, path, identity, {}, touched=touched, group=["g"], key=["g", "k"], small=small
+            )
 
     want = [("a", 1, 1.5), ("a", 2, float("nan")), ("a", 4, 4.0), (None, 1, 2.0), ("c", 1, 1.0)]
     done = replaced(0, want, [("a",), (None,), ("c",)])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
+from common.small import NEVER, Small, settled
 from gold.near import joined, near_keys, stretches, within
 
 
@@ -40,30 +41,32 @@ def test_whatever_is_joined_everything_stays_within() -> None:
         assert all(before[1] < after[0] for before, after in pairwise(found))
 
 
-def test_files_without_a_touched_group_are_not_read(spark: Any, tmp_path: Path) -> None:
+def test_files_without_a_touched_group_are_not_read(spark: Any, tmp_path: Path, small: Small) -> None:
     """Text and days as they are in silver; what is no plain column has every file read."""
     path = str(tmp_path / "t")
     rows = spark.range(400).selectExpr("concat('k', lpad(id, 3, '0')) k", "id n", "timestamp_seconds(id) at")
     rows.repartitionByRange(20, "n").write.format("delta").save(path)
     silver = spark.read.format("delta").load(path)
-    groups = spark.createDataFrame([("k005", 5), ("k395", 395)], "key string, n long")
     assert len(silver.inputFiles()) == 20
-    assert len(near_keys(silver, groups, {"key": "K"}).inputFiles()) == 2
-    assert len(near_keys(silver, groups, {"key": "`k`", "n": "(n)"}).inputFiles()) == 2
-    assert len(near_keys(silver, groups, {"key": "upper(k)"}).inputFiles()) == 20
-    spans = spark.sql(
+    with settled(spark.createDataFrame([("k005", 5), ("k395", 395)], "key string, n long"), small) as groups:
+        assert len(near_keys(silver, groups, {"key": "K"}).inputFiles()) == 2
+        assert len(near_keys(silver, groups, {"key": "`k`", "n": "(n)"}).inputFiles()) == 2
+        assert len(near_keys(silver, groups, {"key": "upper(k)"}).inputFiles()) == 20
+    two = spark.sql(
         "select timestamp_seconds(id) low, timestamp_seconds(id + 9) high from range(0, 400, 380)"
     )
-    near = silver.where(within(F.col("at"), stretches(spans, "low", "high")))
+    with settled(two, small) as spans:
+        near = silver.where(within(F.col("at"), stretches(spans, "low", "high")))
     assert near.count() == 20
     assert len(near.inputFiles()) == 2
 
 
-def test_of_very_many_stretches_the_ends_alone_are_taken(spark: Any) -> None:
+def test_of_very_many_stretches_the_ends_alone_are_taken(spark: Any, small: Small) -> None:
     spans = spark.range(10_001).selectExpr(
         "timestamp_seconds(id * 10) low", "timestamp_seconds(id * 10 + 1) high"
     )
-    found = stretches(spans, "low", "high")
+    with settled(spans, NEVER) as many, settled(spans.limit(200), small) as few:
+        found = stretches(many, "low", "high")
+        assert len(stretches(few, "low", "high")) <= 64
     assert len(found) == 1
     assert spans.where(within(F.col("high"), found)).count() == 10_001
-    assert len(stretches(spans.limit(200), "low", "high")) <= 64

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
+from common.small import NEVER, Small, settled
 from gold.sessions import HIGH, LOW, concerned, linked, may_link, reach, spans
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -64,13 +65,15 @@ def test_changed_rows_close_to_each_other_are_one_span(spark: Any) -> None:
         (60.1, []),
     ],
 )
-def test_sessions_within_a_gap_are_linked(spark: Any, time: float, expected: list[float]) -> None:
+def test_sessions_within_a_gap_are_linked(
+    spark: Any, time: float, expected: list[float], small: Small
+) -> None:
     """Of its own group only, whichever way."""
     there = table(spark, ("a", -5, 0), ("a", 40, 50), ("b", -100, 100), (None, -100, 100))
-    changed = spans(touched(spark, ("a", time)), BY, GAP)
-    found = linked(there.where(may_link(changed, GAP)), changed, 1, BY, GAP)
-    assert [row[1] for row in minutes(found, "k", "window_start")] == expected
-    stretches = minutes(reach(changed, found, BY, GAP), LOW, HIGH)
+    with settled(spans(touched(spark, ("a", time)), BY, GAP), small) as changed:
+        found = linked(there.where(may_link(changed, GAP)), changed, BY, GAP)
+        assert [row[1] for row in minutes(found, "k", "window_start")] == expected
+        stretches = minutes(reach(changed.frame, found, BY, GAP), LOW, HIGH)
     ends = {-5.0: 0.0, 40.0: 50.0}
     assert stretches == sorted(
         [(float(time), float(time)), *((low, ends[low]) for low in expected)], key=repr
@@ -79,10 +82,10 @@ def test_sessions_within_a_gap_are_linked(spark: Any, time: float, expected: lis
 
 def test_a_row_between_two_sessions_concerns_both_and_what_they_become(spark: Any) -> None:
     there = table(spark, ("a", 0, 0), ("a", 15, 20), (None, 7, 7))
-    changed = spans(touched(spark, ("a", 8), (None, 7)), BY, GAP)
-    found = linked(there, changed, 2, BY, GAP)
     result = table(spark, ("a", 0, 20))
-    assert minutes(concerned(found, result, BY), "k", "window_start") == [
+    with settled(spans(touched(spark, ("a", 8), (None, 7)), BY, GAP), NEVER) as changed:
+        all_of_them = minutes(concerned(linked(there, changed, BY, GAP), result, BY), "k", "window_start")
+    assert all_of_them == [
         ("a", 0.0),
         ("a", 15.0),
         (None, 7.0),
@@ -90,6 +93,6 @@ def test_a_row_between_two_sessions_concerns_both_and_what_they_become(spark: An
 
 
 def test_without_groups_all_rows_are_one(spark: Any) -> None:
-    changed = spans(touched(spark, ("a", 0), ("b", 5), ("c", 30)), (), GAP)
-    assert minutes(changed, LOW, HIGH) == [(0.0, 5.0), (30.0, 30.0)]
-    assert minutes(linked(table(spark, ("a", -9, -8)), changed, 2, (), GAP), "window_start") == [(-9.0,)]
+    with settled(spans(touched(spark, ("a", 0), ("b", 5), ("c", 30)), (), GAP), NEVER) as changed:
+        assert minutes(changed.frame, LOW, HIGH) == [(0.0, 5.0), (30.0, 30.0)]
+        assert minutes(linked(table(spark, ("a", -9, -8)), changed, (), GAP), "window_start") == [(-9.0,)]

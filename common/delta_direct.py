@@ -1,0 +1,263 @@
+"""Small tables on a local disk, read and written by delta-rs: no Spark job, no new code, no process.
+
+Part of ``common.delta``, which is the only writer of tables. Commits say of themselves what Spark's say, are
+refused where another writer was first, and can be read, merged, compacted and restored by Spark as its own.
+What delta-rs does not write as Spark would is left to Spark: deletion vectors, constraints, generated
+columns, clustering, tables in an object store, and any write that it refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from common.delta_log import LogReader
+from common.folder import Folder
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable, WriterProperties
+
+    from common.small import Small
+
+DO = "__do"
+"""What is to be done with a row: ``inserted``, ``updated`` or ``deleted``."""
+
+_READER, _WRITER = 1, 4
+"""The protocol up to which delta-rs writes all that there is."""
+
+_ATTEMPTS = 3
+
+_FEW = 16
+"""Up to so many values of a column are listed; of more, their ends."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """A small table as it is now."""
+
+    table: DeltaTable
+    path: str
+    small: Small
+
+    def near(self, groups: pa.Table) -> pa.Table | None:
+        """The rows that have one of the groups, compared null-safe; ``None`` where they are many.
+
+        Args:
+            groups: Its columns are columns of the table.
+        """
+        import duckdb  # noqa: PLC0415  # loaded when a table is there to read
+
+        found = self.table.scan(predicate=" AND ".join(_bounds(groups, groups.column_names)) or None)
+        schema = pa.schema(self.table.schema())
+        same = " AND ".join(
+            f"t.{_quoted(n)} IS NOT DISTINCT FROM g.{_quoted(n)}" for n in groups.column_names
+        )
+        query = f"SELECT t.* FROM t SEMI JOIN g ON {same} LIMIT {self.small.rows + 1}"  # noqa: S608
+        with duckdb.connect(config={"threads": 1}) as database:
+            # What it would push down into Arrow's readers they cannot do for all types.
+            database.execute("SET disabled_optimizers = 'join_filter_pushdown'")
+            database.register("t", pa.RecordBatchReader.from_stream(found))
+            database.register("g", groups)
+            rows = database.sql(query).to_arrow_table()
+        return None if rows.num_rows > self.small.rows else rows.cast(schema)
+
+    def append(self, rows: pa.Table | None, told: str, *, mode: str = "append") -> None:
+        """Append rows, or put them in place of all there are with ``mode="overwrite"``; ``None``: no rows."""
+        from deltalake import write_deltalake  # noqa: PLC0415  # see above
+
+        schema = pa.schema(self.table.schema())
+        rows = schema.empty_table() if rows is None else rows.select(schema.names)
+        write_deltalake(
+            self.table, rows, mode=mode, commit_properties=_noted(told), writer_properties=_compressed()
+        )  # type: ignore[call-overload]
+
+    def change(self, changes: pa.Table, told: str, *, key: Sequence[str]) -> None:
+        """Do with the table's rows what the column ``DO`` of ``changes`` says.
+
+        Args:
+            changes: At most one row per key, with the table's columns beside ``DO``.
+            told: The commit's metadata.
+            key: Columns that name a row; compared null-safe.
+        """
+        names = [name for name in changes.column_names if name != DO]
+        values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
+        same = " AND ".join(_same(changes, name) for name in key)
+        merge = self.table.merge(
+            changes,
+            " AND ".join([same, *_bounds(changes, key, "t.")]),
+            source_alias="s",
+            target_alias="t",
+            commit_properties=_noted(told),
+            writer_properties=_compressed(),
+        )
+        merge = merge.when_matched_delete(f"s.{DO} = 'deleted'").when_matched_update(values)
+        merge.when_not_matched_insert(values).execute()
+
+
+def opened(path: str, small: Small) -> Direct | None:
+    """A table, if it is one that is read and written directly."""
+    from deltalake import DeltaTable  # noqa: PLC0415  # see above
+
+    if not small.rows or not Folder(path).is_local:
+        return None
+    table = DeltaTable(Folder(path).path)
+    protocol = table.protocol()
+    if protocol.min_reader_version > _READER or protocol.min_writer_version > _WRITER:
+        return None
+    if any(name.startswith("delta.constraints.") for name in table.metadata().configuration):
+        return None
+    if any(field.metadata for field in table.schema().fields):  # generated, invariant, of limited length
+        return None
+    rows = pa.chunked_array(table.get_add_actions().column("num_records"), pa.int64())
+    if rows.null_count or (pc.sum(rows).as_py() or 0) > small.table_rows:
+        return None
+    return Direct(table, path, small)
+
+
+def near(path: str, groups: pa.Table, small: Small) -> pa.Table | None:
+    """A table's rows of some groups, if it is small and they are few; errors are left to Spark to tell."""
+    import duckdb  # noqa: PLC0415  # see above
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # see above
+
+    try:
+        table = opened(path, small)
+        return None if table is None else table.near(groups)
+    except (DeltaError, pa.ArrowException, duckdb.Error) as error:
+        _log.warning("delta-rs cannot read this, Spark does", table=path, error=str(error))
+        return None
+
+
+def written(path: str, small: Small, told: str, write: Callable[[Direct], None]) -> bool:
+    """Write a small table; whether that is done. Where it is not, nothing is written: Spark may.
+
+    Args:
+        path: The table.
+        small: What is small.
+        told: The metadata of the one commit that the write makes.
+        write: Called anew where another writer was first.
+    """
+    import duckdb  # noqa: PLC0415  # see above
+    from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415  # see above
+
+    for attempt in range(_ATTEMPTS):
+        try:
+            table = opened(path, small)
+            if table is None:
+                return False
+            before = table.table.version()
+            write(table)
+        except (CommitFailedError, DeltaError, pa.ArrowException, duckdb.Error) as error:
+            if _is_there(path, before, told):
+                break
+            if not isinstance(error, CommitFailedError):
+                _log.warning("delta-rs cannot write this, Spark does", table=path, error=str(error))
+                return False
+            if attempt + 1 == _ATTEMPTS:
+                return False
+        else:
+            break
+    if small.fsync:
+        _flush(path, before)
+    return True
+
+
+def _is_there(path: str, before: int, told: str) -> bool:
+    """Whether a commit above ``before`` says ``told`` of itself."""
+    return any(commit.user_metadata == told for commit in LogReader(path).commits(before + 1))
+
+
+def _noted(told: str) -> CommitProperties:
+    from deltalake import CommitProperties  # noqa: PLC0415  # see above
+
+    return CommitProperties(custom_metadata={"userMetadata": told})
+
+
+def _compressed() -> WriterProperties:
+    """Files as Spark writes them."""
+    from deltalake import WriterProperties  # noqa: PLC0415  # see above
+
+    return WriterProperties(compression="ZSTD")
+
+
+def _flush(path: str, before: int) -> None:
+    """Have the disk take new commits and their files before anybody counts on them."""
+    folder = Folder(path).path
+    log = LogReader(path)
+    names: set[str] = set()
+    for version in range(before + 1, (log.latest_version() or 0) + 1):
+        name = f"_delta_log/{version:020}.json"
+        for line in (Folder(path).read(name) or b"").splitlines():
+            action = json.loads(line)
+            names |= {unquote(action[kind]["path"]) for kind in ("add", "cdc") if action.get(kind)}
+        names.add(name)
+    folders = {str(Path(name).parent) for name in names}
+    for name in (*names, *folders):
+        with suppress(FileNotFoundError):  # cleaned up, or merged into another, by somebody else meanwhile
+            _force(f"{folder}/{name}")
+
+
+def _force(path: str) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _same(changes: pa.Table, name: str) -> str:
+    """Table and changes have one value; null is one too."""
+    how = "IS NOT DISTINCT FROM" if changes[name].null_count else "="
+    return f"(t.{_quoted(name)} {how} s.{_quoted(name)})"
+
+
+def _bounds(rows: pa.Table, key: Sequence[str], table: str = "") -> list[str]:
+    """What the table's keys are, or lie between, as SQL text: other files are not read."""
+    found = []
+    for name in key:
+        values = rows[name]
+        if not _is_ordered(values.type) or values.null_count == len(values):
+            continue
+        column, known = f"{table}{_quoted(name)}", pc.unique(values.drop_null())
+        if len(known) <= _FEW:
+            among = " OR ".join(f"{column} = {_literal(value, values.type)}" for value in known)
+        else:
+            low, high = (_literal(end, values.type) for end in pc.min_max(known).values())
+            among = f"{column} >= {low} AND {column} <= {high}"
+        found.append(f"({among} OR {column} IS NULL)" if values.null_count else f"({among})")
+    return found
+
+
+def _is_ordered(kind: pa.DataType) -> bool:
+    is_one = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32, pa.types.is_timestamp)
+    return any(one(kind) for one in is_one)
+
+
+def _literal(value: pa.Scalar, kind: pa.DataType) -> str:
+    if pa.types.is_string(kind):
+        return "'{}'".format(value.as_py().replace("'", "''"))
+    if pa.types.is_integer(kind):
+        return str(value.as_py())
+    number = value.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()
+    return f"arrow_cast({number}, '{_arrow_type(kind)}')"
+
+
+def _arrow_type(kind: pa.DataType) -> str:
+    if pa.types.is_date32(kind):
+        return "Date32"
+    return "Timestamp(Microsecond, {})".format("None" if kind.tz is None else f'Some("{kind.tz}")')
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))
