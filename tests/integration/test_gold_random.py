@@ -12,8 +12,8 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -130,12 +130,14 @@ class Run:
         replayed: The gold table whose last micro-batch comes again, by its place.
         lost: The gold table whose checkpoint is gone, by its place.
         deaths: At which of all writes the process dies, and whether that write is still done.
+        in_driver: Whether few rows are worked out in the driver, or like many by the executors.
     """
 
     deeds: Sequence[Deed]
     replayed: int | None
     lost: int | None
     deaths: Mapping[int, bool]
+    in_driver: bool = True
 
 
 def runs(*, changes: bool) -> SearchStrategy[list[Run]]:
@@ -143,8 +145,8 @@ def runs(*, changes: bool) -> SearchStrategy[list[Run]]:
     seldom = st.one_of(st.none(), st.none(), st.integers(0, 20))
     deaths = st.dictionaries(st.integers(0, 30), st.booleans(), max_size=2)
     first = st.lists(BROUGHT, min_size=1, max_size=2)
-    begins = st.builds(Run, first, st.none(), st.none(), deaths)
-    goes_on = st.builds(Run, deeds(changes=changes), seldom, seldom, deaths)
+    begins = st.builds(Run, first, st.none(), st.none(), deaths, st.booleans())
+    goes_on = st.builds(Run, deeds(changes=changes), seldom, seldom, deaths, st.booleans())
     return st.tuples(begins, st.lists(goes_on, min_size=2, max_size=3)).map(lambda life: [life[0], *life[1]])
 
 
@@ -178,6 +180,17 @@ TAKEN_BACK = Run(
     lost=2,
     deaths={5: False},
 )
+BY_EXECUTORS = Run(
+    [
+        Late(ORDERS, orders("b 1 de 1 open 30 2", "c 5 fr 2 gone 61 1")),
+        Update(ORDERS, "k = 'c'", (("seen_at", "seen_at - interval '15 minutes'"), ("customer", "2"))),
+        Append(CUSTOMERS, [customers("2 rob")]),
+    ],
+    replayed=None,
+    lost=None,
+    deaths={},
+    in_driver=False,
+)
 ADDED = Run(
     [
         Late(ORDERS, orders("a 1 de 6 open 20 3", "c 2 fr 7 open 60 1")),
@@ -204,7 +217,7 @@ def any_life(known: Sequence[Run], *, changes: bool) -> Any:
     return lambda test: how(drawn(example(life=list(known), files=2)(test)))
 
 
-@any_life([BEGINS, TAKEN_BACK], changes=True)
+@any_life([BEGINS, TAKEN_BACK, BY_EXECUTORS], changes=True)
 def test_kinds_that_take_rows_back_are_a_batch_over_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int
 ) -> None:
@@ -212,7 +225,7 @@ def test_kinds_that_take_rows_back_are_a_batch_over_silver(
     live(spark, session_dir, EXACT, life, files)
 
 
-@any_life([BEGINS, ADDED], changes=False)
+@any_life([BEGINS, replace(ADDED, in_driver=False)], changes=False)
 def test_sparks_output_modes_are_a_batch_over_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int
 ) -> None:
@@ -232,17 +245,22 @@ def live(
     folder.mkdir()
     gold = [declared for declared, _ in kinds]
     pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=gold)
-    engine = Engine(spark, pipeline, make_settings(folder, "none:1", f"gold.max_files_per_trigger={files}"))
-    silver = Life(engine, (ORDERS, CUSTOMERS))
+    engines = {}
+    for in_driver in (True, False):
+        rows = f"gold.small_batch_rows={20_000 if in_driver else 0}"
+        given = make_settings(folder, "none:1", f"gold.max_files_per_trigger={files}", rows)
+        engines[in_driver] = Engine(spark, pipeline, given)
+    silver = Life(engines[True], (ORDERS, CUSTOMERS))
     for run in life:
+        engine = engines[run.in_driver]
         for deed in run.deeds:
             silver.do(deed)
         if run.replayed is not None:
             _replay(engine, gold[run.replayed % len(gold)].table)
         if run.lost is not None:
             shutil.rmtree(engine.checkpoint(gold[run.lost % len(gold)].table))
-        survive(lambda: engine.run("gold"), run.deaths)
-    compare(engine, kinds)
+        survive(partial(engine.run, "gold"), run.deaths)
+    compare(engines[True], kinds)
     shutil.rmtree(folder)
 
 

@@ -1,0 +1,264 @@
+"""Small tables written by delta-rs: the same rows as Spark's, each write once, and Spark where it cannot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from common import delta, delta_direct, delta_merge
+from common.delta_direct import DO, Direct
+from common.delta_log import LogReader
+from common.small import Settled, Small, local
+from gold.tables import PROPERTIES
+
+SMALL = Small(100, 1_000)
+DDL = (
+    "`Key.Of` string, n int, day date, at timestamp, price decimal(12,2), x double, "
+    "raw binary, is_paid boolean, tags array<string>, counts map<string,int>, "
+    "place struct<x:int,`y.z`:string>"
+)
+ROWS = """
+    select * from values
+    ('a', 1, date'1899-12-31', timestamp'1899-12-31 23:59:59.999999Z',
+        1.25bd, double('nan'), x'00ff', true, array('p', null),
+        map('m', 1), named_struct('x', 1, 'y.z', 'q')),
+    ('b''s "q" \\\\', 2, date'2099-01-01', timestamp'2099-01-01 00:00:00Z', -0.01bd,
+        double('infinity'), x'', false, array(), map(), named_struct('x', null, 'y.z', null)),
+    (null, 3, null, null, null, null, null, null, null, null, null),
+    ('ü', -4, date'1970-01-01', timestamp'1970-01-01 00:00:00Z',
+        9999999999.99bd, -0.0D, x'61', null, null, map('m', null), null)
+"""
+
+
+def made(spark: Any, folder: Path, name: str = "t", **properties: str) -> str:
+    """An empty table."""
+    path = str(folder / name)
+    given = {**PROPERTIES, **{key.replace("__", "."): value for key, value in properties.items()}}
+    delta.ensure(spark, name, path, StructType.fromDDL(DDL), given)
+    return path
+
+
+def rows(spark: Any) -> Any:
+    """One row of each kind of value."""
+    schema = StructType.fromDDL(DDL)
+    return spark.sql(ROWS).toDF(*schema.names).to(schema)
+
+
+def held(spark: Any, path: str) -> Counter[str]:
+    """What Spark reads, order aside."""
+    return Counter(map(str, spark.read.format("delta").load(path).collect()))
+
+
+def changes(spark: Any, frame: Any, path: str, **do: str) -> Settled:
+    """Rows of ``frame`` with what is to be done, by their numbers."""
+    empty = spark.read.format("delta").load(path).limit(0)
+    arrow = empty.union(frame).toArrow()
+    words = [do.get(f"n{number}".replace("-", "_")) for number in arrow["n"].to_pylist()]
+    return local(
+        spark, arrow.append_column(DO, pa.array(words, pa.string())).filter(pa.compute.is_valid(words))
+    )
+
+
+def test_values_of_every_type_are_inserted_updated_and_deleted_as_by_spark(
+    spark: Any, tmp_path: Path
+) -> None:
+    paths = {small: made(spark, tmp_path, name) for name, small in (("direct", SMALL), ("spark", Small()))}
+    newer = rows(spark).selectExpr("`Key.Of`", *(f"`{name}`" for name in StructType.fromDDL(DDL).names[1:]))
+    for small, path in paths.items():
+        for step, (frame, do) in enumerate(
+            [
+                (rows(spark).where("n <> 2"), {"n1": "inserted", "n3": "inserted", "n_4": "inserted"}),
+                (
+                    newer.withColumn("x", F.col("n") * 1.5),
+                    {"n1": "updated", "n2": "inserted", "n3": "deleted"},
+                ),
+                (rows(spark), {"n3": "inserted", "n_4": "updated", "n2": "deleted"}),
+            ]
+        ):
+            done = changes(spark, frame, path, **do)
+            delta_merge.write_changes(
+                done,
+                path,
+                f"step {step}",
+                key=["Key.Of"],
+                numbers=delta_merge.counted(done, DO),
+                small=small,
+            )
+    direct, of_spark = paths.values()
+    assert held(spark, direct) == held(spark, of_spark)
+    assert len(held(spark, direct)) == 3
+    engines = {path: {str(c.engine)[:8] for c in LogReader(path).commits(1)} for path in paths.values()}
+    assert engines == {direct: {"delta-rs"}, of_spark: {"Apache-S"}}
+    assert [c.user_metadata for c in LogReader(direct).commits(1)] == ["step 0", "step 1", "step 2"]
+
+
+@pytest.mark.parametrize("key", ["Key.Of", "n", "day", "at", "price"])
+def test_rows_of_some_groups_are_found_whatever_their_type(spark: Any, tmp_path: Path, key: str) -> None:
+    path = made(spark, tmp_path)
+    for part in ("n = 1", "n = 2", "n = 3", "n = -4"):
+        rows(spark).where(part).write.format("delta").mode("append").save(path)
+    for wanted in ([1], [3], [1, -4], [1, 2, 3, -4]):
+        groups = rows(spark).where(F.col("n").isin(wanted)).select(f"`{key}`").toArrow()
+        found = delta_direct.near(path, groups, SMALL)
+        assert found is not None
+        assert sorted(found["n"].to_pylist()) == sorted(wanted)
+        assert found.schema == pa.schema(DeltaTable(path).schema())
+
+
+def test_days_and_times_between_files_are_not_read(spark: Any, tmp_path: Path) -> None:
+    """The file between two keys is not even there."""
+    path = made(spark, tmp_path)
+    for part in ("n = 1", "n = -4", "n = 2"):
+        rows(spark).where(part).write.format("delta").mode("append").save(path)
+    for uri in DeltaTable(path).file_uris():
+        file = Path(uri)
+        if spark.read.parquet(str(file)).where("n = -4").count():
+            file.unlink()
+    for key in ("Key.Of", "day", "at", "price"):
+        groups = rows(spark).where("n in (1, 2)").select(f"`{key}`").toArrow()
+        direct = delta_direct.opened(path, SMALL)
+        assert direct is not None
+        if key == "price":  # of no type that bounds anything
+            with pytest.raises(Exception, match=r"not found|No such file"):
+                direct.near(groups)
+        else:
+            found = direct.near(groups)
+            assert found is not None
+            assert sorted(found["n"].to_pylist()) == [1, 2]
+
+
+def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: Path) -> None:
+    path = made(spark, tmp_path, delta__enableChangeDataFeed="true", delta__minWriterVersion="4")
+    rows(spark).write.format("delta").mode("append").save(path)
+    done = changes(spark, rows(spark), path, n1="updated", n2="deleted")
+    delta_merge.write_changes(done, path, "x", key=["n"], numbers={"updated": 1, "deleted": 1}, small=SMALL)
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2).load(path)
+    assert sorted((row.n, row._change_type) for row in feed.collect()) == [
+        (1, "update_postimage"),
+        (1, "update_preimage"),
+        (2, "delete"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "small"),
+    [
+        (lambda spark, t: None, Small(100, 3)),
+        (lambda spark, t: None, Small(0, 1_000)),
+        (lambda spark, t: spark.sql(f"ALTER TABLE {t} ADD CONSTRAINT few CHECK (n < 100)"), SMALL),
+        (
+            lambda spark, t: spark.sql(
+                f"ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+            ),
+            SMALL,
+        ),
+        (
+            lambda spark, t: spark.sql(
+                f"ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+            ),
+            SMALL,
+        ),
+        (lambda spark, t: spark.sql(f"ALTER TABLE {t} CLUSTER BY (n)"), SMALL),
+        (lambda spark, t: spark.sql(f"ALTER TABLE {t} ADD COLUMNS (code varchar(2))"), SMALL),
+    ],
+    ids=["large", "never", "constraint", "deletion vectors", "column mapping", "clustering", "varchar"],
+)
+def test_a_table_that_delta_rs_would_not_write_as_spark_is_sparks(
+    spark: Any, tmp_path: Path, spoil: Callable[[Any, str], Any], small: Small
+) -> None:
+    path = made(spark, tmp_path)
+    rows(spark).write.format("delta").mode("append").save(path)
+    spoil(spark, f"delta.`{path}`")
+    assert delta_direct.opened(path, small) is None
+    assert not delta_direct.written(path, small, "x", lambda table: pytest.fail("opened"))
+    assert delta_direct.near(path, pa.table({"n": pa.array([1], pa.int32())}), small) is None
+
+
+def test_a_write_that_delta_rs_refuses_is_left_to_spark(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    path = made(spark, tmp_path)
+    wrong = pa.table({"n": pa.array(["x"])})
+    assert not delta_direct.written(
+        path, SMALL, "x", lambda table: table.table.merge(wrong, "no sql (").execute()
+    )
+    assert LogReader(path).latest_version() == 0
+
+
+def test_where_another_writer_was_first_all_is_done_anew(spark: Any, tmp_path: Path) -> None:
+    path, seen = made(spark, tmp_path), []
+    rows(spark).write.format("delta").mode("append").save(path)
+    done = changes(spark, rows(spark).withColumn("x", F.col("n") * 2.0), path, n1="updated").arrow
+
+    def late(table: Direct) -> None:
+        if not seen:
+            other = DeltaTable(path)
+            other.delete("n = 2")
+        seen.append(table.table.version())
+        table.change(done, "mine", key=["n"])
+
+    assert delta_direct.written(path, SMALL, "mine", late)
+    assert len(seen) in {1, 2}  # a delete of another row is no conflict to every version of delta-rs
+    assert [c.user_metadata for c in LogReader(path).commits(3)] == ["mine"]
+    assert {
+        (row.n, row.x) for row in spark.read.format("delta").load(path).where("n < 3 and n > 0").collect()
+    } == {(1, 2.0)}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_commit_whose_answer_got_lost_is_not_made_twice(
+    spark: Any, tmp_path: Path, *, is_there: bool
+) -> None:
+    path, calls = made(spark, tmp_path), []
+
+    def silent(table: Direct) -> None:
+        calls.append(table)
+        if is_there:
+            table.append(None, "mine")
+        raise CommitFailedError("no answer")
+
+    assert delta_direct.written(path, SMALL, "mine", silent) is is_there
+    assert len(calls) == (1 if is_there else 3)
+    assert LogReader(path).latest_version() == (1 if is_there else 0)
+
+
+def test_the_whole_table_is_replaced_and_nothing_is_a_commit_too(spark: Any, tmp_path: Path) -> None:
+    path = made(spark, tmp_path)
+    rows(spark).write.format("delta").mode("append").save(path)
+    two = rows(spark).where("n > 1").toArrow()
+    assert delta_direct.written(path, SMALL, "two", lambda table: table.append(two, "two", mode="overwrite"))
+    assert held(spark, path) == Counter(map(str, rows(spark).where("n > 1").collect()))
+    assert delta_direct.written(path, SMALL, "none", lambda table: table.append(None, "none"))
+    newest = LogReader(path).commit(3)
+    assert newest is not None
+    assert (newest.user_metadata, newest.added, newest.removed) == ("none", (), ())
+
+
+def test_numbers_of_a_price_stay_exact(spark: Any, tmp_path: Path) -> None:
+    path = made(spark, tmp_path)
+    delta_direct.written(path, SMALL, "x", lambda table: table.append(rows(spark).toArrow(), "x"))
+    prices = {row.price for row in spark.read.format("delta").load(path).collect()}
+    assert prices == {Decimal("1.25"), Decimal("-0.01"), Decimal("9999999999.99"), None}
+
+
+def test_a_commit_of_somebody_else_meanwhile_is_no_obstacle_to_an_append(spark: Any, tmp_path: Path) -> None:
+    path = made(spark, tmp_path)
+
+    def after_another(table: Direct) -> None:
+        one = rows(spark).where("n = 1").toArrow()
+        write_deltalake(
+            path, one, mode="append", commit_properties=CommitProperties({"userMetadata": "other"})
+        )
+        table.append(rows(spark).where("n = 2").toArrow(), "mine")
+
+    assert delta_direct.written(path, SMALL, "mine", after_another)
+    assert [c.user_metadata for c in LogReader(path).commits(1)] == ["other", "mine"]
+    assert len(held(spark, path)) == 2
