@@ -22,6 +22,7 @@ from common import delta
 from common.broadcast import small_side
 from common.delta import noting
 from common.delta_merge import bounds
+from common.errors import ChangeRefusedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,13 +85,22 @@ def merge(
         on: The key; compared null-safe.
         update_when: SQL text over the table's row ``t`` and the frame's ``s``: which rows are replaced.
         delete_when: SQL text over ``s``: such a row is deleted, or not inserted.
+
+    Raises:
+        ChangeRefusedError: The frame has a key twice: which row counts, nobody has said.
     """
     from delta.tables import DeltaTable  # noqa: PLC0415
 
     table = DeltaTable.forPath(frame.sparkSession, path)
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        rows = kept.count()
+        rows, keys = _rows_and_keys(kept, on)
+        if keys < rows:
+            raise ChangeRefusedError(
+                path,
+                f"{rows} rows are to be merged by {', '.join(on)}, and they have {keys} keys only. Reduce "
+                "them to one row per key, by an order that says which of them counts. Nothing was written.",
+            )
         near = bounds(kept, on, "t")
         same = _same(on)
         values = [name for name in table.toDF().columns if name not in on]
@@ -113,6 +123,12 @@ def merge(
         )
     finally:
         kept.unpersist()
+
+
+def _rows_and_keys(frame: DataFrame, key: Sequence[str]) -> tuple[int, int]:
+    """How many rows a frame has, and how many keys; null is one."""
+    row = frame.agg(F.count("*"), F.count_distinct(F.struct(*(F.col(f"`{name}`") for name in key)))).first()
+    return (0, 0) if row is None else (int(row[0]), int(row[1]))
 
 
 def _same(names: Sequence[str]) -> Column:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -43,6 +44,14 @@ class Window:
             yield "size and slide must be longer than nothing"
         elif seconds(slide) > seconds(self.size):
             yield f"slide {slide!r} is longer than size {self.size!r}: rows would fall between two windows"
+        elif (many := int(seconds(self.size) // seconds(slide))) > _MOST_WINDOWS:
+            yield (
+                f"a row would be in {many:,} windows of {self.size} that begin every {slide}, and be counted "
+                f"in each; at most {_MOST_WINDOWS:,} are taken"
+            )
+
+
+_MOST_WINDOWS = 1_000
 
 
 @declared
@@ -95,6 +104,16 @@ class Reading:
             yield "starting_version and starting_timestamp are given; a start is chosen one way: keep one"
         if self.starting_version is not None and self.starting_version < 0:
             yield f"starting_version is {self.starting_version}; versions begin at 0"
+        if self.starting_timestamp is not None and not _is_time(self.starting_timestamp):
+            yield f"starting_timestamp {self.starting_timestamp!r} is no time such as '2026-01-31 12:00:00'"
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 @declared
@@ -476,6 +495,8 @@ class Join(_Kind):
             yield 'within bounds mode="stream", which needs it; give both or neither'
         if self.joins == self.reads:
             yield "joins the table that it reads; join one that was made of it, such as an Upsert"
+        if self.joins.startswith("bronze."):
+            yield f"joins {self.joins}, which is raw; join the silver table that is made of it"
         if self.mode == "recompute" and self.reading.has_start:
             yield 'mode="recompute" joins all rows; leave the start out of reading'
         if self.mode != "recompute" and self.reading.changes == "feed":
@@ -595,6 +616,11 @@ class ConsoleSink:
     """
 
     rows: int = 20
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        if self.rows < 1:
+            yield f"rows is {self.rows}: a row at least is shown of each micro-batch"
 
 
 @declared

@@ -6,10 +6,12 @@ from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, U
 from common.streaming import Stream
 from gold import aggregate, custom, history, join, recompute, upsert
 from gold.context import Context
+from gold.gone import telling
 
 
 def stream(context: Context, gold: Gold) -> Stream:
-    """The query of one gold table; makes its tables where there are none.
+    """The query of one gold table; makes its tables where there are none. Its micro-batches raise
+    ``HistoryGoneError`` where what they need of the source was cleaned away.
 
     Raises:
         HistoryGoneError: It needs the source's first commits, and they are gone.
@@ -17,6 +19,10 @@ def stream(context: Context, gold: Gold) -> Stream:
         TableMissingError: It joins a table that is not there.
         TableShapeError: A table exists with other columns.
     """
+    return telling(_stream(context, gold), gold, context.path(gold.reads))
+
+
+def _stream(context: Context, gold: Gold) -> Stream:
     match gold:
         case Aggregate(mode="recompute"):
             return recompute.stream(context, gold)

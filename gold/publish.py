@@ -22,10 +22,9 @@ from common.delta import MicroBatch
 from common.streaming import Stream
 from gold.context import Context
 from gold.expressions import columns, each, misfit, named
-from gold.source import CHANGE, OF_THE_FEED
+from gold.source import CHANGE, OF_THE_FEED, keeps_feed
 from gold.source import stream as table_stream
 
-_FEED = "delta.enableChangeDataFeed"
 _WIDTH = 60
 """Characters of a value on the terminal."""
 
@@ -109,7 +108,7 @@ def _bytes_or_text(rows: DataFrame, name: str) -> Column:
 def _changes(context: Context, publish: Publish) -> DataFrame:
     path = context.path(publish.reads)
     wanted = publish.reading.changes
-    keeps = delta.properties(context.spark, path).get(_FEED) == "true"
+    keeps = keeps_feed(context, path)
     if wanted == "feed" and not keeps:
         raise delta.no_feed(publish.table, publish.reads, path)
     if keeps and wanted != "appends":

@@ -12,15 +12,12 @@ nobody touches keep theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -28,7 +25,6 @@ from common import delta, delta_merge
 from common.broadcast import small_side
 from common.declare import Aggregate, Session, Window
 from common.delta import MicroBatch
-from common.errors import HistoryGoneError
 from common.identity import last_own_commit
 from common.small import NEVER, Settled, Small, of_batch, settled
 from common.streaming import Stream
@@ -40,9 +36,6 @@ from gold.near import near_keys, stretches, within
 from gold.source import at_version, changes, changes_of, read_beside, reads_feed
 
 _COVERS = "covers"
-
-_GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
-"""What Delta and Spark say of a version that cannot be read any more."""
 
 
 def stream(context: Context, gold: Aggregate) -> Stream:
@@ -88,11 +81,7 @@ class _Recompute:
     small: Small
 
     def write(self, keys: DataFrame, batch: MicroBatch) -> None:
-        """Write a micro-batch, given the groups of its rows.
-
-        Raises:
-            HistoryGoneError: Silver cannot be read any more as it was then.
-        """
+        """Write a micro-batch, given the groups of its rows."""
         if delta.is_written(self.table, batch, delta.MERGE):
             return
         version = batch.source_version()
@@ -120,7 +109,9 @@ class _Recompute:
     def _write_all(self, spark: SparkSession, batch: MicroBatch) -> None:
         """The whole table; takes the place of what a lost checkpoint has left behind."""
         version = batch.source_version()
-        with self._settled(grouped(at_version(spark, self.silver, version), self.gold), once=True) as rows:
+        with settled(
+            grouped(at_version(spark, self.silver, version), self.gold), self.small, once=True
+        ) as rows:
             order = self.gold.storage.cluster_by or windows.group(self.gold)
             counts = {"groups": rows.rows, _COVERS: version}
             delta.append(
@@ -135,7 +126,7 @@ class _Recompute:
     def _write_touched(
         self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None, few: Small
     ) -> None:
-        with self._settled(keys.distinct(), few) as touched:
+        with settled(keys.distinct(), few) as touched:
             few = NEVER if touched.arrow is None else few
             if not touched.rows:
                 self._write_nothing(keys.sparkSession, batch, covers)
@@ -157,17 +148,15 @@ class _Recompute:
         few: Small,
     ) -> None:
         by, gap = tuple(named(self.gold.by or ())), window.gap
-        with self._settled(sessions.spans(touched.frame, by, gap), few) as spans:
+        with settled(sessions.spans(touched.frame, by, gap), few) as spans:
             table = silver.sparkSession.read.format("delta").load(self.table)
             table = table.where(reduce(and_, [*delta_merge.bounds(spans, by), sessions.may_link(spans, gap)]))
-            with self._settled(sessions.linked(table, spans, by, gap), few) as linked:
+            with settled(sessions.linked(table, spans, by, gap), few) as linked:
                 reach = sessions.reach(spans.frame, linked.frame, by, gap)
                 with (
-                    self._settled(reach, few) as reached,
-                    self._settled(
-                        grouped(_reached(silver, reached, self.gold, window), self.gold), few
-                    ) as result,
-                    self._settled(sessions.concerned(linked.frame, result.frame, by), few) as concerned,
+                    settled(reach, few) as reached,
+                    settled(grouped(_reached(silver, reached, self.gold, window), self.gold), few) as result,
+                    settled(sessions.concerned(linked.frame, result.frame, by), few) as concerned,
                 ):
                     counts = {"groups": concerned.rows, _COVERS: covers}
                     self._replace(result.frame, concerned, batch, counts, few)
@@ -176,44 +165,8 @@ class _Recompute:
         self, result: DataFrame, touched: Settled, batch: MicroBatch, counts: Mapping[str, Any], few: Small
     ) -> None:
         group = windows.group(self.gold)
-        with self._telling():
-            delta_merge.replace_groups(
-                result, self.table, batch, counts, touched=touched, group=group, key=group, small=few
-            )
-
-    @contextmanager
-    def _settled(
-        self, frame: DataFrame, small: Small | None = None, *, once: bool = False
-    ) -> Iterator[Settled]:
-        """A frame, worked out.
-
-        Raises:
-            HistoryGoneError: What it reads is gone.
-        """
-        with ExitStack() as held:
-            with self._telling():
-                rows = held.enter_context(settled(frame, self.small if small is None else small, once=once))
-            yield rows
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Errors of reading what is gone say so.
-
-        Raises:
-            HistoryGoneError: What is read in here is gone.
-        """
-        try:
-            yield
-        except (PySparkException, Py4JJavaError) as error:
-            raise self._told(error) from error
-
-    def _told(self, error: Exception) -> Exception:
-        if not any(text in str(error) for text in _GONE):
-            return error
-        return HistoryGoneError(
-            f"{self.gold.table}: {self.gold.reads} at {self.silver} cannot be read any more as it was when "
-            "the rows came that this micro-batch is about: its old files or commits were cleaned away. "
-            f"Move the checkpoint {self.checkpoint} away: the table is filled anew from what is there now."
+        delta_merge.replace_groups(
+            result, self.table, batch, counts, touched=touched, group=group, key=group, small=few
         )
 
 

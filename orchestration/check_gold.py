@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from common.ddl import Field
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
@@ -139,6 +139,8 @@ def _order(gold: Upsert | ChangeFeed) -> frozenset[str]:
 
 def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
+    if gold.columns is None:
+        yield from each(place, _key_faults(gold.key, silver), source)
     kept = named(gold.columns) if gold.columns is not None else None
     for name, sql in (kept or {}).items():
         yield from each(f"{place}, column {name!r}", row_faults(sql, silver), source)
@@ -166,8 +168,20 @@ def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
                 yield Problem(place, text, source)
 
 
+def _key_faults(key: Sequence[str], scope: Scope) -> Iterator[str]:
+    """What cannot tell two rows apart."""
+    lower = [name.lower() for name in key]
+    for name in dict.fromkeys(name for name in lower if lower.count(name) > 1):
+        yield f"key {name!r} is named twice"
+    for name in key:
+        kind = scope.type_of((name,)).type
+        if kind.startswith(("map", "variant")):
+            yield f"key {name!r} is of type {kind}, which cannot be compared; take a field of it"
+
+
 def _history(gold: History, silver: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
+    yield from each(place, _key_faults(gold.key, silver), source)
     kept = named(gold.columns)
     for name, sql in kept.items():
         yield from each(f"{place}, column {name!r}", row_faults(sql, silver), source)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from common import delta
 from common.declare import Custom, Pipeline, Reading, Topic
 from common.delta_once import APPLICATION, VERSION
-from common.errors import CheckpointMismatchError, PipelineError, QueryFailedError
+from common.errors import ChangeRefusedError, CheckpointMismatchError, PipelineError, QueryFailedError
 from gold.context import Context
 from gold.custom import Writer, stream
 from tests.conftest import make_settings
@@ -281,6 +281,11 @@ WRONG: dict[str, tuple[Callable[[DataFrame, Writer], None], type[Exception], str
         lambda rows, gold: gold.sql("INSERT INTO {c} SELECT 1", "a"),
         PipelineError,
         r"SQL names \{c\}, which is neither",
+    ),
+    "a key twice": (
+        lambda rows, gold: gold.merge(rows.withColumn("country", F.lit("de")), "a", on=["country"]),
+        ChangeRefusedError,
+        "3 rows are to be merged by country, and they have 1 keys only",
     ),
     "past once": (
         lambda rows, gold: rows.write.format("delta").mode("append").save(gold.path("b")),

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, ChangeFeed, Gold, Json, Pipeline, Silver, Storage, Topic, Upsert
+from common.declare import (
+    Aggregate,
+    ChangeFeed,
+    ConsoleSink,
+    Gold,
+    Join,
+    Json,
+    Pipeline,
+    Reading,
+    Silver,
+    Storage,
+    Topic,
+    Upsert,
+)
 from common.errors import PipelineError
 from orchestration.check import check
 
 SILVER = Silver(
     "changes",
     reads="bronze.changes",
-    value=Json("id string, at timestamp, position bigint, op string, gone boolean"),
-    columns={"id": "id", "changed_at": "at", "position": "position", "op": "op", "gone": "gone"},
+    value=Json("id string, at timestamp, position bigint, op string, gone boolean, tags map<string,int>"),
+    columns={
+        "id": "id",
+        "tags": "tags",
+        "changed_at": "at",
+        "position": "position",
+        "op": "op",
+        "gone": "gone",
+    },
     key=["id", "position"],
     event_time="changed_at",
     watermark="1 day",
@@ -48,6 +69,12 @@ def test_a_change_feed_that_is_right_has_no_problems() -> None:
         (feed(operation="kind"), "gold.copy, operation", "silver.changes has no 'kind'"),
         (feed(operation="max(op)"), "gold.copy, operation", "max() is an aggregate"),
         (feed(columns=["id"]), "gold.copy", "sequence_by 'position' is not among its columns; add it"),
+        (upsert(key=["id", "position", "ID"]), "gold.latest", "key 'id' is named twice"),
+        (
+            upsert(key=["tags"]),
+            "gold.latest",
+            "key 'tags' is of type map<string,int>, which cannot be compared",
+        ),
         (upsert(delete_when="is_gone"), "gold.latest, delete_when", "silver.changes has no 'is_gone'"),
         (upsert(delete_when="op = "), "gold.latest, delete_when", "the SQL"),
         (upsert(delete_when="rand() < 0.5"), "gold.latest, delete_when", "rand() gives another value"),
@@ -57,6 +84,26 @@ def test_each_mistake_of_an_upsert_or_a_change_feed_has_its_place(gold: Gold, pl
     ((found, message),) = problems(gold)
     assert found == place
     assert text in message
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (
+            lambda: Reading(starting_timestamp="yesterday"),
+            "starting_timestamp 'yesterday' is no time such as",
+        ),
+        (lambda: ConsoleSink(rows=-3), "rows is -3: a row at least is shown"),
+        (
+            lambda: Join("j", reads="silver.a", joins="bronze.b", on={"k": "k"}, columns=["k"]),
+            "joins bronze.b, which is raw",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_where_it_stands(build: Callable[[], object], text: str) -> None:
+    with pytest.raises(PipelineError, match=text):
+        build()
+    assert Reading(starting_timestamp="2026-01-31 12:00:00").has_start
 
 
 def test_an_operation_does_one_thing() -> None:
