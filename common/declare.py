@@ -232,7 +232,8 @@ class Silver:
     of one bronze file; of rows from several files of one micro-batch it may be any. Rows that cannot be
     parsed, lack a key or an event time, or break a rule are in ``silver.<name>__quarantine`` with
     their raw bytes, coordinates and every reason. Rows later than the watermark are in
-    ``silver.<name>__late``. A record without a value (a tombstone) is counted, and stays in bronze.
+    ``silver.<name>__late``. A record without a value (a tombstone) is counted, and stays in bronze, unless
+    ``tombstones="keep"``.
 
     Attributes:
         name: The table: ``silver.<name>``.
@@ -259,6 +260,10 @@ class Silver:
         unknown_fields: What becomes of fields of the value that its schema does not name: ``ignore``
             leaves them in bronze alone; ``rescue`` keeps them as JSON text in the column ``_rescued``;
             ``evolve`` makes columns of them; ``fail`` stops the query.
+        tombstones: What becomes of a record without a value: ``count`` leaves it in bronze; ``keep`` makes a
+            row of it, whose fields are null, for gold to delete by. Its key and event time come from
+            ``_kafka``, as in ``coalesce(id, cast(_kafka.key as string))``, and ``_kafka.value is null``
+            tells it from others; no rule is asked.
     """
 
     LAYER: ClassVar[str] = "silver"
@@ -285,6 +290,7 @@ class Silver:
     keep: Literal["first", "newest"] = "first"
     late: Literal["merge", "keep"] = "merge"
     unknown_fields: Literal["ignore", "rescue", "evolve", "fail"] = "ignore"
+    tombstones: Literal["count", "keep"] = "count"
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the values together."""

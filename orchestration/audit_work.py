@@ -188,7 +188,9 @@ class Work:
         self._found("counts", text, rows.taken(self.spark, log, others, names))
 
     def _valueless(self, sources: Sources) -> None:
-        """Tombstones that were quarantined: they belong into bronze alone."""
+        """Tombstones that were quarantined, though they belong into bronze alone."""
+        if self.silver.tombstones == "keep":
+            return
         aside = sources.quarantine.rows(self.spark)
         if aside is not None and {"verdict", "value"} <= set(aside.columns):
             odd = aside.where("verdict = 'quarantine' and value is null")
@@ -226,8 +228,13 @@ class Work:
             lone = witness.alone(
                 witness.unwitnessed(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
             ).persist()
-            _add(counts, "tombstones", typed.where(witness.IS_TOMBSTONE))
-            _add(counts, "duplicates", typed.where(f"not {witness.IS_TOMBSTONE}"))
+            valueless = typed.where(witness.IS_TOMBSTONE)
+            if silver.tombstones == "keep":
+                # Those that came before they were kept are in bronze alone.
+                valueless = witness.unwitnessed(valueless, accepted, silver)
+            _add(counts, "tombstones", valueless)
+            _add(counts, "duplicates", typed)
+            _add(counts, "duplicates", valueless, -1)
             _add(counts, "duplicates", lone, -1)
             self._found(
                 "missing",
@@ -310,3 +317,5 @@ def _add(counts: dict[Partition, dict[str, int]], fate: str, frame: DataFrame, s
     for row in frame.groupBy("topic", "partition").count().collect():
         mine = counts.setdefault((str(row["topic"]), int(row["partition"])), {})
         mine[fate] = mine.get(fate, 0) + sign * int(row["count"])
+        if not mine[fate]:
+            del mine[fate]

@@ -120,11 +120,25 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
                 text = "has no type; cast the null, as in cast(null as string)"
                 yield Problem(f"{place}, column {name!r}", text, source)
         yield from each(place, name_faults(silver.columns), source)
+        if silver.tombstones == "keep":
+            yield from each(place, _tombstone_faults(silver.columns, silver), source)
     scope = _silver_scope(silver, value)
     yield from each(place, references("key", silver.key, scope), source)
     yield from each(place, references("event_time", [silver.event_time], scope), source)
     yield from each(place, _type_faults(silver, scope), source)
     yield from _rules(silver, scope)
+
+
+def _tombstone_faults(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
+    """Columns that are null in every tombstone, and may not be."""
+    for name in (*silver.key, silver.event_time):
+        if name in columns and "_kafka" not in columns[name]:
+            shown = "_kafka.timestamp" if name == silver.event_time else "cast(_kafka.key as string)"
+            yield (
+                f'tombstones="keep", and column {name!r} is made of the value alone, which a tombstone has '
+                f"not: every one would go to quarantine; fall back on the record: "
+                f"coalesce({columns[name]}, {shown})"
+            )
 
 
 def _type_faults(silver: Silver, scope: Scope) -> Iterator[str]:

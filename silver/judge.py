@@ -51,6 +51,11 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
     seen = joined(frame, silver, lookups or {})
     check_rules(seen, silver.rules, silver.table)
     found = judged(
-        seen, key=silver.key, event_time=silver.event_time, max_future=silver.max_future, rules=silver.rules
+        seen,
+        key=silver.key,
+        event_time=silver.event_time,
+        max_future=silver.max_future,
+        rules=silver.rules,
+        keep_tombstones=silver.tombstones == "keep",
     ).drop(*(lookup.name for lookup in silver.lookups))
     return keyed(found, key=event_key(silver), event_time=silver.event_time)

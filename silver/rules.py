@@ -38,8 +38,14 @@ DROP = "drop"
 FAIL = "fail"
 
 
-def judged(
-    frame: DataFrame, *, key: Sequence[str], event_time: str, max_future: str, rules: Sequence[Rule]
+def judged(  # noqa: PLR0913
+    frame: DataFrame,
+    *,
+    key: Sequence[str],
+    event_time: str,
+    max_future: str,
+    rules: Sequence[Rule],
+    keep_tombstones: bool = False,
 ) -> DataFrame:
     """The frame with what is to become of each row.
 
@@ -48,7 +54,7 @@ def judged(
     value: neither judged nor kept), ``fail``, ``quarantine`` or ``drop``, the first of these that applies.
 
     A value that could not be parsed has its fault as the only reason: nothing is known of the rest. A
-    tombstone has none at all, and breaks no rule.
+    tombstone breaks no rule; it has no reason at all, but those of key and event time where it is kept.
     A row dated later than Kafka's timestamp plus ``max_future`` is refused here, before the watermark
     sees it: one wrong clock would otherwise make every later row late.
     """
@@ -67,7 +73,7 @@ def judged(
     warnings = [F.when(_broken(rule), F.lit(rule.name)) for rule in rules if rule.on_fail == "warn"]
     nothing = F.array().cast("array<string>")
     reasons = (
-        F.when(is_tombstone, nothing)
+        F.when(is_tombstone, F.array_compact(F.array(*own)) if keep_tombstones else nothing)
         .when(fault.isNotNull(), F.array(fault))
         .otherwise(F.array_compact(F.array(*own, *checks)))
     )
@@ -76,13 +82,17 @@ def judged(
         if warnings
         else nothing
     )
-    return frame.withColumn(REASONS, reasons).withColumn(WARNED, warned).withColumn(VERDICT, _verdict(rules))
+    return (
+        frame.withColumn(REASONS, reasons)
+        .withColumn(WARNED, warned)
+        .withColumn(VERDICT, _verdict(rules, keep_tombstones=keep_tombstones))
+    )
 
 
-def _verdict(rules: Sequence[Rule]) -> Column:
+def _verdict(rules: Sequence[Rule], *, keep_tombstones: bool) -> Column:
     """What the reasons lead to; a reason that is no rule's is the engine's own and quarantines."""
     by_verb = {verb: [rule.name for rule in rules if rule.on_fail == verb] for verb in (FAIL, DROP)}
-    verdict = F.when(F.col(f"{META}.value").isNull(), TOMBSTONE)
+    verdict = F.when(F.col(f"{META}.value").isNull() & F.lit(not keep_tombstones), TOMBSTONE)
     if by_verb[FAIL]:
         verdict = verdict.when(F.arrays_overlap(REASONS, F.array(*map(F.lit, by_verb[FAIL]))), FAIL)
     if by_verb[DROP]:
@@ -119,7 +129,8 @@ def version(silver: Silver) -> str:
     schema in a file counts by its content, a columns function by its source text.
     """
     decisive = (silver.value, silver.columns, silver.key, silver.event_time, silver.max_future)
-    told = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups)])
+    kept = () if silver.tombstones == "count" else (silver.tombstones,)
+    told = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *kept)])
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 

@@ -143,6 +143,21 @@ def test_the_gravest_verb_decides_and_every_reason_stays(spark: Any) -> None:
     }
 
 
+def test_a_tombstone_that_is_kept_has_a_key_and_a_time_and_is_asked_no_rule(spark: Any) -> None:
+    rows = [
+        ((NOON, NOON, None, None), "by its record", "a", 1, NOON, None),
+        ((NOON, NOON, None, None), "of no key", None, 1, NOON, None),
+        ((NOON, NOON, None, b"{}"), "a value", "a", 1, NOON, 5.0),
+    ]
+    frame = spark.createDataFrame(rows, SCHEMA)
+    found = judged(
+        frame, key=["id", "part"], event_time="at", max_future="1 hour", rules=VERBS, keep_tombstones=True
+    ).collect()
+    told = {row["case"]: (row[VERDICT], row[REASONS]) for row in found}
+    assert told["by its record"] == ("accept", [])
+    assert told["of no key"] == ("quarantine", ["null_key"])
+
+
 def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path: Path) -> None:
     """A file counts by what is in it, not by its name alone."""
     silver = Silver(
