@@ -23,7 +23,8 @@ from common.delta_log import LogReader
 from common.errors import TableShapeError
 from common.folder import Folder
 from common.identity import own_commits
-from common.small import NEVER, Settled, Small
+from common.settled import Settled
+from common.small import NEVER, Small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,6 +148,7 @@ def ensure(  # noqa: PLR0913
     """
     from delta.tables import DeltaTable  # noqa: PLC0415
 
+    delta_direct.mend(path)
     if not exists(path):
         builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
         for key, value in properties.items():
@@ -241,13 +243,12 @@ def append(  # noqa: PLR0913  # a write has this many parts
     told = batch.metadata(step, counts)
     if isinstance(rows, Settled):
         few, frame = rows.arrow, packed(rows.frame, rows.rows, by)
-        if few is not None and delta_direct.written(
-            path, small, told, lambda to: to.append(few, told, mode=mode)
-        ):
-            return
     else:
-        frame = rows
-    frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
+        few, frame = None, rows
+    if few is None or not delta_direct.written(
+        path, small, told, lambda to: to.append(few, told, mode=mode), only_appends=mode == "append"
+    ):
+        frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
 
 
 def append_nothing(  # noqa: PLR0913, PLR0917
@@ -256,7 +257,7 @@ def append_nothing(  # noqa: PLR0913, PLR0917
     """A commit without rows: the mark of a batch that has nothing to do."""
     told = batch.metadata(step, counts)
     if is_written(path, batch, step) or delta_direct.written(
-        path, small, told, lambda to: to.append(None, told)
+        path, small, told, lambda to: to.append(None, told), only_appends=True
     ):
         return
     append_told(spark.read.format("delta").load(path).limit(0), path, told)

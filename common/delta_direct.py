@@ -106,24 +106,32 @@ class Direct:
         merge.when_not_matched_insert(values).execute()
 
 
-def opened(path: str, small: Small) -> Direct | None:
-    """A table, if it is one that is read and written directly."""
+def opened(path: str, small: Small, *, only_appends: bool = False) -> Direct | None:
+    """A table, if it is one that is read and written directly; for appends, however large it is."""
     from deltalake import DeltaTable  # noqa: PLC0415  # see above
 
     if not small.rows or not Folder(path).is_local:
         return None
     table = DeltaTable(Folder(path).path)
+    if not _is_plain(table):
+        return None
+    if not only_appends:
+        rows = pa.chunked_array(table.get_add_actions().column("num_records"), pa.int64())
+        if rows.null_count or (pc.sum(rows).as_py() or 0) > small.table_rows:
+            return None
+    return Direct(table, path, small)
+
+
+def _is_plain(table: DeltaTable) -> bool:
+    """Whether delta-rs writes all that the table wants written."""
     protocol = table.protocol()
     if protocol.min_reader_version > _READER or protocol.min_writer_version > _WRITER:
-        return None
+        return False
     if any(name.startswith("delta.constraints.") for name in table.metadata().configuration):
-        return None
-    if any(field.metadata for field in table.schema().fields):  # generated, invariant, of limited length
-        return None
-    rows = pa.chunked_array(table.get_add_actions().column("num_records"), pa.int64())
-    if rows.null_count or (pc.sum(rows).as_py() or 0) > small.table_rows:
-        return None
-    return Direct(table, path, small)
+        return False
+    return not any(
+        field.metadata for field in table.schema().fields
+    )  # generated, invariant, of limited length
 
 
 def near(path: str, groups: pa.Table, small: Small) -> pa.Table | None:
@@ -139,7 +147,9 @@ def near(path: str, groups: pa.Table, small: Small) -> pa.Table | None:
         return None
 
 
-def written(path: str, small: Small, told: str, write: Callable[[Direct], None]) -> bool:
+def written(
+    path: str, small: Small, told: str, write: Callable[[Direct], None], *, only_appends: bool = False
+) -> bool:
     """Write a small table; whether that is done. Where it is not, nothing is written: Spark may.
 
     Args:
@@ -147,13 +157,14 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
         small: What is small.
         told: The metadata of the one commit that the write makes.
         write: Called anew where another writer was first.
+        only_appends: It takes nothing out, so it need not know what the table holds.
     """
     import duckdb  # noqa: PLC0415  # see above
     from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415  # see above
 
     for attempt in range(_ATTEMPTS):
         try:
-            table = opened(path, small)
+            table = opened(path, small, only_appends=only_appends)
             if table is None:
                 return False
             before = table.table.version()
@@ -171,6 +182,29 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
     if small.fsync:
         _flush(path, before)
     return True
+
+
+def mend(path: str) -> None:
+    """Take back a newest commit that a power cut has left without its text: nobody has counted on it.
+
+    delta-rs names a commit before the disk has all of it, and who writes goes on once the disk has. To be
+    called by the table's one writer, before it begins.
+    """
+    if not Folder(path).is_local or (version := LogReader(path).latest_version()) is None:
+        return
+    log = Path(Folder(path).path) / "_delta_log"
+    commit = log / f"{version:020}.json"
+    if _is_whole(commit.read_bytes()):
+        return
+    commit.rename(log / f".{commit.name}.cut_off")
+    _log.warning("a power cut left the newest commit without its text; it is taken back", commit=str(commit))
+
+
+def _is_whole(content: bytes) -> bool:
+    try:
+        return bool([json.loads(line) for line in content.splitlines()])
+    except ValueError:
+        return False
 
 
 def _is_there(path: str, before: int, told: str) -> bool:

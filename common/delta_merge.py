@@ -19,7 +19,8 @@ from common import delta, delta_direct
 from common.broadcast import small_side
 from common.delta_direct import DO
 from common.literals import ORDERED, literal, told
-from common.small import NEVER, Settled, Small, local, settled
+from common.settled import Settled, local, settled
+from common.small import NEVER, Small
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -197,7 +198,7 @@ def write_changes(  # noqa: PLR0913
     grows = not numbers.get(UPDATED) and not numbers.get(DELETED)
     if rows is not None:
         write = _appending(rows.drop_columns([DO]), told) if grows else _changing(rows, told, key)
-        if delta_direct.written(path, small, told, write):
+        if delta_direct.written(path, small, told, write, only_appends=grows):
             return
     if grows:
         delta.append_told(delta.packed(frame.drop(DO), numbers.get(INSERTED, 0), key), path, told)

@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as UnreadableVariableError
 
 from common.errors import SettingsError, nearest
+from common.small import Small
 
 SETTINGS_FILE = "medallion.yaml"
 PREFIX = "MEDALLION_"
@@ -160,15 +161,18 @@ class GoldSettings(_Section):
         ge=0,
         description="Micro-batches after which a query compacts the tables it writes; 0: never.",
     )
-    small_batch_rows: int = Field(
-        default=20_000,
-        ge=0,
-        description="Up to so many rows, a micro-batch is worked out in the driver; 0: never.",
+
+
+class DriverSettings(_Section):
+    """What is small: worked out in the driver and written from there, without a job of Spark's."""
+
+    batch_rows: int = Field(
+        default=20_000, ge=0, description="Up to so many rows of a micro-batch; 0: never, Spark does it all."
     )
-    small_table_rows: int = Field(
+    table_rows: int = Field(
         default=1_000_000,
         ge=0,
-        description="On a local disk, tables of up to so many rows are read and written from the driver.",
+        description="Rows of a table on a local disk that is merged into from there; appends go into any.",
     )
 
 
@@ -233,8 +237,14 @@ class Settings(BaseSettings):
     bronze: BronzeSettings = BronzeSettings()
     silver: SilverSettings = SilverSettings()
     gold: GoldSettings = GoldSettings()
+    driver: DriverSettings = DriverSettings()
     spark: SparkSettings = SparkSettings()
     jars: JarSettings = JarSettings()
+
+    @property
+    def small(self) -> Small:
+        """What is worked out, read and written in the driver."""
+        return Small(self.driver.batch_rows, self.driver.table_rows, fsync=self.spark.fsync)
 
     @classmethod
     def settings_customise_sources(  # pydantic's hook: first source wins

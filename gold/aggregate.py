@@ -21,7 +21,7 @@ from common import delta, delta_merge
 from common.declare import Aggregate
 from common.declaring import source_of
 from common.delta import MicroBatch
-from common.small import settled
+from common.settled import settled
 from common.streaming import Stream
 from gold import tables, windows
 from gold.context import Context

@@ -29,8 +29,7 @@ class Context:
     @property
     def small(self) -> Small:
         """What is worked out, read and written in the driver."""
-        gold = self.settings.gold
-        return Small(gold.small_batch_rows, gold.small_table_rows, fsync=self.settings.spark.fsync)
+        return self.settings.small
 
     @cached_property
     def replaced(self) -> frozenset[str]:

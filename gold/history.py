@@ -19,7 +19,8 @@ from common import delta, delta_merge
 from common.declare import History
 from common.declaring import source_of
 from common.delta import MicroBatch
-from common.small import NEVER, Settled, Small, of_batch, settled
+from common.settled import Settled, of_batch, settled
+from common.small import NEVER, Small
 from common.streaming import Stream
 from gold import tables
 from gold.context import Context

@@ -20,7 +20,8 @@ from common.declare import Join, Reading
 from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import TableShapeError
-from common.small import NEVER, Settled, Small, of_batch, settled
+from common.settled import Settled, of_batch, settled
+from common.small import NEVER, Small
 from common.streaming import Stream
 from gold import stream_join, tables
 from gold.context import Context

@@ -19,7 +19,7 @@ from pyspark.sql.types import TimestampType
 from common.delta_merge import bounds
 from common.errors import SqlError
 from common.literals import literal, told
-from common.small import Settled
+from common.settled import Settled
 from common.sqltext import read
 
 if TYPE_CHECKING:

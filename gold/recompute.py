@@ -26,7 +26,8 @@ from common.broadcast import small_side
 from common.declare import Aggregate, Session, Window
 from common.delta import MicroBatch
 from common.identity import last_own_commit
-from common.small import NEVER, Settled, Small, of_batch, settled
+from common.settled import Settled, of_batch, settled
+from common.small import NEVER, Small
 from common.streaming import Stream
 from gold import sessions, tables, windows
 from gold.aggregate import grouped

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.broadcast import small_side
-from common.small import Settled
+from common.settled import Settled
 from gold.near import overlapping, stretches
 from gold.windows import END, START
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from common import delta
 from common.declare import Join, Reading, Within
 from common.delta import MicroBatch
-from common.small import settled
+from common.settled import settled
 from common.streaming import Stream
 from gold import tables
 from gold.context import Context

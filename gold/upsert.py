@@ -22,7 +22,8 @@ from common.delta_direct import DO
 from common.delta_merge import DELETED, INSERTED, UPDATED
 from common.errors import ChangeRefusedError
 from common.identity import last_own_commit
-from common.small import NEVER, Settled, Small, of_batch, settled
+from common.settled import Settled, of_batch, settled
+from common.small import NEVER, Small
 from common.streaming import Stream
 from gold import deleted, tables
 from gold.context import Context

@@ -11,6 +11,7 @@ from unittest import mock
 from delta.tables import DeltaMergeBuilder
 from pyspark.sql import DataFrameWriter
 
+from common.delta_direct import Direct
 from common.errors import QueryFailedError
 
 
@@ -51,6 +52,11 @@ def _dying(writes: Iterator[int], deaths: dict[int, bool]) -> Iterator[None]:
         return run
 
     with ExitStack() as stack:
-        for owner, name in ((DataFrameWriter, "save"), (DeltaMergeBuilder, "execute")):
+        for owner, name in (
+            (DataFrameWriter, "save"),
+            (DeltaMergeBuilder, "execute"),
+            (Direct, "append"),
+            (Direct, "change"),
+        ):
             stack.enter_context(mock.patch.object(owner, name, mortal(getattr(owner, name))))
         yield

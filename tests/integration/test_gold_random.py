@@ -247,7 +247,7 @@ def live(
     pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=gold)
     engines = {}
     for in_driver in (True, False):
-        rows = f"gold.small_batch_rows={20_000 if in_driver else 0}"
+        rows = f"driver.batch_rows={20_000 if in_driver else 0}"
         given = make_settings(folder, "none:1", f"gold.max_files_per_trigger={files}", rows)
         engines[in_driver] = Engine(spark, pipeline, given)
     silver = Life(engines[True], (ORDERS, CUSTOMERS))

@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 from common import delta_merge
 from common.delta import MicroBatch
 from common.delta_log import LogReader
-from common.small import Small, settled
+from common.settled import settled
+from common.small import Small
 
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
 FILES = 20

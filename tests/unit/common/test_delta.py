@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from common import delta, delta_merge
 from common.delta import MicroBatch
 from common.errors import TableShapeError
-from common.small import Small, settled
+from common.settled import settled
+from common.small import Small
 
 PROPERTIES = {"delta.appendOnly": "true", "delta.checkpointInterval": "7"}
 

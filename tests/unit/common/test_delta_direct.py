@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 from common import delta, delta_direct, delta_merge
 from common.delta_direct import DO, Direct
 from common.delta_log import LogReader
-from common.small import Settled, Small, local
+from common.settled import Settled, local
+from common.small import Small
 from gold.tables import PROPERTIES
 
 SMALL = Small(100, 1_000)
@@ -262,3 +263,21 @@ def test_a_commit_of_somebody_else_meanwhile_is_no_obstacle_to_an_append(spark: 
     assert delta_direct.written(path, SMALL, "mine", after_another)
     assert [c.user_metadata for c in LogReader(path).commits(1)] == ["other", "mine"]
     assert len(held(spark, path)) == 2
+
+
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
+    spark: Any, tmp_path: Path, left: int
+) -> None:
+    path = made(spark, tmp_path)
+    for told in ("one", "two"):
+        delta_direct.written(path, SMALL, told, lambda t, told=told: t.append(rows(spark).toArrow(), told))  # type: ignore[misc]
+    delta_direct.mend(path)
+    assert LogReader(path).latest_version() == 2
+    newest = Path(path) / "_delta_log" / f"{2:020}.json"
+    newest.write_bytes(newest.read_bytes()[:left])
+    delta.ensure(spark, "t", path, StructType.fromDDL(DDL), {})
+    assert LogReader(path).latest_version() == 1
+    assert held(spark, path) == Counter(map(str, rows(spark).collect()))
+    assert delta_direct.written(path, SMALL, "two", lambda t: t.append(rows(spark).toArrow(), "two"))
+    assert len(list(spark.read.format("delta").load(path).collect())) == 8

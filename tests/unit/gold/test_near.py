@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from common.small import NEVER, Small, settled
+from common.settled import settled
+from common.small import NEVER, Small
 from gold.near import joined, near_keys, stretches, within
 
 

@@ -1,0 +1,111 @@
+"""Small frames, worked out once and kept in the driver; small tables, read and written from there.
+
+A job of Spark costs a tenth of a second however little it has to do, a MERGE a dozen of them. Where a
+micro-batch has few rows, each step of its work is one job whose result comes to the driver and goes into
+the next one's plan as it is; and a small table on a local disk is read and written by delta-rs, in
+milliseconds. What is computed is the same text of Spark's either way, and so are the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from common.small import NEVER, Small
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A frame that was worked out.
+
+    Attributes:
+        frame: It; whatever is made of it begins with its rows, not with what they were made of.
+        rows: How many there are.
+        arrow: All of them, where they are few.
+    """
+
+    frame: DataFrame
+    rows: int
+    arrow: pa.Table | None = None
+
+    def nulls(self, name: str) -> int:
+        """How many rows have null in a column."""
+        if self.arrow is not None:
+            return int(self.arrow[name].null_count)
+        return self.frame.where(F.col(name).isNull()).count()
+
+    def renamed(self, names: Mapping[str, str]) -> Settled:
+        """Some of its columns under other names."""
+        frame = self.frame.select(*(F.col(f"`{old}`").alias(new) for old, new in names.items()))
+        arrow = None if self.arrow is None else self.arrow.select([*names]).rename_columns([*names.values()])
+        return Settled(frame, self.rows, arrow)
+
+    def without(self, name: str) -> Settled:
+        """The same rows without one of their columns."""
+        arrow = None if self.arrow is None else self.arrow.drop_columns([name])
+        return Settled(self.frame.drop(name), self.rows, arrow)
+
+
+@contextmanager
+def settled(frame: DataFrame, small: Small, *, once: bool = False) -> Iterator[Settled]:
+    """Work a frame out: few rows come to the driver, more stay with the executors until the end of the block.
+
+    Args:
+        frame: What is to be worked out.
+        small: What few rows are.
+        once: It is read once, and whole, by all executors: for what keeps state (a micro-batch that is not
+            read to its end counts as done all the same), and for what is likely to be much. Else one task
+            has the last step, and many rows are read twice, the first time not to their end.
+    """
+    arrow = None if once else taken(frame, small)
+    if arrow is not None:
+        yield local(frame.sparkSession, arrow)
+        return
+    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        rows = kept.count()
+        arrow = taken(kept, small) if once and rows <= small.rows else None
+        yield Settled(kept, rows) if arrow is None else local(frame.sparkSession, arrow)
+    finally:
+        kept.unpersist()
+
+
+def taken(frame: DataFrame, small: Small) -> pa.Table | None:
+    """All rows of a frame, where they are few."""
+    if not small.rows:
+        return None
+    try:
+        # In one partition a limit needs no shuffle.
+        found = frame.coalesce(1).limit(small.rows + 1).toArrow()
+    except pa.ArrowException:  # nulls where Spark's own schema says that there are none
+        return None
+    return None if found.num_rows > small.rows else found
+
+
+def local(session: SparkSession, arrow: pa.Table) -> Settled:
+    """Rows of the driver as a frame: of one partition, so what groups or joins them needs no shuffle."""
+    if not arrow.num_rows:
+        nothing = [pa.array([], field.type) for field in arrow.schema]
+        arrow = pa.Table.from_batches([pa.record_batch(nothing, schema=arrow.schema)])
+    return Settled(session.createDataFrame(arrow).coalesce(1), arrow.num_rows, arrow)
+
+
+def of_batch(rows: DataFrame, small: Small, *, beside: int = 0) -> Small:
+    """What is small to a micro-batch: nothing, where it has much to read.
+
+    Args:
+        rows: The micro-batch as Spark brings it; its plan knows the size of its files before a row is read.
+        small: What is small else.
+        beside: Bytes that are read beside it.
+    """
+    size = beside + int(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())  # noqa: SLF001
+    return small if size <= small.batch_bytes else NEVER
