@@ -245,9 +245,7 @@ def append(  # noqa: PLR0913  # a write has this many parts
         few, frame = rows.arrow, packed(rows.frame, rows.rows, by)
     else:
         few, frame = None, rows
-    if few is None or not delta_direct.written(
-        path, small, told, lambda to: to.append(few, told, mode=mode), only_appends=mode == "append"
-    ):
+    if few is None or not delta_direct.written(path, small, told, lambda to: to.append(few, told, mode=mode)):
         frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
 
 
@@ -257,7 +255,7 @@ def append_nothing(  # noqa: PLR0913, PLR0917
     """A commit without rows: the mark of a batch that has nothing to do."""
     told = batch.metadata(step, counts)
     if is_written(path, batch, step) or delta_direct.written(
-        path, small, told, lambda to: to.append(None, told), only_appends=True
+        path, small, told, lambda to: to.append(None, told)
     ):
         return
     append_told(spark.read.format("delta").load(path).limit(0), path, told)

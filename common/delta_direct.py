@@ -9,6 +9,7 @@ columns, clustering, tables in an object store, and any write that it refuses.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -59,7 +60,10 @@ class Direct:
         """
         import duckdb  # noqa: PLC0415  # loaded when a table is there to read
 
-        found = self.table.scan(predicate=" AND ".join(_bounds(groups, groups.column_names)) or None)
+        bounds = " AND ".join(_bounds(groups, groups.column_names)) or None
+        if self._rows(bounds) > self.small.file_rows:
+            return None
+        found = self.table.scan(predicate=bounds)
         schema = pa.schema(self.table.schema())
         same = " AND ".join(
             f"t.{_quoted(n)} IS NOT DISTINCT FROM g.{_quoted(n)}" for n in groups.column_names
@@ -90,7 +94,12 @@ class Direct:
             changes: At most one row per key, with the table's columns beside ``DO``.
             told: The commit's metadata.
             key: Columns that name a row; compared null-safe.
+
+        Raises:
+            TooMuchError: The files that may hold the keys have many rows; nothing is written.
         """
+        if (rows := self._rows(" AND ".join(_bounds(changes, key)) or None)) > self.small.file_rows:
+            raise TooMuchError(f"{rows:,} rows lie in files that may hold the keys")
         names = [name for name in changes.column_names if name != DO]
         values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
         same = " AND ".join(_same(changes, name) for name in key)
@@ -105,9 +114,21 @@ class Direct:
         merge = merge.when_matched_delete(f"s.{DO} = 'deleted'").when_matched_update(values)
         merge.when_not_matched_insert(values).execute()
 
+    def _rows(self, bounds: str | None) -> float:
+        """How many rows the files have that are read within some bounds; endless where one does not say."""
+        files = {_name(uri) for uri in self.table.file_uris(file_pruning_predicate=bounds)}
+        actions = self.table.get_add_actions()
+        paths, numbers = (actions.column(name).to_pylist() for name in ("path", "num_records"))
+        rows = [number for path, number in zip(paths, numbers, strict=True) if _name(path) in files]
+        return math.inf if None in rows else sum(rows)
 
-def opened(path: str, small: Small, *, only_appends: bool = False) -> Direct | None:
-    """A table, if it is one that is read and written directly; for appends, however large it is."""
+
+class TooMuchError(Exception):
+    """A write that is Spark's."""
+
+
+def opened(path: str, small: Small) -> Direct | None:
+    """A table, if it is one that is read and written directly."""
     from deltalake import DeltaTable  # noqa: PLC0415  # see above
 
     if not small.rows or not Folder(path).is_local:
@@ -115,10 +136,6 @@ def opened(path: str, small: Small, *, only_appends: bool = False) -> Direct | N
     table = DeltaTable(Folder(path).path)
     if not _is_plain(table):
         return None
-    if not only_appends:
-        rows = pa.chunked_array(table.get_add_actions().column("num_records"), pa.int64())
-        if rows.null_count or (pc.sum(rows).as_py() or 0) > small.table_rows:
-            return None
     return Direct(table, path, small)
 
 
@@ -147,9 +164,7 @@ def near(path: str, groups: pa.Table, small: Small) -> pa.Table | None:
         return None
 
 
-def written(
-    path: str, small: Small, told: str, write: Callable[[Direct], None], *, only_appends: bool = False
-) -> bool:
+def written(path: str, small: Small, told: str, write: Callable[[Direct], None]) -> bool:
     """Write a small table; whether that is done. Where it is not, nothing is written: Spark may.
 
     Args:
@@ -157,18 +172,19 @@ def written(
         small: What is small.
         told: The metadata of the one commit that the write makes.
         write: Called anew where another writer was first.
-        only_appends: It takes nothing out, so it need not know what the table holds.
     """
     import duckdb  # noqa: PLC0415  # see above
     from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415  # see above
 
     for attempt in range(_ATTEMPTS):
         try:
-            table = opened(path, small, only_appends=only_appends)
+            table = opened(path, small)
             if table is None:
                 return False
             before = table.table.version()
             write(table)
+        except TooMuchError:
+            return False
         except (CommitFailedError, DeltaError, pa.ArrowException, duckdb.Error) as error:
             if _is_there(path, before, told):
                 break
@@ -291,6 +307,11 @@ def _arrow_type(kind: pa.DataType) -> str:
     if pa.types.is_date32(kind):
         return "Date32"
     return "Timestamp(Microsecond, {})".format("None" if kind.tz is None else f'Some("{kind.tz}")')
+
+
+def _name(path: str) -> str:
+    """A file's own name, which is its alone."""
+    return unquote(path).rpartition("/")[2]
 
 
 def _quoted(name: str) -> str:

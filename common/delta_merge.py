@@ -198,7 +198,7 @@ def write_changes(  # noqa: PLR0913
     grows = not numbers.get(UPDATED) and not numbers.get(DELETED)
     if rows is not None:
         write = _appending(rows.drop_columns([DO]), told) if grows else _changing(rows, told, key)
-        if delta_direct.written(path, small, told, write, only_appends=grows):
+        if delta_direct.written(path, small, told, write):
             return
     if grows:
         delta.append_told(delta.packed(frame.drop(DO), numbers.get(INSERTED, 0), key), path, told)

@@ -169,10 +169,10 @@ class DriverSettings(_Section):
     batch_rows: int = Field(
         default=20_000, ge=0, description="Up to so many rows of a micro-batch; 0: never, Spark does it all."
     )
-    table_rows: int = Field(
-        default=1_000_000,
+    file_rows: int = Field(
+        default=2_000_000,
         ge=0,
-        description="Rows of a table on a local disk that is merged into from there; appends go into any.",
+        description="Up to so many rows of the files, on a local disk, that may hold a micro-batch's keys.",
     )
 
 
@@ -244,7 +244,7 @@ class Settings(BaseSettings):
     @property
     def small(self) -> Small:
         """What is worked out, read and written in the driver."""
-        return Small(self.driver.batch_rows, self.driver.table_rows, fsync=self.spark.fsync)
+        return Small(self.driver.batch_rows, self.driver.file_rows, fsync=self.spark.fsync)
 
     @classmethod
     def settings_customise_sources(  # pydantic's hook: first source wins

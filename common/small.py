@@ -13,13 +13,13 @@ class Small:
 
     Attributes:
         rows: Up to so many rows of a micro-batch are kept in the driver; 0: none ever.
-        table_rows: Tables of up to so many rows are read and written from the driver.
+        file_rows: Up to so many rows of a table's files are read, and written anew, from the driver.
         batch_bytes: Micro-batches that read more than this are worked out by the executors.
         fsync: Whether a write waits until the disk has it.
     """
 
     rows: int = 0
-    table_rows: int = 0
+    file_rows: int = 0
     batch_bytes: int = 64 * 1024 * 1024
     fsync: bool = True
 

@@ -154,7 +154,6 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
 @pytest.mark.parametrize(
     ("spoil", "small"),
     [
-        (lambda spark, t: None, Small(100, 3)),
         (lambda spark, t: None, Small(0, 1_000)),
         (lambda spark, t: spark.sql(f"ALTER TABLE {t} ADD CONSTRAINT few CHECK (n < 100)"), SMALL),
         (
@@ -172,7 +171,7 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
         (lambda spark, t: spark.sql(f"ALTER TABLE {t} CLUSTER BY (n)"), SMALL),
         (lambda spark, t: spark.sql(f"ALTER TABLE {t} ADD COLUMNS (code varchar(2))"), SMALL),
     ],
-    ids=["large", "never", "constraint", "deletion vectors", "column mapping", "clustering", "varchar"],
+    ids=["never", "constraint", "deletion vectors", "column mapping", "clustering", "varchar"],
 )
 def test_a_table_that_delta_rs_would_not_write_as_spark_is_sparks(
     spark: Any, tmp_path: Path, spoil: Callable[[Any, str], Any], small: Small
@@ -183,6 +182,24 @@ def test_a_table_that_delta_rs_would_not_write_as_spark_is_sparks(
     assert delta_direct.opened(path, small) is None
     assert not delta_direct.written(path, small, "x", lambda table: pytest.fail("opened"))
     assert delta_direct.near(path, pa.table({"n": pa.array([1], pa.int32())}), small) is None
+
+
+def test_files_with_many_rows_are_left_to_spark_and_others_are_not_counted(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = made(spark, tmp_path)
+    for part in ("n in (1, 2, 3)", "n = -4"):
+        rows(spark).where(part).coalesce(1).write.format("delta").mode("append").save(path)
+    few = Small(100, 2, fsync=False)
+    for number, is_done in ((-4, True), (1, False)):
+        groups = pa.table({"n": pa.array([number], pa.int32())})
+        assert (delta_direct.near(path, groups, few) is not None) is is_done
+        done = changes(spark, rows(spark), path, **{f"n{number}".replace("-", "_"): "deleted"}).arrow
+        assert (
+            delta_direct.written(path, few, "x", lambda t, done=done: t.change(done, "x", key=["n"]))
+            is is_done
+        )  # type: ignore[misc]
+    assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [1, 2, 3]
 
 
 def test_a_write_that_delta_rs_refuses_is_left_to_spark(spark: Any, tmp_path: Path, capsys: Any) -> None:
