@@ -112,7 +112,7 @@ class Direct:
             writer_properties=_compressed(),
         )
         merge = merge.when_matched_delete(f"s.{DO} = 'deleted'").when_matched_update(values)
-        merge.when_not_matched_insert(values).execute()
+        merge.when_not_matched_insert(values, f"s.{DO} <> 'deleted'").execute()
 
     def _rows(self, bounds: str | None) -> float:
         """How many rows the files have that are read within some bounds; endless where one does not say."""
@@ -131,7 +131,7 @@ def opened(path: str, small: Small) -> Direct | None:
     """A table, if it is one that is read and written directly."""
     from deltalake import DeltaTable  # noqa: PLC0415  # see above
 
-    if not small.rows or not Folder(path).is_local:
+    if not small.rows or not Folder(path).is_local or "%" in path:  # delta-rs takes that for another letter
         return None
     table = DeltaTable(Folder(path).path)
     if not _is_plain(table):
@@ -159,7 +159,7 @@ def near(path: str, groups: pa.Table, small: Small) -> pa.Table | None:
     try:
         table = opened(path, small)
         return None if table is None else table.near(groups)
-    except (DeltaError, pa.ArrowException, duckdb.Error) as error:
+    except (DeltaError, pa.ArrowException, duckdb.Error, UnicodeDecodeError) as error:
         _log.warning("delta-rs cannot read this, Spark does", table=path, error=str(error))
         return None
 
@@ -171,32 +171,62 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
         path: The table.
         small: What is small.
         told: The metadata of the one commit that the write makes.
-        write: Called anew where another writer was first.
+        write: Called anew where another writer was first, if that one has changed files and no rows.
+
+    Raises:
+        CommitFailedError: Another writer has changed rows meanwhile; nothing is written.
     """
     import duckdb  # noqa: PLC0415  # see above
-    from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415  # see above
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # see above
 
-    for attempt in range(_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         try:
             table = opened(path, small)
-            if table is None:
-                return False
-            before = table.table.version()
+        except DeltaError as error:
+            _log.warning("delta-rs cannot open this, Spark does", table=path, error=str(error))
+            return False
+        if table is None:
+            return False
+        before = table.table.version()
+        try:
             write(table)
         except TooMuchError:
             return False
-        except (CommitFailedError, DeltaError, pa.ArrowException, duckdb.Error) as error:
-            if _is_there(path, before, told):
+        except (DeltaError, pa.ArrowException, duckdb.Error, UnicodeDecodeError) as error:
+            if not _may_go_on(error, path, before, told):
+                return False
+            if _since(path, before, told):
                 break
-            if not isinstance(error, CommitFailedError):
-                _log.warning("delta-rs cannot write this, Spark does", table=path, error=str(error))
-                return False
-            if attempt + 1 == _ATTEMPTS:
-                return False
         else:
             break
+    else:
+        return False
     if small.fsync:
         _flush(path, before)
+    return True
+
+
+def _since(path: str, before: int, told: str) -> bool:
+    """Whether a commit above ``before`` says ``told`` of itself."""
+    return any(commit.user_metadata == told for commit in LogReader(path).commits(before + 1))
+
+
+def _may_go_on(error: Exception, path: str, before: int, told: str) -> bool:
+    """Whether a write that failed is done, or to be done again; where it is not, Spark does it.
+
+    Raises:
+        CommitFailedError: Another writer has changed rows meanwhile.
+    """
+    from deltalake.exceptions import CommitFailedError  # noqa: PLC0415  # see above
+
+    if _since(path, before, told):
+        return True
+    if not isinstance(error, CommitFailedError):
+        _log.warning("delta-rs cannot write this, Spark does", table=path, error=str(error))
+        return False
+    if any(commit.added or commit.removed for commit in LogReader(path).commits(before + 1)):
+        # What was worked out from the table is not true any more: the micro-batch is done anew.
+        raise error
     return True
 
 
@@ -212,6 +242,8 @@ def mend(path: str) -> None:
     commit = log / f"{version:020}.json"
     if _is_whole(commit.read_bytes()):
         return
+    (log / f"{version:020}.checkpoint.parquet").unlink(missing_ok=True)
+    (log / "_last_checkpoint").unlink(missing_ok=True)  # a hint, found anew
     commit.rename(log / f".{commit.name}.cut_off")
     _log.warning("a power cut left the newest commit without its text; it is taken back", commit=str(commit))
 
@@ -221,11 +253,6 @@ def _is_whole(content: bytes) -> bool:
         return bool([json.loads(line) for line in content.splitlines()])
     except ValueError:
         return False
-
-
-def _is_there(path: str, before: int, told: str) -> bool:
-    """Whether a commit above ``before`` says ``told`` of itself."""
-    return any(commit.user_metadata == told for commit in LogReader(path).commits(before + 1))
 
 
 def _noted(told: str) -> CommitProperties:
@@ -251,8 +278,8 @@ def _flush(path: str, before: int) -> None:
         for line in (Folder(path).read(name) or b"").splitlines():
             action = json.loads(line)
             names |= {unquote(action[kind]["path"]) for kind in ("add", "cdc") if action.get(kind)}
-        names.add(name)
-    folders = {str(Path(name).parent) for name in names}
+        names |= {name, f"_delta_log/{version:020}.checkpoint.parquet", "_delta_log/_last_checkpoint"}
+    folders = {str(each) for name in names for each in Path(name).parents}
     for name in (*names, *folders):
         with suppress(FileNotFoundError):  # cleaned up, or merged into another, by somebody else meanwhile
             _force(f"{folder}/{name}")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from common import delta, delta_direct
 from common.broadcast import small_side
@@ -211,7 +212,7 @@ def write_changes(  # noqa: PLR0913
             _merge(delta.packed(frame, sum(numbers.values())), path, same)
             .whenMatchedDelete(F.col(f"s.{DO}") == DELETED)
             .whenMatchedUpdate(set=values)
-            .whenNotMatchedInsert(values=values)
+            .whenNotMatchedInsert(condition=F.col(f"s.{DO}") != DELETED, values=values)
             .execute()
         )
 
@@ -329,8 +330,11 @@ def bounds(frame: DataFrame | Settled, key: Sequence[str], table: str = "") -> l
         ends = pc.min_max(values)
         if isinstance(kind, ORDERED) and ends["min"].is_valid:
             few = pc.unique(values.drop_null())
-            listed = few.to_pylist() if 1 < len(few) <= _FEW else None
-            low, high = ends["min"].as_py(), ends["max"].as_py()
+            try:
+                listed = few.to_pylist() if 1 < len(few) <= _FEW else None
+                low, high = ends["min"].as_py(), ends["max"].as_py()
+            except UnicodeDecodeError:
+                continue  # text that is none, such as a binary key cast to one: no literal says it
             found.append(_near(name, table, kind, low, high, listed, has_null=values.null_count > 0))
     return found
 
@@ -363,20 +367,32 @@ def measured(
             told(F.max(f"`{name}`"), kinds[name]).alias(f"high{place}"),
             F.bool_or(F.col(f"`{name}`").isNull()).alias(f"null{place}"),
             F.approx_count_distinct(f"`{name}`").alias(f"values{place}"),
+            _is_text(name, kinds[name]).alias(f"told{place}"),
         )
     ]
     if not asked and not more:
         return [], Row()
     ends = frame.agg(*asked, *more).collect()[0]
-    few = [name for place, name in enumerate(plain) if 1 < ends[f"values{place}"] <= _FEW]
+    few = [
+        name
+        for place, name in enumerate(plain)
+        if 1 < ends[f"values{place}"] <= _FEW and ends[f"told{place}"]
+    ]
     listed = _listed(frame, {name: kinds[name] for name in few})
     found = []
     for place, name in enumerate(plain):
         low, high = ends[f"low{place}"], ends[f"high{place}"]
-        if low is not None:
+        if low is not None and ends[f"told{place}"]:
             has_null = ends[f"null{place}"]
             found.append(_near(name, table, kinds[name], low, high, listed.get(name), has_null=has_null))
     return found, ends
+
+
+def _is_text(name: str, kind: DataType) -> Column:
+    """Whether a literal can say all values: bytes that are no text come to Python as others."""
+    if not isinstance(kind, StringType):
+        return F.lit(True)
+    return F.coalesce(F.bool_and(F.is_valid_utf8(F.col(f"`{name}`"))), F.lit(True))
 
 
 def _near(  # noqa: PLR0913, PLR0917

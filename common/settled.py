@@ -14,13 +14,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from common.small import NEVER, Small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_TOO_LARGE = "spark.driver.maxResultSize"
+"""What Spark names when a result would fill the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +74,14 @@ def settled(frame: DataFrame, small: Small, *, once: bool = False) -> Iterator[S
     """
     arrow = None if once else taken(frame, small)
     if arrow is not None:
-        yield local(frame.sparkSession, arrow)
+        yield local(frame.sparkSession, arrow, frame.schema)
         return
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         rows = kept.count()
-        arrow = taken(kept, small) if once and rows <= small.rows else None
-        yield Settled(kept, rows) if arrow is None else local(frame.sparkSession, arrow)
+        is_few = once and rows <= small.rows and _size(kept) <= small.batch_bytes
+        arrow = taken(kept, small) if is_few else None
+        yield Settled(kept, rows) if arrow is None else local(frame.sparkSession, arrow, frame.schema)
     finally:
         kept.unpersist()
 
@@ -88,15 +95,27 @@ def taken(frame: DataFrame, small: Small) -> pa.Table | None:
         found = frame.coalesce(1).limit(small.rows + 1).toArrow()
     except pa.ArrowException:  # nulls where Spark's own schema says that there are none
         return None
+    except (PySparkException, Py4JJavaError) as error:
+        if _TOO_LARGE in str(error):
+            return None
+        raise
     return None if found.num_rows > small.rows else found
 
 
-def local(session: SparkSession, arrow: pa.Table) -> Settled:
-    """Rows of the driver as a frame: of one partition, so what groups or joins them needs no shuffle."""
+def local(session: SparkSession, arrow: pa.Table, schema: StructType | None = None) -> Settled:
+    """Rows of the driver as a frame: of one partition, so what groups or joins them needs no shuffle.
+
+    Args:
+        session: Whose frame it is.
+        arrow: The rows.
+        schema: Their types as Spark has them; unset: as Arrow's types tell, which know of no time without a
+            zone.
+    """
     if not arrow.num_rows:
         nothing = [pa.array([], field.type) for field in arrow.schema]
         arrow = pa.Table.from_batches([pa.record_batch(nothing, schema=arrow.schema)])
-    return Settled(session.createDataFrame(arrow).coalesce(1), arrow.num_rows, arrow)
+    frame = session.createDataFrame(arrow) if schema is None else session.createDataFrame(arrow, schema)
+    return Settled(frame.coalesce(1), arrow.num_rows, arrow)
 
 
 def of_batch(rows: DataFrame, small: Small, *, beside: int = 0) -> Small:
@@ -107,5 +126,9 @@ def of_batch(rows: DataFrame, small: Small, *, beside: int = 0) -> Small:
         small: What is small else.
         beside: Bytes that are read beside it.
     """
-    size = beside + int(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())  # noqa: SLF001
-    return small if size <= small.batch_bytes else NEVER
+    return small if beside + _size(rows) <= small.batch_bytes else NEVER
+
+
+def _size(frame: DataFrame) -> int:
+    """Bytes, as Spark's plan knows them: of files as on disk, of a frame that is kept as it is kept."""
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())  # noqa: SLF001

@@ -20,7 +20,7 @@ class Small:
 
     rows: int = 0
     file_rows: int = 0
-    batch_bytes: int = 64 * 1024 * 1024
+    batch_bytes: int = 16 * 1024 * 1024
     fsync: bool = True
 
 

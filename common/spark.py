@@ -48,6 +48,8 @@ _CONF = {
     "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     # Old executions and plans fill the driver of a job that runs for months.
+    # Results that come to the driver are few; what would fill its heap is refused before it does.
+    "spark.driver.maxResultSize": "256m",
     # Tasks that list a folder, for VACUUM: 10,000 by default, a minute and more for the smallest table.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     # Where a column was written in Python: asking costs more than all else that building a plan does.

@@ -33,6 +33,7 @@ from orchestration.audit_reach import (
     touched,
 )
 from orchestration.audit_rows import Range, Source, Sources
+from silver.rules import NULL_EVENT_TIME, NULL_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -194,6 +195,8 @@ class Work:
         aside = sources.quarantine.rows(self.spark)
         if aside is not None and {"verdict", "value"} <= set(aside.columns):
             odd = aside.where("verdict = 'quarantine' and value is null")
+            # Those of a time when they were kept have no key or no time.
+            odd = odd.where(f"not arrays_overlap(reasons, array('{NULL_KEY}', '{NULL_EVENT_TIME}'))")
             self._found("twice", f"a record without a value is in {self.silver.quarantine} too", odd)
 
     def _outside(self, found: DataFrame, ranges: Mapping[Partition, Range]) -> None:

@@ -122,6 +122,7 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
         yield from each(place, name_faults(silver.columns), source)
         if silver.tombstones == "keep":
             yield from each(place, _tombstone_faults(silver.columns, silver), source)
+            yield from each(place, _place_fault(silver.columns, silver), source)
     scope = _silver_scope(silver, value)
     yield from each(place, references("key", silver.key, scope), source)
     yield from each(place, references("event_time", [silver.event_time], scope), source)
@@ -139,6 +140,16 @@ def _tombstone_faults(columns: Mapping[str, str], silver: Silver) -> Iterator[st
                 f"not: every one would go to quarantine; fall back on the record: "
                 f"coalesce({columns[name]}, {shown})"
             )
+
+
+def _place_fault(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
+    """A key that a record and the tombstone after it have in common."""
+    if not any("_kafka.offset" in columns.get(name, "") for name in silver.key):
+        yield (
+            'tombstones="keep", and a tombstone has the key of the record that it deletes: it would count as '
+            'its duplicate. Have the offset in the key, as in columns={"place": "_kafka.offset", …}, '
+            f"key={[*silver.key, 'place']}"
+        )
 
 
 def _type_faults(silver: Silver, scope: Scope) -> Iterator[str]:

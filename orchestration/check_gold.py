@@ -173,7 +173,10 @@ def _key_faults(key: Sequence[str], scope: Scope) -> Iterator[str]:
     lower = [name.lower() for name in key]
     for name in dict.fromkeys(name for name in lower if lower.count(name) > 1):
         yield f"key {name!r} is named twice"
+    known = {field.name.lower(): field.name for field in scope.fields or ()}
     for name in key:
+        if (own := known.get(name.lower(), name)) != name:
+            yield f"key {name!r} is {own!r} in {scope.what}; write it so"
         kind = scope.type_of((name,)).type
         if kind.startswith(("map", "variant")):
             yield f"key {name!r} is of type {kind}, which cannot be compared; take a field of it"

@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from common import delta, delta_direct, delta_merge
+from common.delta import MicroBatch
 from common.delta_direct import DO, Direct
 from common.delta_log import LogReader
-from common.settled import Settled, local
+from common.settled import Settled, local, settled
 from common.small import Small
 from gold.tables import PROPERTIES
 
@@ -211,24 +212,79 @@ def test_a_write_that_delta_rs_refuses_is_left_to_spark(spark: Any, tmp_path: Pa
     assert LogReader(path).latest_version() == 0
 
 
-def test_where_another_writer_was_first_all_is_done_anew(spark: Any, tmp_path: Path) -> None:
+def test_where_another_writer_has_compacted_first_the_write_is_done_anew(spark: Any, tmp_path: Path) -> None:
     path, seen = made(spark, tmp_path), []
-    rows(spark).write.format("delta").mode("append").save(path)
+    for part in ("n < 2", "n >= 2"):
+        rows(spark).where(part).write.format("delta").mode("append").save(path)
     done = changes(spark, rows(spark).withColumn("x", F.col("n") * 2.0), path, n1="updated").arrow
 
     def late(table: Direct) -> None:
         if not seen:
-            other = DeltaTable(path)
-            other.delete("n = 2")
+            DeltaTable(path).optimize.compact()
         seen.append(table.table.version())
         table.change(done, "mine", key=["n"])
 
     assert delta_direct.written(path, SMALL, "mine", late)
-    assert len(seen) in {1, 2}  # a delete of another row is no conflict to every version of delta-rs
-    assert [c.user_metadata for c in LogReader(path).commits(3)] == ["mine"]
-    assert {
-        (row.n, row.x) for row in spark.read.format("delta").load(path).where("n < 3 and n > 0").collect()
-    } == {(1, 2.0)}
+    assert seen == [2, 3]
+    assert [c.user_metadata for c in LogReader(path).commits(4)] == ["mine"]
+    found = spark.read.format("delta").load(path).where("n = 1").collect()
+    assert [row.x for row in found] == [2.0]
+
+
+def test_where_another_writer_has_changed_rows_first_nothing_is_written(spark: Any, tmp_path: Path) -> None:
+    """What was worked out before that is not true any more."""
+    path = made(spark, tmp_path)
+    rows(spark).coalesce(1).write.format("delta").mode("append").save(path)
+    done = changes(spark, rows(spark), path, n1="deleted", n2="updated").arrow
+
+    def late(table: Direct) -> None:
+        DeltaTable(path).delete("n = 1")
+        table.change(done, "mine", key=["n"])
+
+    with pytest.raises(CommitFailedError):
+        delta_direct.written(path, SMALL, "mine", late)
+    assert LogReader(path).latest_version() == 2
+    # Without a conflict, a row that is gone already stays gone.
+    for small in (SMALL, Small()):
+        delta_merge.write_changes(
+            local(spark, done), path, str(small), key=["n"], numbers={"deleted": 1, "updated": 1}, small=small
+        )
+        assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [-4, 2, 3]
+
+
+def test_a_table_that_delta_rs_cannot_open_is_sparks(spark: Any, tmp_path: Path) -> None:
+    path = made(spark, tmp_path)
+    (Path(path) / "_delta_log" / f"{0:020}.json").write_text('{"commitInfo":{}}')
+    assert not delta_direct.written(path, SMALL, "x", lambda table: pytest.fail("opened"))
+    assert delta_direct.near(path, pa.table({"n": pa.array([1], pa.int32())}), SMALL) is None
+    odd = made(spark, tmp_path, "a%20b")
+    assert delta_direct.opened(odd, SMALL) is None
+
+
+def test_a_key_of_bytes_that_are_no_text_is_merged_once(spark: Any, tmp_path: Path, small: Small) -> None:
+    """A binary key cast to text: bytes that no literal can say."""
+    path = str(tmp_path / "t")
+    one = spark.sql("select cast(x'ff01' as string) k, 1 v union all select 'a', 1")
+    one.write.format("delta").save(path)
+    want = spark.sql("select cast(x'ff01' as string) k, 2 v union all select 'a', 2")
+    batch = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
+    with settled(want.select("k"), small) as groups:
+        done = delta_merge.replace_groups(
+            want, path, batch, {}, touched=groups, group=["k"], key=["k"], small=small
+        )
+    assert done == {"inserted": 0, "updated": 2, "deleted": 0}
+    assert [row.v for row in spark.read.format("delta").load(path).collect()] == [2, 2]
+
+
+def test_types_that_arrow_does_not_tell_apart_stay_what_they_are(spark: Any, small: Small) -> None:
+    frame = spark.sql(
+        "select timestamp_ntz'2026-03-29 02:30:00' local, named_struct('at', timestamp_ntz'2026-01-01') s, "
+        "timestamp'2026-01-01 00:00:00Z' at, 'x' text"
+    )
+    for once in (False, True):
+        with settled(frame, small, once=once) as rows_of:
+            assert rows_of.frame.dtypes == frame.dtypes
+            assert rows_of.frame.collect() == frame.collect()
 
 
 @pytest.mark.parametrize("is_there", [True, False])

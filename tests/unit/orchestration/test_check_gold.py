@@ -69,12 +69,13 @@ def test_a_change_feed_that_is_right_has_no_problems() -> None:
         (feed(operation="kind"), "gold.copy, operation", "silver.changes has no 'kind'"),
         (feed(operation="max(op)"), "gold.copy, operation", "max() is an aggregate"),
         (feed(columns=["id"]), "gold.copy", "sequence_by 'position' is not among its columns; add it"),
-        (upsert(key=["id", "position", "ID"]), "gold.latest", "key 'id' is named twice"),
+        (upsert(key=["id", "position", "id"]), "gold.latest", "key 'id' is named twice"),
         (
             upsert(key=["tags"]),
             "gold.latest",
             "key 'tags' is of type map<string,int>, which cannot be compared",
         ),
+        (upsert(key=["ID"]), "gold.latest", "key 'ID' is 'id' in silver.changes; write it so"),
         (upsert(delete_when="is_gone"), "gold.latest, delete_when", "silver.changes has no 'is_gone'"),
         (upsert(delete_when="op = "), "gold.latest, delete_when", "the SQL"),
         (upsert(delete_when="rand() < 0.5"), "gold.latest, delete_when", "rand() gives another value"),
@@ -153,3 +154,32 @@ def test_an_aggregate_may_read_a_gold_table_that_tells_of_its_changes() -> None:
         fed, numbers(reads="gold.latest", mode="update", measures={"n": "count(*)"})
     )
     assert (place, "whose rows change" in message) == ("gold.numbers", True)
+
+
+def test_a_tombstone_that_is_kept_needs_a_key_a_time_and_a_place_of_its_own() -> None:
+    def told(**changed: Any) -> list[str]:
+        given = {
+            "reads": "bronze.users",
+            "value": Json("id string, at timestamp"),
+            "columns": {
+                "id": "coalesce(id, cast(_kafka.key as string))",
+                "place": "_kafka.offset",
+                "at": "coalesce(at, _kafka.timestamp)",
+            },
+            "key": ["id", "place"],
+            "event_time": "at",
+            "watermark": "1 day",
+            "tombstones": "keep",
+        }
+        pipeline = Pipeline("p", bronze=[Topic("users")], silver=[Silver("users", **{**given, **changed})])
+        return [each.message for each in check(pipeline)]
+
+    assert told() == []
+    assert told(tombstones="count", key=["id"]) == []
+    (lacks,) = told(key=["id"])
+    assert "would count as its duplicate" in lacks
+    plain = told(columns={"id": "id", "place": "_kafka.offset", "at": "at"})
+    assert [text.split(" is made of")[0] for text in plain] == [
+        "tombstones=\"keep\", and column 'id'",
+        "tombstones=\"keep\", and column 'at'",
+    ]
