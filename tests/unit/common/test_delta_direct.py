@@ -254,7 +254,8 @@ def test_where_another_writer_has_changed_rows_first_nothing_is_written(spark: A
 
 def test_a_table_that_delta_rs_cannot_open_is_sparks(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path)
-    (Path(path) / "_delta_log" / f"{0:020}.json").write_text('{"commitInfo":{}}')
+    (Path(path) / "_delta_log" / f"{0:020}.json").write_text('{"metaData":')
+    (Path(path) / "_delta_log" / f"{0:020}.crc").unlink(missing_ok=True)
     assert not delta_direct.written(path, SMALL, "x", lambda table: pytest.fail("opened"))
     assert delta_direct.near(path, pa.table({"n": pa.array([1], pa.int32())}), SMALL) is None
     odd = made(spark, tmp_path, "a%20b")
