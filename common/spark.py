@@ -192,5 +192,7 @@ def _java_options(log_file: Path) -> list[str]:
         f"-Dlog4j2.configurationFile={config.as_uri()}",
         f"-Dmedallion.log={log_file}",
         "-Djava.net.preferIPv4Stack=true",
+        # Each plan has code of its own; 48 MB, a quick compiler's share, is full with a dozen queries.
+        "-XX:ReservedCodeCacheSize=256m",
         "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 2 else "-XX:+UseG1GC",  # noqa: PLR2004
     ]
