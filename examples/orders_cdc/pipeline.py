@@ -1,6 +1,6 @@
 """A shop's database as it is now: two tables copied from their change events, and joined."""
 
-from generator import customers, orders
+from change_events import customers, orders
 
 from common.declare import (
     Aggregate,

@@ -145,7 +145,7 @@ def test_names_and_texts_of_bounded_length(rows: Callable[..., Any]) -> None:
 
 ROW = "id bigint, name string"
 FLAT = b'{"before":null,"after":{"id":1,"name":"a"},"op":"c","ts_ms":5,"source":{"db":"d","table":"t","x":1}}'
-SOURCE = (None, "d", None, "t", None)
+SOURCE = (None, "d", None, "t", None, None, None, None, None)
 
 
 def test_an_envelope_is_read_with_and_without_its_schema(rows: Callable[..., Any]) -> None:
