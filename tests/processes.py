@@ -44,7 +44,8 @@ import sys
 from dataclasses import replace
 sys.path.insert(0, {folder!r})
 from pipeline import pipeline as example
-pipeline = replace(example, bronze=[replace(example.bronze[0], topics=[{topic!r}])])
+topics = [replace(example.bronze[0], topics=[{topic!r}])]
+pipeline = replace(example, bronze=topics, gold=example.gold[:3], publish=())
 """
 
 
@@ -208,7 +209,9 @@ def medallion(folder: Path, pipeline: Path = EXAMPLE, *overrides: str) -> Iterat
 
 
 def example_on(folder: Path, topic: str) -> Path:
-    """The example's pipeline, as a file that reads this topic."""
+    """The example's pipeline, as a file that reads this topic, with a gold table each that is written anew,
+    merged by its newest rows, and computed anew.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "feed.py"
     file.write_text(_EXAMPLE_ON_TOPIC.format(folder=str(EXAMPLE.parent), topic=topic))
