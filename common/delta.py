@@ -180,7 +180,7 @@ def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
     """A table's properties."""
     from delta.tables import DeltaTable  # noqa: PLC0415
 
-    if Folder(path).is_local:
+    if Folder(path).is_plain:
         return LogReader(path).properties()
     found = DeltaTable.forPath(spark, path).detail().select("properties").first()
     return {} if found is None else dict(found[0])

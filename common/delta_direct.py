@@ -131,7 +131,7 @@ def opened(path: str, small: Small) -> Direct | None:
     """A table, if it is one that is read and written directly."""
     from deltalake import DeltaTable  # noqa: PLC0415  # see above
 
-    if not small.rows or not Folder(path).is_local or "%" in path:  # delta-rs takes that for another letter
+    if not small.rows or not Folder(path).is_plain or "%" in path:
         return None
     table = DeltaTable(Folder(path).path)
     if not _is_plain(table):

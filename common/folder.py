@@ -7,8 +7,11 @@ file. Both treat what vanishes meanwhile (a writer that cleans up) as absent, ne
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./=+-]*")
 
 
 class Folder:
@@ -22,6 +25,11 @@ class Folder:
     def is_local(self) -> bool:
         """Whether it is on a local disk."""
         return "://" not in self.path
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is on a local disk, under a name that is the same to all who read it as a URL."""
+        return self.is_local and _PLAIN.fullmatch(self.path) is not None
 
     def __truediv__(self, name: str) -> Folder:
         child = Folder(f"{self.path}/{name}")

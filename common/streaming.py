@@ -163,9 +163,13 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
             forget(frame.sparkSession)
             identity = _identity(stream, checkpoint, frame, batch_id, handle)
             stream.write(frame, replace(identity, is_first=is_first))
-        except BaseException as error:
+        except Exception as error:
             state.error = state.error or error
             raise
+        except BaseException as error:
+            # A panic of a library: what is no exception is never answered, and the JVM would wait for ever.
+            state.error = state.error or error
+            raise QueryFailedError(stream.name, f"{type(error).__name__}: {error}") from error
         finally:
             state.in_batch = False
 
