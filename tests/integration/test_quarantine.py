@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from common import delta
+from common import delta_merge
 from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic, Upsert
 from common.errors import UsageError
 from orchestration.quarantine import Group, Place, groups, rows
@@ -213,7 +213,7 @@ def no_delete(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     def dies(*args: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(delta, "delete_matching", dies)
+    monkeypatch.setattr(delta_merge, "delete_matching", dies)
     return monkeypatch
 
 
