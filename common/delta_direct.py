@@ -24,22 +24,22 @@ import structlog
 
 from common.delta_log import LogReader
 from common.folder import Folder
+from common.literals import FEW
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, WriterProperties
 
+    from common.delta_commit import Commit
     from common.small import Small
 
 DO = "__do"
-"""What is to be done with a row: ``inserted``, ``updated`` or ``deleted``."""
+INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
+"""The column that says what is to be done with a row, and what it says."""
 
 _READER, _WRITER = 1, 4
 """The protocol up to which delta-rs writes all that there is."""
 
 _ATTEMPTS = 3
-
-_FEW = 16
-"""Up to so many values of a column are listed; of more, their ends."""
 
 _log = structlog.get_logger(__name__)
 
@@ -111,15 +111,19 @@ class Direct:
             commit_properties=_noted(told),
             writer_properties=_compressed(),
         )
-        merge = merge.when_matched_delete(f"s.{DO} = 'deleted'").when_matched_update(values)
-        merge.when_not_matched_insert(values, f"s.{DO} <> 'deleted'").execute()
+        merge = merge.when_matched_delete(f"s.{DO} = '{DELETED}'").when_matched_update(values)
+        merge.when_not_matched_insert(values, f"s.{DO} <> '{DELETED}'").execute()
 
     def _rows(self, bounds: str | None) -> float:
-        """How many rows the files have that are read within some bounds; endless where one does not say."""
-        files = {_name(uri) for uri in self.table.file_uris(file_pruning_predicate=bounds)}
+        """How many rows the files within some bounds have, or at most; endless where a file does not say."""
         actions = self.table.get_add_actions()
-        paths, numbers = (actions.column(name).to_pylist() for name in ("path", "num_records"))
-        rows = [number for path, number in zip(paths, numbers, strict=True) if _name(path) in files]
+        numbers = pa.chunked_array(actions.column("num_records"), pa.int64())
+        whole = pc.sum(numbers, min_count=0).as_py()
+        if not numbers.null_count and whole <= self.small.file_rows:
+            return int(whole)  # that are all of them, so nobody need know which are read
+        files = {_name(uri) for uri in self.table.file_uris(file_pruning_predicate=bounds)}
+        paths = actions.column("path").to_pylist()
+        rows = [n for path, n in zip(paths, numbers.to_pylist(), strict=True) if _name(path) in files]
         return math.inf if None in rows else sum(rows)
 
 
@@ -193,10 +197,11 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
         except TooMuchError:
             return False
         except (DeltaError, pa.ArrowException, duckdb.Error, UnicodeDecodeError) as error:
-            if not _may_go_on(error, path, before, told):
+            since = tuple(LogReader(path).commits(before + 1))
+            if any(commit.user_metadata == told for commit in since):
+                break  # its answer got lost, the commit did not
+            if not _may_be_done_anew(error, path, since):
                 return False
-            if _since(path, before, told):
-                break
         else:
             break
     else:
@@ -206,25 +211,18 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
     return True
 
 
-def _since(path: str, before: int, told: str) -> bool:
-    """Whether a commit above ``before`` says ``told`` of itself."""
-    return any(commit.user_metadata == told for commit in LogReader(path).commits(before + 1))
-
-
-def _may_go_on(error: Exception, path: str, before: int, told: str) -> bool:
-    """Whether a write that failed is done, or to be done again; where it is not, Spark does it.
+def _may_be_done_anew(error: Exception, path: str, since: Sequence[Commit]) -> bool:
+    """Whether a write failed because files were moved meanwhile; of any other fault Spark does it.
 
     Raises:
-        CommitFailedError: Another writer has changed rows meanwhile.
+        CommitFailedError: Rows were changed meanwhile.
     """
     from deltalake.exceptions import CommitFailedError  # noqa: PLC0415  # see above
 
-    if _since(path, before, told):
-        return True
     if not isinstance(error, CommitFailedError):
         _log.warning("delta-rs cannot write this, Spark does", table=path, error=str(error))
         return False
-    if any(commit.added or commit.removed for commit in LogReader(path).commits(before + 1)):
+    if any(commit.added or commit.removed for commit in since):
         # What was worked out from the table is not true any more: the micro-batch is done anew.
         raise error
     return True
@@ -307,7 +305,7 @@ def _bounds(rows: pa.Table, key: Sequence[str], table: str = "") -> list[str]:
         if not _is_ordered(values.type) or values.null_count == len(values):
             continue
         column, known = f"{table}{_quoted(name)}", pc.unique(values.drop_null())
-        if len(known) <= _FEW:
+        if len(known) <= FEW:
             among = " OR ".join(f"{column} = {_literal(value, values.type)}" for value in known)
         else:
             low, high = (_literal(end, values.type) for end in pc.min_max(known).values())

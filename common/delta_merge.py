@@ -18,8 +18,8 @@ from pyspark.sql.types import StringType
 
 from common import delta, delta_direct
 from common.broadcast import small_side
-from common.delta_direct import DO
-from common.literals import ORDERED, literal, told
+from common.delta_direct import DELETED, DO, INSERTED, UPDATED
+from common.literals import FEW, ORDERED, literal, told
 from common.settled import Settled, local, settled
 from common.small import NEVER, Small
 
@@ -27,13 +27,8 @@ if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
     from pyspark.sql.types import DataType
 
-_FEW = 16
-"""Up to so many values of a key column are listed; with 64 planning takes four times as long."""
-
 _THERE = "__there"
 """Whether a row is there."""
-
-INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
 
 
 def merge_new(  # noqa: PLR0913
@@ -331,7 +326,7 @@ def bounds(frame: DataFrame | Settled, key: Sequence[str], table: str = "") -> l
         if isinstance(kind, ORDERED) and ends["min"].is_valid:
             few = pc.unique(values.drop_null())
             try:
-                listed = few.to_pylist() if 1 < len(few) <= _FEW else None
+                listed = few.to_pylist() if 1 < len(few) <= FEW else None
                 low, high = ends["min"].as_py(), ends["max"].as_py()
             except UnicodeDecodeError:
                 continue  # text that is none, such as a binary key cast to one: no literal says it
@@ -374,9 +369,7 @@ def measured(
         return [], Row()
     ends = frame.agg(*asked, *more).collect()[0]
     few = [
-        name
-        for place, name in enumerate(plain)
-        if 1 < ends[f"values{place}"] <= _FEW and ends[f"told{place}"]
+        name for place, name in enumerate(plain) if 1 < ends[f"values{place}"] <= FEW and ends[f"told{place}"]
     ]
     listed = _listed(frame, {name: kinds[name] for name in few})
     found = []

@@ -14,6 +14,10 @@ from pyspark.sql.types import DataType, DateType, IntegralType, StringType, Time
 
 _YEAR = 4  # digits
 
+FEW = 16
+"""Up to so many values of a column are listed; of more, their ends. With 64 planning takes four times as
+long."""
+
 ORDERED = (IntegralType, StringType, DateType, TimestampType)
 """Types whose values can be told and written down exactly."""
 

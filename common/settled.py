@@ -43,6 +43,10 @@ class Settled:
     rows: int
     arrow: pa.Table | None = None
 
+    def then(self, small: Small) -> Small:
+        """What is small to that which is made of these rows: nothing, where they are many themselves."""
+        return NEVER if self.arrow is None else small
+
     def nulls(self, name: str) -> int:
         """How many rows have null in a column."""
         if self.arrow is not None:

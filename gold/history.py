@@ -20,7 +20,7 @@ from common.declare import History
 from common.declaring import source_of
 from common.delta import MicroBatch
 from common.settled import Settled, of_batch, settled
-from common.small import NEVER, Small
+from common.small import Small
 from common.streaming import Stream
 from gold import tables
 from gold.context import Context
@@ -164,13 +164,15 @@ def _merge(  # noqa: PLR0913, PLR0917
             return held.enter_context(settled(frame, small))
 
         came = settle(rows)
-        small = small if came.arrow is not None else NEVER
+        small = came.then(small)
         new = came.frame.where(_PLACED)
         touched = settle(new.select(*gold.key).distinct())
         counts = {"keys": touched.rows, "unplaced": came.nulls("valid_from")}
-        have = came.frame.sparkSession.read.format("delta").load(path).limit(0)
-        if batch.batch_id > 0:
-            have = delta_merge.rows_of(path, touched, gold.key, small)
+        have = (
+            delta_merge.rows_of(path, touched, gold.key, small)
+            if batch.batch_id > 0
+            else at_version(came.frame.sparkSession, path, None)
+        )
         found = settle(_found(new, have, gold))
         wanted = _history(_with_ends(found.frame.where(~F.col(_UNSURE)), gold), gold)
         counts["recomputed"] = 0

@@ -21,7 +21,7 @@ from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import TableShapeError
 from common.settled import Settled, of_batch, settled
-from common.small import NEVER, Small
+from common.small import Small
 from common.streaming import Stream
 from gold import stream_join, tables
 from gold.context import Context
@@ -116,8 +116,8 @@ def _join_again(  # noqa: PLR0913
         def settle(frame: DataFrame) -> Settled:
             return held.enter_context(settled(frame, small))
 
-        rows_of_batch = settle(rows)
-        came, small = rows_of_batch.frame, small if rows_of_batch.arrow is not None else NEVER
+        whole = settle(rows)
+        came, small = whole.frame, whole.then(small)
         changed = settle(came.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct())
         others = came.where(F.col(_SIDE) == _JOINS).select(*values).distinct()
         found = settle(others.where(_none_null(values)))

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.broadcast import small_side
-from common.delta_merge import DELETED, INSERTED, UPDATED
+from common.delta_direct import DELETED, INSERTED, UPDATED
 from gold.reduce import COORDINATES
 
 GONE, ENDS, STRAY = "__gone", "__ends", "__stray"

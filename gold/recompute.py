@@ -27,7 +27,7 @@ from common.declare import Aggregate, Session, Window
 from common.delta import MicroBatch
 from common.identity import last_own_commit
 from common.settled import Settled, of_batch, settled
-from common.small import NEVER, Small
+from common.small import Small
 from common.streaming import Stream
 from gold import sessions, tables, windows
 from gold.aggregate import grouped
@@ -56,7 +56,6 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         gold,
         silver,
         context.path(gold.table),
-        context.checkpoint(gold),
         reads_feed(context, gold),
         context.small,
     )
@@ -77,7 +76,6 @@ class _Recompute:
     gold: Aggregate
     silver: str
     table: str
-    checkpoint: str
     has_feed: bool
     small: Small
 
@@ -128,7 +126,7 @@ class _Recompute:
         self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None, few: Small
     ) -> None:
         with settled(keys.distinct(), few) as touched:
-            few = NEVER if touched.arrow is None else few
+            few = touched.then(few)
             if not touched.rows:
                 self._write_nothing(keys.sparkSession, batch, covers)
                 return

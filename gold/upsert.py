@@ -18,12 +18,11 @@ from pyspark.sql.types import StructType
 from common import delta, delta_merge
 from common.declare import ChangeFeed, Upsert
 from common.delta import MicroBatch
-from common.delta_direct import DO
-from common.delta_merge import DELETED, INSERTED, UPDATED
+from common.delta_direct import DELETED, DO, INSERTED, UPDATED
 from common.errors import ChangeRefusedError
 from common.identity import last_own_commit
 from common.settled import Settled, of_batch, settled
-from common.small import NEVER, Small
+from common.small import Small
 from common.streaming import Stream
 from gold import deleted, tables
 from gold.context import Context
@@ -143,13 +142,14 @@ class _Write:
         few = self.small if batch.batch_id == 0 else of_batch(rows, self.small)
         with settled(reduced(rows, key=self.key, order=self.order), few, once=batch.batch_id == 0) as came:
             self._refuse_strays(came)
-            self._write(came, batch, told, NEVER if came.arrow is None else few)
+            self._write(came, batch, told, came.then(few))
 
     def _write(self, came: Settled, batch: MicroBatch, told: dict[str, int], few: Small) -> None:
         near: list[Column] | None = None
         have: dict[str, DataFrame] = {}
         if batch.batch_id > 0:
-            near = delta_merge.bounds(came, self.key, "t")
+            # Asked of the executors once for all reads and writes; of the driver's rows by whoever needs it.
+            near = delta_merge.bounds(came, self.key, "t") if came.arrow is None else None
             for name, path in self._tables().items():
                 have[name] = delta_merge.rows_of(path, came, self.key, few, near)
         met = meeting(

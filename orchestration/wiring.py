@@ -58,9 +58,10 @@ class Wiring:
             PipelineError: A declaration does not fit the data.
             TableShapeError: A table exists with other columns.
         """
+        # Before anything is made: a new empty table would stand in the way of the one to be restored.
         for declared in self._tables(layer):
-            # Before anything is made: a new empty table would stand in the way of the one to be restored.
             self._check(declared)
+        for declared in self._tables(layer):
             yield self._stream(declared)
 
     def publications(self) -> Iterator[Stream]:

@@ -343,7 +343,8 @@ def test_a_job_that_is_stopped_while_it_starts_takes_its_broker_with_it(tmp_path
         command = commands.start("up")
         command.await_said("embedded Kafka at ")
         command.signal(signal.SIGTERM)
-        assert command.code() == 130
+        # Interrupted, or stopped at its first boundary where Spark was up before the broker.
+        assert command.code() in {130, 0}
         assert "Traceback" not in command.said
         assert embedded.describe(commands.settings) is None
 

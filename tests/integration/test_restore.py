@@ -66,7 +66,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     for number, rows in enumerate(BATCHES):
         full = [(*row, "t", 0, 10 * number + place, None, None) for place, row in enumerate(rows)]
         engine.append("silver.orders", full, SCHEMA)
-    engine.run("gold")
+        engine.run("gold")
     return engine
 
 
