@@ -93,6 +93,12 @@ class MicroBatch:
             return False
         return bool(before["reservoirVersion"] == self.source_version(source))
 
+    def begins(self, source: int = 0) -> bool:
+        """Whether it has the first part of the state that the source had when it was first read."""
+        position = self.positions[source] if source < len(self.positions) else None
+        before = self.before[source] if source < len(self.before) else None
+        return position is not None and bool(position.get("isStartingVersion")) and before is None
+
     def in_commit(self, source: int = 0) -> bool:
         """Whether it ends in the middle of the commit ``source_version()``, whose other rows come later."""
         position = self.positions[source] if source < len(self.positions) else None
@@ -148,7 +154,6 @@ def ensure(  # noqa: PLR0913
     """
     from delta.tables import DeltaTable  # noqa: PLC0415
 
-    delta_direct.mend(path)
     if not exists(path):
         builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
         for key, value in properties.items():
@@ -188,13 +193,18 @@ def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
 
 def no_feed(reader: str, table: str, path: str) -> TableShapeError:
     """A reader needs a table's change data feed, and the table keeps none."""
-    escaped = path.replace("`", "``")
     return TableShapeError(
         f"{reader} reads the change data feed of {table}, and the table at {path} keeps none. Have it keep "
-        f"one from now on, and start again: ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES "
-        "(delta.enableChangeDataFeed = true). What the table holds by then is read first, so nothing is left "
+        f"one from now on, and start again: {to_keep_a_feed(path)}. What the table "
+        "holds by then is read first, so nothing is left "
         f"out; if {reader} has a checkpoint already: medallion rebuild {reader}."
     )
+
+
+def to_keep_a_feed(path: str) -> str:
+    """The statement that has a table keep a change data feed from now on."""
+    escaped = path.replace("`", "``")
+    return f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 
 
 def add_columns(
@@ -246,7 +256,9 @@ def append(  # noqa: PLR0913  # a write has this many parts
     else:
         few, frame = None, rows
     if few is None or not delta_direct.written(path, small, told, lambda to: to.append(few, told, mode=mode)):
-        frame.write.format("delta").mode(mode).option("userMetadata", told).save(path)
+        # All of the table, whatever the session says of partitions.
+        writer = frame.write.format("delta").mode(mode).option("partitionOverwriteMode", "static")
+        writer.option("userMetadata", told).save(path)
 
 
 def append_nothing(  # noqa: PLR0913, PLR0917

@@ -9,7 +9,6 @@ columns, clustering, tables in an object store, and any write that it refuses.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -61,7 +60,7 @@ class Direct:
         import duckdb  # noqa: PLC0415  # loaded when a table is there to read
 
         bounds = " AND ".join(_bounds(groups, groups.column_names)) or None
-        if self._rows(bounds) > self.small.file_rows:
+        if self._is_much(bounds):
             return None
         found = self.table.scan(predicate=bounds)
         schema = pa.schema(self.table.schema())
@@ -96,10 +95,10 @@ class Direct:
             key: Columns that name a row; compared null-safe.
 
         Raises:
-            TooMuchError: The files that may hold the keys have many rows; nothing is written.
+            TooMuchError: The files that may hold the keys are large; nothing is written.
         """
-        if (rows := self._rows(" AND ".join(_bounds(changes, key)) or None)) > self.small.file_rows:
-            raise TooMuchError(f"{rows:,} rows lie in files that may hold the keys")
+        if self._is_much(" AND ".join(_bounds(changes, key)) or None):
+            raise TooMuchError
         names = [name for name in changes.column_names if name != DO]
         values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
         same = " AND ".join(_same(changes, name) for name in key)
@@ -114,17 +113,22 @@ class Direct:
         merge = merge.when_matched_delete(f"s.{DO} = '{DELETED}'").when_matched_update(values)
         merge.when_not_matched_insert(values, f"s.{DO} <> '{DELETED}'").execute()
 
-    def _rows(self, bounds: str | None) -> float:
-        """How many rows the files within some bounds have, or at most; endless where a file does not say."""
+    def _is_much(self, bounds: str | None) -> bool:
+        """Whether the files within some bounds have more than the driver reads, or do not say how much."""
         actions = self.table.get_add_actions()
-        numbers = pa.chunked_array(actions.column("num_records"), pa.int64())
-        whole = pc.sum(numbers, min_count=0).as_py()
-        if not numbers.null_count and whole <= self.small.file_rows:
-            return int(whole)  # that are all of them, so nobody need know which are read
-        files = {_name(uri) for uri in self.table.file_uris(file_pruning_predicate=bounds)}
-        paths = actions.column("path").to_pylist()
-        rows = [n for path, n in zip(paths, numbers.to_pylist(), strict=True) if _name(path) in files]
-        return math.inf if None in rows else sum(rows)
+        rows, sizes = (
+            pa.chunked_array(actions.column(name), pa.int64()) for name in ("num_records", "size_bytes")
+        )
+        if not rows.null_count and not self._is_more(rows, sizes):
+            return False  # all of them are little, so nobody need know which are read
+        names = {_name(uri) for uri in self.table.file_uris(file_pruning_predicate=bounds)}
+        read = pa.array([_name(path) in names for path in actions.column("path").to_pylist()], pa.bool_())
+        rows, sizes = rows.filter(read), sizes.filter(read)
+        return bool(rows.null_count) or self._is_more(rows, sizes)
+
+    def _is_more(self, rows: pa.ChunkedArray, sizes: pa.ChunkedArray) -> bool:
+        many, large = (pc.sum(numbers, min_count=0).as_py() for numbers in (rows, sizes))
+        return bool(many > self.small.file_rows or large > self.small.file_bytes)
 
 
 class TooMuchError(Exception):
@@ -163,7 +167,7 @@ def near(path: str, groups: pa.Table, small: Small) -> pa.Table | None:
     try:
         table = opened(path, small)
         return None if table is None else table.near(groups)
-    except (DeltaError, pa.ArrowException, duckdb.Error, UnicodeDecodeError) as error:
+    except (DeltaError, duckdb.Error, OSError, ValueError, LookupError) as error:
         _log.warning("delta-rs cannot read this, Spark does", table=path, error=str(error))
         return None
 
@@ -196,7 +200,7 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
             write(table)
         except TooMuchError:
             return False
-        except (DeltaError, pa.ArrowException, duckdb.Error, UnicodeDecodeError) as error:
+        except (DeltaError, duckdb.Error, OSError, ValueError, LookupError) as error:
             since = tuple(LogReader(path).commits(before + 1))
             if any(commit.user_metadata == told for commit in since):
                 break  # its answer got lost, the commit did not
@@ -229,21 +233,21 @@ def _may_be_done_anew(error: Exception, path: str, since: Sequence[Commit]) -> b
 
 
 def mend(path: str) -> None:
-    """Take back a newest commit that a power cut has left without its text: nobody has counted on it.
+    """Take back a newest commit that a power cut has left without its text or its files.
 
-    delta-rs names a commit before the disk has all of it, and who writes goes on once the disk has. To be
-    called by the table's one writer, before it begins.
+    delta-rs names a commit before the disk has all of it, and who writes goes on once the disk has: nobody
+    has counted on it. To be called by the table's one writer, before anything else looks at the table.
     """
     if not Folder(path).is_local or (version := LogReader(path).latest_version()) is None:
         return
     log = Path(Folder(path).path) / "_delta_log"
     commit = log / f"{version:020}.json"
-    if _is_whole(commit.read_bytes()):
+    if _is_whole(commit.read_bytes()) and not _lacks_files(path, version):
         return
     (log / f"{version:020}.checkpoint.parquet").unlink(missing_ok=True)
     (log / "_last_checkpoint").unlink(missing_ok=True)  # a hint, found anew
     commit.rename(log / f".{commit.name}.cut_off")
-    _log.warning("a power cut left the newest commit without its text; it is taken back", commit=str(commit))
+    _log.warning("a power cut cut the newest commit off; it is taken back", commit=str(commit))
 
 
 def _is_whole(content: bytes) -> bool:
@@ -251,6 +255,18 @@ def _is_whole(content: bytes) -> bool:
         return bool([json.loads(line) for line in content.splitlines()])
     except ValueError:
         return False
+
+
+def _lacks_files(path: str, version: int) -> bool:
+    """Whether a commit by delta-rs names files that the disk has not got, or not to their end."""
+    commit = LogReader(path).commit(version)
+    if commit is None or not (commit.engine or "").startswith("delta-rs"):
+        return False
+    for file in commit.added:
+        place = Path(file.within(Folder(path).path))
+        if not place.exists() or place.stat().st_size < file.bytes:
+            return True
+    return False
 
 
 def _noted(told: str) -> CommitProperties:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType, VariantType
 
 from common import delta, delta_direct
 from common.broadcast import small_side
@@ -298,9 +298,18 @@ def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFr
 
 def _equal(name: str, kind: DataType) -> Column:
     """Whether table and frame have one value; maps and variants Spark cannot compare: they are written."""
-    if any(word in kind.simpleString() for word in ("map<", "variant")):
+    if not comparable(kind):
         return F.lit(False)
     return F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`"))
+
+
+def comparable(kind: DataType) -> bool:
+    """Whether Spark can tell two values of a type apart: not maps and variants, nor what has some in it."""
+    if isinstance(kind, StructType):
+        return all(comparable(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return comparable(kind.elementType)
+    return not isinstance(kind, MapType | VariantType)
 
 
 def bounds(frame: DataFrame | Settled, key: Sequence[str], table: str = "") -> list[Column]:

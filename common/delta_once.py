@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from common import delta
 from common.broadcast import small_side
 from common.delta import noting
-from common.delta_merge import bounds
+from common.delta_merge import bounds, comparable
 from common.errors import ChangeRefusedError
 
 if TYPE_CHECKING:
@@ -103,14 +103,16 @@ def merge(
             )
         near = bounds(kept, on, "t")
         same = _same(on)
-        values = [name for name in table.toDF().columns if name not in on]
+        columns = table.toDF().schema
+        values = [field.name for field in columns if field.name not in on and comparable(field.dataType)]
+        is_told = len(values) == len(columns) - len(on)
         gone = F.lit(False) if delete_when is None else F.coalesce(F.expr(f"({delete_when})"), F.lit(False))
-        changes = ~_same(values)
+        changes = ~_same(values) if is_told else F.lit(True)  # of maps nobody can say: they are written
         if update_when is not None:
             changes &= F.coalesce(F.expr(f"({update_when})"), F.lit(False))
         # MERGE writes a file anew in which a key matches, even where it then changes nothing.
         have = table.toDF().alias("t").where(reduce(and_, near, F.lit(True)))
-        pairs = have.join(small_side(kept.alias("s"), rows), same).where(~(gone | changes))
+        pairs = have.join(kept.alias("s"), same).where(~(gone | changes))
         idle = pairs.select(*(f"t.`{name}`" for name in on)).alias("t")
         fresh = kept.alias("s").join(small_side(idle, rows), same, "left_anti")
         (

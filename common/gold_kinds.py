@@ -124,18 +124,23 @@ class Storage:
         cluster_by: Up to four columns by which compaction lays rows together (liquid clustering), so
             that a MERGE or a query reads only the files that may hold its keys. Readers are as before;
             other writers need Delta's writer version 7.
-        partition_by: Columns with few values, each of which gets folders of its own.
+        partition_by: Columns with few values, each of which gets folders of its own. In them an empty text is
+            null: Delta keeps it so.
         change_feed: Keep a change data feed, for those who read the table as a stream. Readers are as before.
         deletion_vectors: A changed row costs a mark, not its file written anew. The table is reader version
             3: Spark, DuckDB, Polars and delta-rs's SQL read it; delta-rs's pyarrow and pandas readers, and
             Polars by way of them, refuse it, as do all readers older than deletion vectors. Rows that
             ``medallion status`` counts are those of the files, marked ones included.
+        newer_types: Columns may be ``timestamp_ntz`` or ``variant``, which are refused else. A table that has
+            one is reader version 3, and is lost to all readers older than these types, such as Spark 3.3; a
+            ``variant`` also to Polars and delta-rs.
     """
 
     cluster_by: Names | None = None
     partition_by: Names | None = None
     change_feed: bool = False
     deletion_vectors: bool = False
+    newer_types: bool = False
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the values together."""

@@ -25,7 +25,11 @@ def check_identity(
     """Refuse to go on where the table was written by another checkpoint, or by a later state of this one.
 
     ``may_begin_anew`` says that a first micro-batch takes the place of all that the table has, so that it
-    may lose its checkpoint. ``query`` writes it, if not the one of its own name.
+    may lose its checkpoint; one that has not done that yet may do it. ``query`` writes it, if not the one of
+    its own name.
+
+    Of a table without a row for longer than its log reaches back, whose commits were those of upkeep since,
+    nobody can say who wrote it: it is taken to be the checkpoint's.
 
     Raises:
         CheckpointMismatchError: Says which of the two is amiss and what to do; also where a RESTORE has taken
@@ -37,18 +41,24 @@ def check_identity(
         checkpoint.last_planned(),
         checkpoint.last_committed(),
     )
+    if may_begin_anew and committed is None:
+        return
     last = last_own_commit(table_path, query or table)
     if last is None:
-        if committed is not None:
+        if committed is not None and not _is_cleaned(table_path):
             raise CheckpointMismatchError(
                 f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but "
                 f"the table at {table_path} holds none of them: it was deleted or made anew. Going on would "
                 "leave its rows out. Restore the table, or move the checkpoint away too and fill both anew."
             )
+        if query_id is None and _is_cleaned(table_path):
+            raise CheckpointMismatchError(
+                f"{table}: the table at {table_path} is there, but its checkpoint {checkpoint_path} is gone, "
+                "and so are the commits that say who wrote it. Starting anew would write its rows again. "
+                "Restore the checkpoint, or move the table away too and fill both anew."
+            )
         return
     if query_id is None:
-        if may_begin_anew:
-            return
         raise CheckpointMismatchError(
             f"{table}: the table at {table_path} holds rows, but its checkpoint {checkpoint_path} is gone. "
             "Starting anew would write them again. Restore the checkpoint, or move the table away too and "
@@ -136,6 +146,12 @@ def _undone_by(table_path: str, query: str) -> int | None:
             return restore.version
         top = restore.restored_to
     return None
+
+
+def _is_cleaned(table_path: str) -> bool:
+    """Whether a table is there whose log does not reach back to its first commit."""
+    log = LogReader(table_path)
+    return log.latest_version() is not None and log.commit(0) is None
 
 
 def _is_own(commit: Commit, query: str) -> bool:

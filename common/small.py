@@ -14,12 +14,14 @@ class Small:
     Attributes:
         rows: Up to so many rows of a micro-batch are kept in the driver; 0: none ever.
         file_rows: Up to so many rows of a table's files are read, and written anew, from the driver.
+        file_bytes: And up to so many bytes of them, as they lie on the disk: in memory it is thrice that.
         batch_bytes: Micro-batches that read more than this are worked out by the executors.
         fsync: Whether a write waits until the disk has it.
     """
 
     rows: int = 0
     file_rows: int = 0
+    file_bytes: int = 128 * 1024 * 1024
     batch_bytes: int = 16 * 1024 * 1024
     fsync: bool = True
 

@@ -37,7 +37,10 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: The table exists with other columns.
     """
-    frame = grouped(new_rows(context, gold, in_order=gold.watermark is not None), gold)
+    rows = new_rows(context, gold, in_order=gold.watermark is not None)
+    grouped(rows, gold)  # a text that does not fit is told as it was written
+    gold = tables.by_as_stored(gold, rows)
+    frame = grouped(rows, gold)
     path = context.path(gold.table)
     tables.ensure(context, gold.table, frame.schema, gold.storage)
     small = context.small

@@ -86,7 +86,7 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
     at = F.col(gold.valid_by)
     try:
         ends = F.coalesce(F.expr(f"({gold.delete_when or 'false'})"), F.lit(False))
-        return silver.select(
+        found = silver.select(
             *gold.key,
             *columns(kept),
             at.alias("valid_from"),
@@ -96,6 +96,7 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
             ends.alias(_ENDS),
             gone.alias(_GONE),
         )
+        return tables.as_stored(found, gold.storage)
     except PySparkException as error:
         trials = each(kept, "column", silver.select)
         trials.append(("valid_by", lambda: silver.select(at)))

@@ -85,12 +85,12 @@ def _anew(context: Context, gold: Join) -> Stream:
         session = rows.sparkSession
         left = at_version(session, context.path(gold.reads), batch.source_version(_READS))
         right = at_version(session, other, batch.source_version(_JOINS))
-        if batch.batch_id == 0:
-            # All of both, whatever parts of them the batch has.
+        if batch.batch_id == 0 or batch.begins(_READS) or batch.begins(_JOINS):
+            # All of both, whatever parts of them the batch has: one side may have been empty until now.
             with settled(_numbered(joined(left, right, gold), gold), small, once=True) as found:
                 delta.append(found, path, batch, delta.MERGE, {}, mode="overwrite", by=IDENTITY, small=small)
             return
-        # What was there at first was joined at once.
+        # What a side had at first was joined at once.
         new = [side for side in (_READS, _JOINS) if not batch.in_first_state(side)]
         few = of_batch(rows, small)
         rows = rows.where(F.col(_SIDE).isin(new))

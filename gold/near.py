@@ -5,6 +5,7 @@ What is left is a few rows too many: a join with the groups decides.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import pairwise
@@ -34,6 +35,12 @@ _MOST_STRETCHES = 64
 """Ranges in one condition; planning takes longer with each."""
 
 
+STORED = "nullif(({}), '')"
+"""Of a text that a table is partitioned by: what it is in the table."""
+
+_STORED = re.compile(re.escape(STORED).replace(r"\{\}", "(.*)"), re.DOTALL)
+
+
 def near_keys(rows: DataFrame, groups: Settled, by: Mapping[str, str]) -> DataFrame:
     """Rows that may have one of the groups' values, by those of ``by`` that are columns as they are.
 
@@ -43,7 +50,10 @@ def near_keys(rows: DataFrame, groups: Settled, by: Mapping[str, str]) -> DataFr
         by: SQL text over the source's columns by name.
     """
     own = {column.lower(): column for column in rows.columns}
-    plain = {own[path]: name for name, sql in by.items() if (path := _path(sql)) in own}
+    stored = {name: found[1] for name, sql in by.items() if (found := _STORED.fullmatch(sql)) is not None}
+    # Where none of the groups is null, none is the empty text.
+    texts = {**by, **{name: sql for name, sql in stored.items() if not groups.nulls(name)}}
+    plain = {own[path]: name for name, sql in texts.items() if (path := _path(sql)) in own}
     keys = groups.renamed({name: column for column, name in plain.items()})
     return rows.where(reduce(and_, bounds(keys, [*plain]), F.lit(True))) if plain else rows
 

@@ -50,7 +50,9 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         TableShapeError: The table exists with other columns.
     """
     silver = context.path(gold.reads)
-    result = grouped(context.spark.read.format("delta").load(silver), gold)
+    source = context.spark.read.format("delta").load(silver)
+    result = grouped(source, gold)
+    gold = tables.by_as_stored(gold, source)
     tables.ensure(context, gold.table, result.schema, gold.storage)
     work = _Recompute(
         gold,

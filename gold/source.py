@@ -50,6 +50,13 @@ def keeps_feed(context: Context, path: str) -> bool:
     return delta.properties(context.spark, path).get(_FEED) == "true"
 
 
+def lacks_feed(spark: SparkSession, gold: Gold, path: str) -> bool:
+    """Whether a gold table would take rows back, and its source, at a path, does not tell of them."""
+    if not gold.takes_rows_back or gold.reading.changes is not None or not delta.exists(path):
+        return False
+    return delta.properties(spark, path).get(_FEED) != "true"
+
+
 def changes(context: Context, gold: Gold) -> DataFrame:
     """Every change of the source, with its ``_change_type``; without a feed all are ``insert``."""
     path = context.path(gold.reads)

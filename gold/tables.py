@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    VariantType,
+)
 
 from common import delta
-from common.declare import Storage
+from common.declare import Aggregate, Storage
+from common.errors import TableShapeError
 from gold.context import Context
+from gold.expressions import columns, named
+from gold.near import STORED
 
 PROPERTIES = {
     # What any reader of Delta can read; a table leaves this only by name.
@@ -26,11 +40,47 @@ def properties(storage: Storage) -> Mapping[str, str]:
     found = dict(PROPERTIES)
     if storage.change_feed:
         found |= {"delta.minWriterVersion": "4", "delta.enableChangeDataFeed": "true"}
-    if storage.deletion_vectors:
-        # Delta raises the protocol to what this feature needs.
+    if storage.deletion_vectors or storage.newer_types:
+        # Delta raises the protocol to what these features need.
         del found["delta.minReaderVersion"], found["delta.minWriterVersion"]
+    if storage.deletion_vectors:
         found["delta.enableDeletionVectors"] = "true"
     return found
+
+
+def as_stored(frame: DataFrame, storage: Storage) -> DataFrame:
+    """With null for an empty text in a column of ``partition_by``, which Delta makes of it in the table."""
+    texts = [name for name in storage.partition_by or () if _is_text(frame, name)]
+    return frame.withColumns({name: F.nullif(F.col(f"`{name}`"), F.lit("")) for name in texts})
+
+
+def by_as_stored(gold: Aggregate, source: DataFrame) -> Aggregate:
+    """The aggregate whose groups are what the table can tell apart: ``as_stored``.
+
+    Raises:
+        PySparkException: A text of ``by`` does not fit the source.
+    """
+    by, parts = named(gold.by or ()), gold.storage.partition_by or ()
+    found = source.select(*columns({name: sql for name, sql in by.items() if name in parts}))
+    texts = [name for name in found.columns if _is_text(found, name)]
+    if not texts:
+        return gold
+    return replace(gold, by={**by, **{name: STORED.format(by[name]) for name in texts}})
+
+
+def _is_newer(kind: DataType) -> bool:
+    """Whether Delta needs reader version 3 for a type."""
+    if isinstance(kind, StructType):
+        return any(_is_newer(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _is_newer(kind.elementType)
+    if isinstance(kind, MapType):
+        return _is_newer(kind.keyType) or _is_newer(kind.valueType)
+    return isinstance(kind, TimestampNTZType | VariantType)
+
+
+def _is_text(frame: DataFrame, name: str) -> bool:
+    return name in frame.columns and isinstance(frame.schema[name].dataType, StringType)
 
 
 def ensure(
@@ -39,8 +89,16 @@ def ensure(
     """Make a gold table where there is none; check the columns of one that exists.
 
     Raises:
-        TableShapeError: The table has other columns or types than ``schema``.
+        TableShapeError: The table has other columns or types than ``schema``, or would have types that not
+            every reader knows.
     """
+    newer = [] if storage.newer_types else [field.name for field in schema if _is_newer(field.dataType)]
+    if newer:
+        raise TableShapeError(
+            f"{table}: {', '.join(newer)} would be of a type (timestamp_ntz, variant) that only readers of "
+            "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
+            "leave the other readers behind by name: storage=Storage(newer_types=True)."
+        )
     delta.ensure(
         context.spark,
         table,

@@ -13,6 +13,7 @@ from gold.outcome import ENDS, GONE, STRAY
 from gold.reduce import COORDINATES
 from gold.source import CHANGE, OF_THE_FEED
 from gold.source import GONE as LEFT
+from gold.tables import as_stored
 
 _MARKS = (GONE, ENDS, STRAY)
 
@@ -35,8 +36,10 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
             marked = marked.where(~_is_one_of(gold.operation, gold.ignores))
         marks = [name for name in _MARKS if name in marked.columns]
         if kept is None:
-            return marked.select(*(name for name in rows.columns if name != GONE), *marks)
-        return marked.select(*columns(kept), *COORDINATES, *marks)
+            found = marked.select(*(name for name in rows.columns if name != GONE), *marks)
+        else:
+            found = marked.select(*columns(kept), *COORDINATES, *marks)
+        return as_stored(found, gold.storage)
     except PySparkException as error:
         trials = each(kept or {}, "column", rows.select)
         for what in ("delete_when", "operation"):

@@ -13,6 +13,7 @@ from orchestration.check_publish import custom_problems, custom_scopes
 from orchestration.expression import measure_faults, row_faults
 from orchestration.faults import each, name_faults, named, references
 from orchestration.scope import METADATA, Scope, unknown
+from orchestration.throwing import division_faults
 
 _INGESTED = "_ingested_at"
 _WINDOW = ("window_start", "window_end")
@@ -101,18 +102,30 @@ def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
     by, measures = named(gold.by or ()), named(gold.measures)
     for name, sql in by.items():
-        yield from each(f"{place}, by {name!r}", row_faults(sql, silver), source)
+        yield from each(f"{place}, by {name!r}", _row_faults(sql, silver), source)
     for name, sql in measures.items():
-        faults = measure_faults(sql, silver, _groups(by), in_state=gold.mode != "recompute")
+        faults = _measure_faults(sql, silver, _groups(by), in_state=gold.mode != "recompute")
         yield from each(f"{place}, measure {name!r}", faults, source)
     if gold.where is not None:
-        yield from each(f"{place}, where", row_faults(gold.where, silver), source)
+        yield from each(f"{place}, where", _row_faults(gold.where, silver), source)
     yield from each(place, name_faults([*by, *measures]), source)
     if gold.window is not None:
         yield from each(f"{place}, window", _window_faults(gold.window.on, silver), source)
         taken = [name for name in (*by, *measures) if name.lower() in _WINDOW]
         text = "column {!r} has the name of a column that the window gives the table; rename it"
         yield from each(place, (text.format(name) for name in taken), source)
+
+
+def _row_faults(sql: str, scope: Scope) -> Iterator[str]:
+    yield from row_faults(sql, scope)
+    yield from division_faults(sql)
+
+
+def _measure_faults(
+    sql: str, scope: Scope, groups: Collection[str] | None, *, in_state: bool
+) -> Iterator[str]:
+    yield from measure_faults(sql, scope, groups, in_state=in_state)
+    yield from division_faults(sql)
 
 
 def _window_faults(on: str, silver: Scope) -> Iterator[str]:
@@ -143,7 +156,7 @@ def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
         yield from each(place, _key_faults(gold.key, silver), source)
     kept = named(gold.columns) if gold.columns is not None else None
     for name, sql in (kept or {}).items():
-        yield from each(f"{place}, column {name!r}", row_faults(sql, silver), source)
+        yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
     yield from each(place, name_faults(kept or ()), source)
     if isinstance(gold, ChangeFeed):
         said, names = "operation", {"key": gold.key, "sequence_by": gold.sequence_by}
@@ -155,7 +168,7 @@ def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
             gold.delete_when,
         )
     if condition is not None:
-        yield from each(f"{place}, {said}", row_faults(condition, silver), source)
+        yield from each(f"{place}, {said}", _row_faults(condition, silver), source)
     for argument, given in names.items():
         if kept is None:
             yield from each(place, references(argument, given, silver), source)
@@ -187,9 +200,9 @@ def _history(gold: History, silver: Scope) -> Iterator[Problem]:
     yield from each(place, _key_faults(gold.key, silver), source)
     kept = named(gold.columns)
     for name, sql in kept.items():
-        yield from each(f"{place}, column {name!r}", row_faults(sql, silver), source)
+        yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
     if gold.delete_when is not None:
-        yield from each(f"{place}, delete_when", row_faults(gold.delete_when, silver), source)
+        yield from each(f"{place}, delete_when", _row_faults(gold.delete_when, silver), source)
     yield from each(place, name_faults([*gold.key, *_OF_A_HISTORY, *kept]), source)
     yield from each(place, references("key", gold.key, silver), source)
     yield from each(place, references("valid_by", [gold.valid_by], silver), source)
@@ -202,7 +215,7 @@ def _joined(gold: Join, scopes: Mapping[str, Scope]) -> Scope:
 def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
     for column, sql in named(gold.on).items():
-        yield from each(f"{place}, on {column!r}", row_faults(sql, reads), source)
+        yield from each(f"{place}, on {column!r}", _row_faults(sql, reads), source)
     yield from each(place, references("on", named(gold.on), joins), source)
     if gold.how != "semi" and reads.fields is not None and reads.has(gold.joined):
         text = (
@@ -210,7 +223,7 @@ def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
         )
         yield Problem(place, text, source)
     for name, sql in named(gold.columns).items():
-        yield from each(f"{place}, column {name!r}", row_faults(sql, _both(gold, reads, joins)), source)
+        yield from each(f"{place}, column {name!r}", _row_faults(sql, _both(gold, reads, joins)), source)
     yield from each(place, name_faults(named(gold.columns)), source)
     if gold.within is not None:
         for argument, name, scope in (

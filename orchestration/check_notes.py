@@ -27,6 +27,11 @@ def _of(gold: Gold) -> Iterator[str]:
             f"{table} keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas"
             " readers refuse it, and so do older readers of every kind."
         )
+    if gold.storage.newer_types:
+        yield (
+            f"{table} may have columns of newer types, and is Delta reader version 3 if it has: readers "
+            "that are older than these types refuse it."
+        )
 
 
 def _published(pipeline: Pipeline) -> Iterator[str]:

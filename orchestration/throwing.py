@@ -65,6 +65,19 @@ def throwing_faults(sql: str, scope: Scope) -> Iterator[str]:
             yield fault
 
 
+def division_faults(sql: str) -> Iterator[str]:
+    """Divisions that throw where the divisor is 0: of columns whose types are not known, nothing else is.
+
+    A group has rows, so ``count(*)`` is none.
+    """
+    try:
+        root = tree(sql)
+    except SqlError:
+        return  # told already
+    found = (_division(node) for node in root.walk() if type(node) in _DIVISIONS)
+    yield from dict.fromkeys(fault for fault in found if fault is not None)
+
+
 def _fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR0911  # a return per kind
     name = str(node.meta.get("name") or (node.name if isinstance(node, exp.Anonymous) else "")).lower()
     if name in {"assert_true", "raise_error"}:
@@ -106,6 +119,8 @@ def _division(node: exp.Expr) -> str | None:
     while isinstance(by, (exp.Paren, exp.Neg)):
         by = by.this
     if isinstance(by, exp.Nullif) or (isinstance(by, exp.Literal) and by.name.strip("0.") != ""):
+        return None
+    if isinstance(by, exp.Count) and isinstance(by.this, exp.Star):
         return None
     if node.find_ancestor(*_CONDITIONAL) is not None:
         return None  # the condition is there for it

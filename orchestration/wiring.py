@@ -15,7 +15,7 @@ import bronze.stream
 import gold.build
 import gold.publish
 import silver.stream
-from common import delta
+from common import delta, delta_direct
 from common.checkpoint import Checkpoint
 from common.declare import Custom, KafkaSink, Pipeline, Publish, Silver, Table, Topic
 from common.delta_log import LogReader
@@ -26,6 +26,8 @@ from common.settings import Settings
 from common.streaming import Stream
 from gold.compaction import compacting
 from gold.context import Context
+from gold.source import lacks_feed
+from orchestration.console import say
 from orchestration.kafka import client_options, sink_options
 from orchestration.lineage import in_data_order, sources, written
 
@@ -60,7 +62,10 @@ class Wiring:
         """
         # Before anything is made: a new empty table would stand in the way of the one to be restored.
         for declared in self._tables(layer):
+            for table in (declared.table, *declared.side_tables):
+                delta_direct.mend(self.layout.table_path(table))
             self._check(declared)
+            self._tell_of_a_lack(declared)
         for declared in self._tables(layer):
             yield self._stream(declared)
 
@@ -136,6 +141,16 @@ class Wiring:
             if isinstance(declared, Custom):
                 # Each of them has a commit of every micro-batch, and none can be made anew.
                 check_identity(beside, path, checkpoint, query=declared.table)
+
+    def _tell_of_a_lack(self, declared: Table) -> None:
+        if isinstance(declared, Topic | Silver):
+            return
+        source = self.layout.table_path(declared.reads)
+        if lacks_feed(self.spark, declared, source):
+            say(
+                f"{declared.table}: {declared.reads} keeps no change data feed, so rows that are deleted or "
+                f"replaced there stay in it. From now on: {delta.to_keep_a_feed(source)}"
+            )
 
     def _publication(self, declared: Publish) -> Stream:
         context = Context(self.spark, self.pipeline, self.settings, self.layout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,6 +193,33 @@ def test_replays_write_nothing_and_a_new_checkpoint_fills_it_anew(ran: Ran) -> N
     for gold in ANEW:
         assert ran.found(gold) == before[gold.name][1]
         assert ran.engine.version(gold.table) > before[gold.name][0]
+
+
+@pytest.mark.parametrize("empty", ["silver.customers", "silver.orders"])
+def test_a_side_that_was_empty_at_first_is_joined_when_it_comes(
+    spark: Any, tmp_path: Path, empty: str
+) -> None:
+    """Its first state may come in several micro-batches, of which the later are not new."""
+    settings = make_settings(tmp_path, "none:1", "gold.max_files_per_trigger=1")
+    gold = (LEFT, SEMI)
+    made = Ran(Engine(spark, Pipeline(name="shop", bronze=[Topic("o")], gold=gold), settings))
+    for table, schema in (("silver.orders", ORDERS), ("silver.customers", CUSTOMERS)):
+        path = made.engine.path(table)
+        columns = spark.createDataFrame([], schema).schema
+        delta.ensure(spark, table, path, columns, {"delta.enableChangeDataFeed": "true"})
+    sides = {
+        "silver.orders": [(1, 10, 5), (2, 11, 6), (3, 12, 7)],
+        "silver.customers": [(10, "ann", 1), (11, "bob", 1), (12, "cy", 1)],
+    }
+    (full,) = sides.keys() - {empty}
+    for table in (full, empty):
+        for row in sides[table]:
+            made.append(table, row)
+        made.engine.run("gold")
+    for one in gold:
+        expected = oracle(made.rows(one.reads), made.rows(one.joins), one)
+        assert made.found(one) == expected
+        assert len(expected) == 3
 
 
 def test_what_cannot_be_joined_is_told_before_a_table_is_made(spark: Any, ran: Ran) -> None:

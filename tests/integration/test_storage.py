@@ -12,6 +12,7 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql.types import StructType
 
 from common.declare import Pipeline, Storage, Topic
+from common.errors import TableShapeError
 from common.layout import Layout
 from gold import tables
 from gold.context import Context
@@ -26,6 +27,7 @@ STORAGES = {
     "clustered": Storage(cluster_by=["k"], change_feed=True),
     "partitioned": Storage(partition_by=["g"]),
     "vectors": Storage(deletion_vectors=True),
+    "types": Storage(newer_types=True),
 }
 PROTOCOLS = {
     "plain": (1, 2),
@@ -33,6 +35,7 @@ PROTOCOLS = {
     "clustered": (1, 7),
     "partitioned": (1, 2),
     "vectors": (3, 7),
+    "types": (3, 7),
 }
 KEYS = [k for k in range(10) if k != 5]
 
@@ -69,8 +72,10 @@ def layout(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Layout:
     context = Context(spark, pipeline, settings, Layout.of(pipeline, settings))
     rows = spark.createDataFrame([(k, str(k % 2)) for k in range(10)], "k bigint, g string").coalesce(1)
     schema = StructType.fromDDL("k bigint, g string")
+    newer = StructType.fromDDL("k bigint, g string, at timestamp_ntz")
     for name, storage in STORAGES.items():
-        tables.ensure(context, f"gold.{name}", schema, storage)  # type: ignore[arg-type]
+        columns = newer if name == "types" else schema
+        tables.ensure(context, f"gold.{name}", columns, storage)  # type: ignore[arg-type]
         path = context.path(f"gold.{name}")
         rows.write.format("delta").mode("append").save(path)
         spark.sql(f"DELETE FROM delta.`{path}` WHERE k = 5")
@@ -96,3 +101,16 @@ def test_every_reader_reads_it_but_those_that_the_option_names(
             READERS[reader](path)
     else:
         assert sorted(READERS[reader](path)) == KEYS
+
+
+@pytest.mark.parametrize(
+    "ddl", ["at timestamp_ntz", "s struct<a:array<timestamp_ntz>>", "m map<string,variant>", "v variant"]
+)
+def test_a_type_that_few_readers_know_is_refused(spark: Any, tmp_path: Path, ddl: str) -> None:
+    settings = make_settings(tmp_path, "none:1")
+    pipeline = Pipeline("shop", bronze=[Topic("orders")])
+    context = Context(spark, pipeline, settings, Layout.of(pipeline, settings))
+    schema = StructType.fromDDL(f"k bigint, {ddl}")
+    with pytest.raises(TableShapeError, match=rf"gold\.t: {ddl[0]}\w* would be of a type .*newer_types=True"):
+        tables.ensure(context, "gold.t", schema, Storage(deletion_vectors=True))
+    assert not Path(context.path("gold.t")).exists()

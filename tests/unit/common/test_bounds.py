@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql.types import StructType
 
 from common import delta_merge
 from common.delta import MicroBatch
 from common.delta_log import LogReader
+from common.delta_merge import comparable
 from common.settled import settled
 from common.small import Small
 
@@ -102,3 +104,17 @@ def test_values_that_spark_cannot_compare_are_written_where_their_group_is_touch
     assert done == {"inserted": 0, "updated": 1, "deleted": 0}
     found = {row.k: row.counts for row in spark.read.format("delta").load(path).collect()}
     assert found == {"a": {"x": 1, "y": 3}, "b": {"x": 2}}
+
+
+@pytest.mark.parametrize(
+    ("ddl", "can"),
+    [
+        ("int", True),
+        ("struct<variant_id:int, a:array<string>>", True),
+        ("map<string, int>", False),
+        ("array<struct<m:map<string,int>>>", False),
+        ("variant", False),
+    ],
+)
+def test_maps_and_variants_cannot_be_told_apart_and_names_do_not_matter(ddl: str, can: bool) -> None:  # noqa: FBT001
+    assert comparable(StructType.fromDDL(f"c {ddl}")["c"].dataType) == can

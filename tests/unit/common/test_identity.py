@@ -121,6 +121,27 @@ def test_what_does_not_is_refused_with_both_places_and_what_to_do(tmp_path: Path
     assert case in told or case == "no table"
 
 
+def test_what_begins_anew_and_has_not_done_so_yet_goes_on(tmp_path: Path) -> None:
+    """It was stopped or killed within its first micro-batch, which is the longest."""
+    path = table(tmp_path, None, *own(0, 1))
+    place = checkpoint(tmp_path, "q2", planned=0)
+    check_identity(QUERY, path, place, may_begin_anew=True)
+    with pytest.raises(CheckpointMismatchError, match="is that of query q2"):
+        check_identity(QUERY, path, place)
+
+
+def test_an_idle_table_may_lose_the_commits_that_say_who_wrote_it(tmp_path: Path) -> None:
+    """Upkeep goes on, and the log is cleaned behind it."""
+    path = table(tmp_path, None, *own(0, 1), None, None)
+    for version in range(3):
+        (Path(path) / "_delta_log" / f"{version:020}.json").unlink()
+    assert last_own_commit(path, QUERY) is None
+    check_identity(QUERY, path, checkpoint(tmp_path / "kept", "q1", 1, 1))
+    with pytest.raises(CheckpointMismatchError, match="so are the commits that say who wrote it"):
+        check_identity(QUERY, path, str(tmp_path / "lost"))
+    check_identity(QUERY, path, str(tmp_path / "lost"), may_begin_anew=True)
+
+
 def test_the_newest_own_commit_is_the_one_that_counts(tmp_path: Path) -> None:
     path = table(tmp_path, None, *own(0, 1), None, ("silver.others", "q9", 5))
     assert last_own_commit(path, QUERY) == {"query": QUERY, "query_id": "q1", "batch_id": 1}

@@ -183,3 +183,37 @@ def test_a_tombstone_that_is_kept_needs_a_key_a_time_and_a_place_of_its_own() ->
         "tombstones=\"keep\", and column 'id'",
         "tombstones=\"keep\", and column 'at'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("measure", "fault"),
+    [
+        ("sum(position) / count(*)", None),
+        ("sum(position) / nullif(count_if(gone), 0)", None),
+        ("try_divide(sum(position), count_if(gone))", None),
+        ("case when count_if(gone) > 0 then sum(position) / count_if(gone) end", None),
+        ("sum(position) / count_if(gone)", "/ by 0 stops the query"),
+        ("count(*) % sum(position)", "% by 0 stops the query"),
+    ],
+)
+def test_a_division_that_may_stop_all_of_gold_is_refused(measure: str, fault: str | None) -> None:
+    """One group that divides by 0 ends the query, and that the job."""
+    gold = Aggregate("counts", reads="silver.changes", by=["op"], measures={"n": measure})
+    found = problems(gold)
+    assert [place for place, text in found] == ([] if fault is None else ["gold.counts, measure 'n'"])
+    assert all(fault in text for _, text in found if fault)
+
+
+def test_a_division_is_refused_wherever_gold_has_sql() -> None:
+    found = [
+        *problems(upsert(columns={"id": "id", "position": "position", "share": "1 / position"})),
+        *problems(upsert(delete_when="1 / position > 2")),
+        *problems(
+            Aggregate("c", reads="silver.changes", by={"b": "1 div position"}, measures={"n": "count(*)"})
+        ),
+    ]
+    assert [place for place, _ in found] == [
+        "gold.latest, column 'share'",
+        "gold.latest, delete_when",
+        "gold.c, by 'b'",
+    ]
