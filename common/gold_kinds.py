@@ -132,8 +132,7 @@ class Storage:
             Polars by way of them, refuse it, as do all readers older than deletion vectors. Rows that
             ``medallion status`` counts are those of the files, marked ones included.
         newer_types: Columns may be ``timestamp_ntz`` or ``variant``, which are refused else. A table that has
-            one is reader version 3, and is lost to all readers older than these types, such as Spark 3.3; a
-            ``variant`` also to Polars and delta-rs.
+            one is reader version 3: readers older than the type refuse it.
     """
 
     cluster_by: Names | None = None

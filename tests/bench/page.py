@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 
 
 class Cost(NamedTuple):
-    """Seconds on the clock, and of CPU in the JVM, as Linux counts them."""
+    """Seconds on the clock, and of CPU in the JVM and in this process, as Linux counts them."""
 
     seconds: float
     cpu: float
@@ -24,13 +24,14 @@ class Cost(NamedTuple):
 def timed(spark: Any, run: Callable[[], object]) -> Cost:
     """What a call costs."""
     counters = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat")
-    cpu, start = _ticks(counters), time.perf_counter()
+    cpu, start = _cpu_seconds(counters), time.perf_counter()
     run()
-    return Cost(time.perf_counter() - start, (_ticks(counters) - cpu) / os.sysconf("SC_CLK_TCK"))
+    return Cost(time.perf_counter() - start, _cpu_seconds(counters) - cpu)
 
 
-def _ticks(counters: Path) -> int:
-    return sum(map(int, counters.read_text().rpartition(")")[2].split()[11:13]))
+def _cpu_seconds(counters: Path) -> float:
+    ticks = sum(map(int, counters.read_text().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK") + time.process_time()
 
 
 def write(title: str, lines: Sequence[str], spark: Any) -> str:
