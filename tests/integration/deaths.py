@@ -15,8 +15,8 @@ from common.delta_direct import Direct
 from common.errors import QueryFailedError
 
 
-def survive(run: Callable[[], object], deaths: Mapping[int, bool]) -> None:
-    """Run until it has caught up, through every death.
+def survive(run: Callable[[], object], deaths: Mapping[int, bool]) -> int:
+    """Run until it has caught up, through every death; how often it died.
 
     Args:
         run: A run, from a restart to its end.
@@ -31,7 +31,7 @@ def survive(run: Callable[[], object], deaths: Mapping[int, bool]) -> None:
             except QueryFailedError as error:
                 assert "killed here" in str(error)  # noqa: PT017  # anything else is a failure of its own
             else:
-                return
+                return len(deaths) - len(left)
     raise AssertionError("it dies more often than it is killed")
 
 

@@ -199,7 +199,7 @@ ADDED = Run(
     ],
     replayed=0,
     lost=1,
-    deaths={3: False},
+    deaths={2: False},
 )
 
 
@@ -217,20 +217,30 @@ def any_life(known: Sequence[Run], *, changes: bool) -> Any:
     return lambda test: how(drawn(example(life=list(known), files=2)(test)))
 
 
-@any_life([BEGINS, TAKEN_BACK, BY_EXECUTORS], changes=True)
+WRITTEN = (
+    [BEGINS, TAKEN_BACK, BY_EXECUTORS],
+    [replace(BEGINS, deaths={1: True}), replace(ADDED, in_driver=False)],
+)
+
+
+@any_life(WRITTEN[0], changes=True)
 def test_kinds_that_take_rows_back_are_a_batch_over_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int
 ) -> None:
     """Late rows, deletes, updates, in one table and in the one that is joined."""
-    live(spark, session_dir, EXACT, life, files)
+    died, compared = live(spark, session_dir, EXACT, life, files)
+    if life == WRITTEN[0]:
+        assert (died, compared > 3 * len(EXACT)) == (2, True)
 
 
-@any_life([BEGINS, replace(ADDED, in_driver=False)], changes=False)
+@any_life(WRITTEN[1], changes=False)
 def test_sparks_output_modes_are_a_batch_over_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int
 ) -> None:
     """Late rows and compaction; no row is taken back."""
-    live(spark, session_dir, SPARKS, life, files)
+    died, compared = live(spark, session_dir, SPARKS, life, files)
+    if life == WRITTEN[1]:
+        assert (died, compared > 2 * len(SPARKS)) == (2, True)
 
 
 def live(
@@ -239,8 +249,8 @@ def live(
     kinds: Sequence[tuple[Gold, Mapping[str, str]]],
     life: Sequence[Run],
     files: int,
-) -> None:
-    """Live one life, and compare every version that a micro-batch left."""
+) -> tuple[int, int]:
+    """Live one life, and compare every version that a micro-batch left; how often it died, how many."""
     folder = session_dir / f"gold_random_{next(_folders)}"
     folder.mkdir()
     gold = [declared for declared, _ in kinds]
@@ -250,7 +260,7 @@ def live(
         rows = f"driver.batch_rows={20_000 if in_driver else 0}"
         given = make_settings(folder, "none:1", f"gold.max_files_per_trigger={files}", rows)
         engines[in_driver] = Engine(spark, pipeline, given)
-    silver = Life(engines[True], (ORDERS, CUSTOMERS))
+    silver, died = Life(engines[True], (ORDERS, CUSTOMERS)), 0
     for run in life:
         engine = engines[run.in_driver]
         for deed in run.deeds:
@@ -259,9 +269,10 @@ def live(
             _replay(engine, gold[run.replayed % len(gold)].table)
         if run.lost is not None:
             shutil.rmtree(engine.checkpoint(gold[run.lost % len(gold)].table))
-        survive(partial(engine.run, "gold"), run.deaths)
-    compare(engines[True], kinds)
+        died += survive(partial(engine.run, "gold"), run.deaths)
+    compared = compare(engines[True], kinds)
     shutil.rmtree(folder)
+    return died, compared
 
 
 def _replay(engine: Engine, query: str) -> None:
@@ -269,14 +280,14 @@ def _replay(engine: Engine, query: str) -> None:
         engine.undo_last_commit(query)
 
 
-def compare(engine: Engine, kinds: Sequence[tuple[Gold, Mapping[str, str]]]) -> None:
-    """Each version that a micro-batch left behind at a commit's end, and the last one of all."""
+def compare(engine: Engine, kinds: Sequence[tuple[Gold, Mapping[str, str]]]) -> int:
+    """Each version that a micro-batch left behind at a commit's end, and the last one of all; how many."""
 
     @cache
     def silver(table: str, version: int) -> pa.Table:
         return DeltaTable(engine.path(table), version=version).to_pyarrow_table()
 
-    latest = {table: engine.version(table) for table in (ORDERS, CUSTOMERS)}
+    compared, latest = 0, {table: engine.version(table) for table in (ORDERS, CUSTOMERS)}
     for gold, sqls in kinds:
         for table, sql in sqls.items():
             states = [*whole_batches(engine, gold.table, table), (engine.version(table), latest)]
@@ -289,6 +300,8 @@ def compare(engine: Engine, kinds: Sequence[tuple[Gold, Mapping[str, str]]]) -> 
                 assert (Counter(found) - expected, expected - Counter(found)) == (Counter(), Counter()), (
                     f"{table} at version {version}, silver at {read_to}"
                 )
+                compared += 1
+    return compared
 
 
 def whole_batches(engine: Engine, query: str, table: str) -> Iterator[tuple[int, Mapping[str, int]]]:

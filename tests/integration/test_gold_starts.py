@@ -14,6 +14,7 @@ from pyspark.sql import DataFrameWriter
 from common import delta
 from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
 from common.delta_direct import Direct
+from common.delta_once import APPLICATION, VERSION, forget
 from common.errors import QueryFailedError
 from common.small import Small
 from orchestration.rebuild import rebuild
@@ -136,6 +137,31 @@ def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path
     ran.bring([("a", "DE", 99)])
     ran.engine.run("gold")
     assert {row["n"] for row in ran.engine.rows("gold.latest") if row["country"] == "DE"} == {99}
+
+
+def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(
+    spark: Any, tmp_path: Path, small: Small
+) -> None:
+    """Delta takes a write that names an id it knows for done, and says nothing."""
+    ran = Ran(spark, tmp_path, small, *GOLD)
+    ran.bring(COMMITS[0])
+    ran.engine.run("gold")
+    for commit in COMMITS[1:]:
+        ran.bring(commit)
+        spark.conf.set(APPLICATION, "somebody")
+        spark.conf.set(VERSION, "7")
+        try:
+            ran.engine.run("gold")
+        finally:
+            forget(spark)
+    rows = [(stored(c), k, n) for commit in COMMITS for k, c, n in commit]
+    assert Counter((r["country"], r["rows"]) for r in ran.engine.rows("gold.totals")) == Counter(
+        Counter(c for c, _, _ in rows).items()
+    )
+    assert {r["k"]: r["n"] for r in ran.engine.rows("gold.living")} == {
+        "a": 10, "b": 8, "c": 6, "d": 7, "e": 9,
+    }  # fmt: skip
+    assert Counter((r["country"], r["k"], r["n"]) for r in ran.engine.rows("gold.states")) == Counter(rows)
 
 
 @pytest.mark.parametrize("cut", ["commit", "half a commit", "data file", "no data file"])
