@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -55,6 +55,7 @@ class MicroBatch:
         dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
             once the batch was consumed whole.
         late_watermark_ms: By which watermark it judged rows late, milliseconds since the epoch.
+        declared: Marks of what the table's declaration means.
     """
 
     pipeline: str
@@ -66,6 +67,7 @@ class MicroBatch:
     before: tuple[Any, ...] = ()
     dropped: Callable[[], Mapping[str, int]] = dict
     late_watermark_ms: Callable[[], int | None] = lambda: None
+    declared: Mapping[str, str] = field(default_factory=dict)
 
     def source_version(self, source: int = 0) -> int | None:
         """The newest version of a Delta source whose rows the batch has, whole or in part.
@@ -111,17 +113,16 @@ class MicroBatch:
 
     def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
         """What a commit says of itself: who wrote it, what it covers, what became of the rows."""
-        return json.dumps(
-            {
-                "pipeline": self.pipeline,
-                "query": self.query,
-                "query_id": self.query_id,
-                "batch_id": self.batch_id,
-                "step": step,
-                "positions": list(self.positions),
-                "counts": dict(counts),
-            }
-        )
+        told = {
+            "pipeline": self.pipeline,
+            "query": self.query,
+            "query_id": self.query_id,
+            "batch_id": self.batch_id,
+            "step": step,
+            "positions": list(self.positions),
+            "counts": dict(counts),
+        }
+        return json.dumps(told | ({"declared": dict(self.declared)} if self.declared else {}))
 
 
 def exists(path: str) -> bool:

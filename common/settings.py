@@ -161,6 +161,10 @@ class GoldSettings(_Section):
         ge=0,
         description="Micro-batches after which a query compacts the tables it writes; 0: never.",
     )
+    accept_changed: tuple[str, ...] = Field(
+        default=(),
+        description="Tables that keep rows of a former declaration and go on under another: gold.orders.",
+    )
 
 
 class DriverSettings(_Section):

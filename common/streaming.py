@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -50,6 +50,7 @@ class Stream:
             with rows does: it writes what the watermark has closed.
         reads: The tables it reads; a bounded run reads those that are fed in it when they are whole.
         again: Makes the stream anew, with the columns that its source has then.
+        declared: Marks of what its declaration means, for its commits.
     """
 
     pipeline: str
@@ -62,6 +63,7 @@ class Stream:
     without_rows: bool = False
     reads: tuple[str, ...] = ()
     again: Callable[[], Stream] | None = None
+    declared: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query where a batch would begin
@@ -213,6 +215,7 @@ def _identity(
         batch_id=batch_id,
         positions=tuple(entry.sources) if entry else (),
         before=tuple(before.sources) if before else (),
+        declared=stream.declared,
         # The first batch may begin before `start` has handed the query out.
         dropped=lambda: dropped_by_dedupe(handle.result(timeout=_HANDLE_SECONDS)),
         late_watermark_ms=lambda: late_watermark_ms(handle.result(timeout=_HANDLE_SECONDS)),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import DoubleType, FloatType, TimestampType
 
 from common.declare import Aggregate, Session, Window
 from common.declaring import source_of
@@ -31,7 +31,7 @@ def timed(rows: DataFrame, gold: Aggregate) -> DataFrame:
     """The rows that are in a window, under the watermark if there is one; without a window, all of them.
 
     Raises:
-        PipelineError: The window's column is not there, or is no timestamp.
+        PipelineError: The window's column is not there, or is no timestamp; a session is grouped by a float.
     """
     if gold.window is None:
         return rows
@@ -45,8 +45,22 @@ def timed(rows: DataFrame, gold: Aggregate) -> DataFrame:
             else f"on {on!r} is of type {kind.simpleString()}; a window is over a timestamp"
         )
         raise PipelineError([Problem(f"{gold.table}, window", text, source_of(gold))])
+    if isinstance(gold.window, Session):
+        _refuse_floats(rows, gold)
     rows = rows.where(_column(on).isNotNull())
     return rows if gold.watermark is None else rows.withWatermark(on, gold.watermark)
+
+
+def _refuse_floats(rows: DataFrame, gold: Aggregate) -> None:
+    """Spark sorts -0.0 and NaN otherwise than it groups them, and dies of it where it looks for sessions."""
+    by = rows.select(*columns(named(gold.by or ()))).schema
+    for field in by:
+        if isinstance(field.dataType, FloatType | DoubleType):
+            text = (
+                f"is of type {field.dataType.simpleString()}, of which Spark makes no sessions; cast it, "
+                "as in cast(… as decimal(20, 6)) or cast(… as string)"
+            )
+            raise PipelineError([Problem(f"{gold.table}, by {field.name!r}", text, source_of(gold))])
 
 
 def grouping(gold: Aggregate) -> list[Column]:

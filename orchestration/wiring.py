@@ -18,14 +18,16 @@ import silver.stream
 from common import delta, delta_direct
 from common.checkpoint import Checkpoint
 from common.declare import Custom, KafkaSink, Pipeline, Publish, Silver, Table, Topic
+from common.declaring import source_of
 from common.delta_log import LogReader
-from common.errors import TableMissingError
-from common.identity import check_identity, check_side_table
+from common.errors import PipelineError, Problem, TableMissingError
+from common.identity import check_identity, check_side_table, last_own_commit
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
 from gold.compaction import compacting
 from gold.context import Context
+from gold.meaning import changed, meaning
 from gold.source import lacks_feed
 from orchestration.console import say
 from orchestration.kafka import client_options, sink_options
@@ -57,7 +59,8 @@ class Wiring:
 
         Raises:
             CheckpointMismatchError: A checkpoint and its table do not belong together.
-            PipelineError: A declaration does not fit the data.
+            PipelineError: A declaration does not fit the data, or means something else than when its table
+                was last written.
             TableShapeError: A table exists with other columns.
         """
         # Before anything is made: a new empty table would stand in the way of the one to be restored.
@@ -65,6 +68,7 @@ class Wiring:
             for table in (declared.table, *declared.side_tables):
                 delta_direct.mend(self.layout.table_path(table))
             self._check(declared)
+            self._check_meaning(declared)
             self._tell_of_a_lack(declared)
         for declared in self._tables(layer):
             yield self._stream(declared)
@@ -142,6 +146,25 @@ class Wiring:
                 # Each of them has a commit of every micro-batch, and none can be made anew.
                 check_identity(beside, path, checkpoint, query=declared.table)
 
+    def _check_meaning(self, declared: Table) -> None:
+        """Refuse to go on where rows that are there were made by another declaration."""
+        if isinstance(declared, Topic | Silver) or declared.table in self.settings.gold.accept_changed:
+            return
+        if Checkpoint(self.layout.checkpoint_path(declared.table)).last_committed() is None:
+            return  # the first micro-batch takes the place of all there is
+        last = last_own_commit(self.layout.table_path(declared.table), declared.table)
+        if last is None or "declared" not in last:
+            return
+        if differs := changed(last["declared"], meaning(declared)):
+            table = declared.table
+            text = (
+                "declared otherwise than when the table was last written: rows that no new event touches "
+                f"would stay as they were. Fill it anew: medallion rebuild {table}; or put back what was "
+                f"declared; or go on with the rows as they are: --set 'gold.accept_changed=[\"{table}\"]'"
+            )
+            place = f"{table}, {' and '.join(differs)}"
+            raise PipelineError([Problem(place, text, source_of(declared))])
+
     def _tell_of_a_lack(self, declared: Table) -> None:
         if isinstance(declared, Topic | Silver):
             return
@@ -162,7 +185,10 @@ class Wiring:
 
     def _stream(self, declared: Table) -> Stream:
         reads = () if isinstance(declared, Topic) else sources(declared)
-        return replace(self._build(declared), reads=reads, again=lambda: self._stream(declared))
+        marks = {} if isinstance(declared, Topic | Silver) else meaning(declared)
+        return replace(
+            self._build(declared), reads=reads, again=lambda: self._stream(declared), declared=marks
+        )
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout

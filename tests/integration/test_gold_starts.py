@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from common import delta
 from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
 from common.delta_direct import Direct
 from common.delta_once import APPLICATION, VERSION, forget
-from common.errors import QueryFailedError
+from common.errors import PipelineError, QueryFailedError
 from common.small import Small
 from orchestration.rebuild import rebuild
 from silver.tables import properties
@@ -191,6 +192,47 @@ def test_a_power_cut_in_the_newest_commit_is_mended_by_the_next_start(
     ran.engine.run("gold")
     assert ran.content() == before
     assert {gold.table: ran.engine.version(gold.table) for gold in written} == versions
+
+
+def test_a_declaration_that_means_something_else_is_refused_until_the_table_is_filled_anew(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Rows that no new event touches would stay as the former one made them."""
+    ran = Ran(spark, tmp_path, Small(100, 1000), UPSERT, COUNTS)
+    ran.bring(COMMITS[0])
+    ran.engine.run("gold")
+
+    def declare(*gold: Any, accepted: str = "") -> None:
+        more = [f"gold.accept_changed={accepted}"] if accepted else []
+        settings = make_settings(tmp_path, "none:1", *more)
+        pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=gold)
+        ran.engine = Engine(spark, pipeline, settings)
+
+    least = replace(COUNTS, measures={"rows": "count(*)", "most": "min(n)"})
+    other = replace(UPSERT, newest_by=["at"], key=["country", "k"])
+    ran.bring(COMMITS[1])
+    for gold, attribute in (((UPSERT, least), "counts, measures"), ((other, COUNTS), "latest, newest_by")):
+        declare(*gold)
+        before = ran.content()
+        with pytest.raises(
+            PipelineError, match=rf"gold\.{attribute}: declared otherwise .* medallion rebuild"
+        ):
+            ran.engine.run("gold")
+        assert ran.content() == before
+    declare(UPSERT, least)
+    assert rebuild(ran.engine.pipeline, ran.engine.layout, "gold.counts")
+    ran.engine.run("gold")
+    rows = [(stored(c), k, n) for commit in COMMITS[:2] for k, c, n in commit]
+    wanted = {(c, k): min(n for c2, k2, n in rows if (c2, k2) == (c, k)) for c, k, _ in rows}
+    assert {(r["country"], r["k"]): r["most"] for r in ran.engine.rows("gold.counts")} == wanted
+    declare(UPSERT, COUNTS, accepted='["gold.counts"]')
+    ran.bring([("a", "DE", 50)])
+    ran.engine.run("gold")
+    counts = {(r["country"], r["k"]): r["most"] for r in ran.engine.rows("gold.counts")}
+    assert counts == {**wanted, ("DE", "a"): 50}
+    spread = replace(COUNTS, measures={"rows": "count( * )", "most": "max(n)"}, storage=Storage())
+    declare(UPSERT, replace(spread, measures={"rows": "count(*)", "most": " max(n)\n"}))
+    ran.engine.run("gold")
 
 
 @pytest.mark.parametrize("changes", ["feed", "appends"])

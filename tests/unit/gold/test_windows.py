@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -133,3 +134,19 @@ def test_a_window_is_over_a_timestamp_of_silver(spark: Any, on: str, told: str) 
     with pytest.raises(PipelineError) as refused:
         grouped(frame(spark), gold)
     assert [(each.place, each.message) for each in refused.value.problems] == [("gold.counts, window", told)]
+
+
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_sessions_of_floats_are_refused_in_words(spark: Any, kind: str) -> None:
+    """Spark sorts -0.0 and NaN otherwise than it groups them, and would stop with an internal error."""
+    rows = spark.sql(f"SELECT cast(1 AS {kind}) f, timestamp'2026-01-01' at")
+    gold = Aggregate(
+        "visits",
+        reads="silver.s",
+        by={"share": "f * 2"},
+        measures={"n": "count(*)"},
+        window=Session("at", "1 hour"),
+    )
+    with pytest.raises(PipelineError, match=r"gold\.visits, by 'share': is of type .* cast it"):
+        windows.timed(rows, gold)
+    windows.timed(rows, replace(gold, by={"share": "cast(f AS string)"}))

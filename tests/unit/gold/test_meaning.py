@@ -1,0 +1,89 @@
+"""What a declaration means: the same for what is the same in other words, another for all else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from common.declare import (
+    Aggregate,
+    ChangeFeed,
+    Custom,
+    Gold,
+    History,
+    Join,
+    Reading,
+    Session,
+    Storage,
+    Upsert,
+    Window,
+    Within,
+)
+from gold.meaning import changed, meaning
+
+READS = "silver.orders"
+COUNTS = Aggregate("counts", reads=READS, by=["k"], measures={"n": "count(*)", "m": "max(v)"})
+LATEST = Upsert("latest", reads=READS, key=["k"], newest_by=["at"])
+STATES = History("states", reads=READS, key=["k"], valid_by="at", columns=["v"])
+COPY = ChangeFeed("copy", reads=READS, key=["k"], sequence_by=["at"])
+PAIRS = Join(
+    "pairs",
+    reads=READS,
+    joins="silver.others",
+    on={"k": "k"},
+    columns={"k": "k"},
+    mode="stream",
+    within=Within("at", "at", "0 seconds", "1 hour", "2 hours", "2 hours"),
+)
+
+
+@pytest.mark.parametrize(
+    ("gold", "other"),
+    [
+        (COUNTS, {"measures": {"m": " max(v)\n", "n": "count(*)"}}),
+        (COUNTS, {"by": {"k": "k"}}),
+        (COUNTS, {"storage": Storage(cluster_by=["k"]), "reading": Reading(starting_version=3)}),
+        (LATEST, {"name": "newest"}),
+        (STATES, {"columns": {"v": "v"}}),
+        (COPY, {"storage": Storage(change_feed=True)}),
+    ],
+)
+def test_the_same_in_other_words_means_the_same(gold: Gold, other: dict[str, Any]) -> None:
+    assert changed(meaning(gold), meaning(replace(gold, **other))) == ()
+
+
+@pytest.mark.parametrize(
+    ("gold", "other"),
+    [
+        (COUNTS, {"measures": {"n": "count(*)", "m": "min(v)"}}),
+        (COUNTS, {"by": {"k": "upper(k)"}}),
+        (COUNTS, {"where": "v > 0"}),
+        (COUNTS, {"window": Window("at", "1 hour")}),
+        (replace(COUNTS, window=Window("at", "1 hour")), {"window": Window("at", "2 hours")}),
+        (replace(COUNTS, window=Session("at", "1 hour")), {"window": Session("at", "2 hours")}),
+        (COUNTS, {"mode": "recompute"}),
+        (COUNTS, {"reads": "silver.others"}),
+        (LATEST, {"key": ["k", "v"]}),
+        (LATEST, {"newest_by": ["at", "v"]}),
+        (LATEST, {"delete_when": "v < 0"}),
+        (STATES, {"valid_by": "seen_at"}),
+        (COPY, {"deletes": ["d", "x"]}),
+        (PAIRS, {"how": "semi"}),
+        (PAIRS, {"on": {"k": "abs(k)"}}),
+        (PAIRS, {"within": Within("at", "at", "0 seconds", "3 hours", "2 hours", "2 hours")}),
+    ],
+)
+def test_anything_else_is_told_by_its_attribute(gold: Gold, other: dict[str, Any]) -> None:
+    assert changed(meaning(gold), meaning(replace(gold, **other))) == tuple(other)
+
+
+def test_functions_have_no_text() -> None:
+    assert meaning(Custom("own", reads=READS, write=lambda rows, gold: None, tables={"own": "a int"})) == {}
+
+
+def test_an_attribute_that_comes_with_a_default_changes_nothing() -> None:
+    """As one of a later release: tables that were written before go on."""
+    assert "where" not in meaning(COUNTS)
+    assert "delete_when" not in meaning(LATEST)
