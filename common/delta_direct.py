@@ -232,17 +232,22 @@ def _may_be_done_anew(error: Exception, path: str, since: Sequence[Commit]) -> b
     return True
 
 
-def mend(path: str) -> None:
+def mend(path: str, query_id: str | None = None, counted: int | None = None) -> None:
     """Take back a newest commit that a power cut has left without its text or its files.
 
     delta-rs names a commit before the disk has all of it, and who writes goes on once the disk has: nobody
     has counted on it. To be called by the table's one writer, before anything else looks at the table.
+
+    Args:
+        path: The table.
+        query_id: The query that writes it, by its checkpoint.
+        counted: The newest micro-batch that the checkpoint counts as done: its files must be there.
     """
     if not Folder(path).is_local or (version := LogReader(path).latest_version()) is None:
         return
     log = Path(Folder(path).path) / "_delta_log"
     commit = log / f"{version:020}.json"
-    if _is_whole(commit.read_bytes()) and not _lacks_files(path, version):
+    if _is_whole(commit.read_bytes()) and not _lacks_files(path, version, query_id, counted):
         return
     (log / f"{version:020}.checkpoint.parquet").unlink(missing_ok=True)
     (log / "_last_checkpoint").unlink(missing_ok=True)  # a hint, found anew
@@ -257,10 +262,15 @@ def _is_whole(content: bytes) -> bool:
         return False
 
 
-def _lacks_files(path: str, version: int) -> bool:
-    """Whether a commit by delta-rs names files that the disk has not got, or not to their end."""
+def _lacks_files(path: str, version: int, query_id: str | None, counted: int | None) -> bool:
+    """Whether a commit that nobody counts on names files that the disk has not got, or not to their end."""
     commit = LogReader(path).commit(version)
     if commit is None or not (commit.engine or "").startswith("delta-rs"):
+        return False
+    told = commit.told
+    if query_id is None or told.get("query_id") != query_id:
+        return False
+    if counted is not None and told.get("batch_id", -1) <= counted:
         return False
     for file in commit.added:
         place = Path(file.within(Folder(path).path))

@@ -18,6 +18,9 @@ from gold.expressions import named
 _WITHOUT_MEANING = {"name", "storage", "reading", "watermark"}
 """Name, layout, where reading begins, how long is waited: rows that are there are right under any of them."""
 
+_OPERATIONS = ("upserts", "deletes", "ignores")
+"""What operations of a change feed do: one that is named besides the others was refused until then."""
+
 _NAMED = {"by", "columns", "on"}
 """Lists of columns or expressions by name: a list is the columns under their own names."""
 
@@ -26,10 +29,12 @@ def meaning(gold: Gold) -> Mapping[str, str]:
     """A mark per attribute that has another value than its default; none for functions: they have no text."""
     if isinstance(gold, Custom):
         return {}
-    found = {}
+    found: dict[str, str] = {}
     for field in fields(gold):
         value = getattr(gold, field.name)
-        if field.name not in _WITHOUT_MEANING and value != _default(field):
+        if field.name in _OPERATIONS:
+            found |= {f"{field.name} {operation!r}": "" for operation in value}
+        elif field.name not in _WITHOUT_MEANING and value != _default(field):
             told = named(value) if field.name in _NAMED and value is not None else value
             text = json.dumps(_plain(told), sort_keys=True)
             found[field.name] = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -38,7 +43,8 @@ def meaning(gold: Gold) -> Mapping[str, str]:
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Attributes whose meaning differs."""
-    return tuple(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
+    new = {name for name in now if name.partition(" ")[0] not in _OPERATIONS}
+    return tuple(sorted(name for name in {*before, *new} if before.get(name) != now.get(name)))
 
 
 def _default(field: Field[Any]) -> Any:

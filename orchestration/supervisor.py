@@ -134,6 +134,19 @@ class Supervisor:
         and ``poll`` look again at those that wait.
         """
         when = self._is_fed if available_now else when
+        try:
+            self._start(streams, available_now=available_now, when=when)
+        except BaseException:
+            self.end()  # what one table is refused for ends the others at their boundaries
+            raise
+
+    def _start(
+        self,
+        streams: Sequence[Stream] | Iterator[Stream],
+        *,
+        available_now: bool,
+        when: Callable[[Stream], bool] | None,
+    ) -> None:
         for stream in streams:
             if self._stop.is_said():
                 return

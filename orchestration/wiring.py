@@ -65,13 +65,17 @@ class Wiring:
         """
         # Before anything is made: a new empty table would stand in the way of the one to be restored.
         for declared in self._tables(layer):
+            checkpoint = Checkpoint(self.layout.checkpoint_path(declared.table))
             for table in (declared.table, *declared.side_tables):
-                delta_direct.mend(self.layout.table_path(table))
+                delta_direct.mend(
+                    self.layout.table_path(table), checkpoint.query_id(), checkpoint.last_committed()
+                )
             self._check(declared)
-            self._check_meaning(declared)
             self._tell_of_a_lack(declared)
         for declared in self._tables(layer):
-            yield self._stream(declared)
+            stream = self._stream(declared)
+            self._check_meaning(declared)
+            yield stream
 
     def publications(self) -> Iterator[Stream]:
         """The queries that send rows on; the tables that they read must be there.
