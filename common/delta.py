@@ -74,7 +74,7 @@ class MicroBatch:
 
         Every commit below it was read to its end. ``None`` where the source has given nothing yet.
         """
-        position = self.positions[source] if source < len(self.positions) else None
+        position = _of(self.positions, source)
         if position is None:
             return None
         version = int(position["reservoirVersion"])
@@ -85,11 +85,10 @@ class MicroBatch:
 
         What reads the source itself, at ``source_version()``, has all of that since the first micro-batch.
         """
-        position = self.positions[source] if source < len(self.positions) else None
-        before = self.before[source] if source < len(self.before) else None
+        position, before = _of(self.positions, source), _of(self.before, source)
         if position is not None and position.get("isStartingVersion"):
             # A source that was not there at first begins with all it has.
-            return self.batch_id == 0 or before is not None
+            return self.batch_id == 0 or not self.begins(source)
         # The last part of that state ends before the next commit.
         if before is None or not before.get("isStartingVersion"):
             return False
@@ -97,13 +96,13 @@ class MicroBatch:
 
     def begins(self, source: int = 0) -> bool:
         """Whether it has the first part of the state that the source had when it was first read."""
-        position = self.positions[source] if source < len(self.positions) else None
-        before = self.before[source] if source < len(self.before) else None
-        return position is not None and bool(position.get("isStartingVersion")) and before is None
+        position = _of(self.positions, source)
+        is_state = position is not None and bool(position.get("isStartingVersion"))
+        return is_state and _of(self.before, source) is None
 
     def in_commit(self, source: int = 0) -> bool:
         """Whether it ends in the middle of the commit ``source_version()``, whose other rows come later."""
-        position = self.positions[source] if source < len(self.positions) else None
+        position = _of(self.positions, source)
         return position is not None and not position.get("isStartingVersion") and int(position["index"]) >= 0
 
     def in_commit_before(self, source: int = 0) -> bool:
@@ -123,6 +122,11 @@ class MicroBatch:
             "counts": dict(counts),
         }
         return json.dumps(told | ({"declared": dict(self.declared)} if self.declared else {}))
+
+
+def _of(positions: Sequence[Any], source: int) -> Any:
+    """A source's position; none where it has none."""
+    return positions[source] if source < len(positions) else None
 
 
 def exists(path: str) -> bool:
@@ -196,9 +200,9 @@ def no_feed(reader: str, table: str, path: str) -> TableShapeError:
     """A reader needs a table's change data feed, and the table keeps none."""
     return TableShapeError(
         f"{reader} reads the change data feed of {table}, and the table at {path} keeps none. Have it keep "
-        f"one from now on, and start again: {to_keep_a_feed(path)}. What the table "
-        "holds by then is read first, so nothing is left "
-        f"out; if {reader} has a checkpoint already: medallion rebuild {reader}."
+        f"one from now on, and start again: {to_keep_a_feed(path)}. What the table holds by then is "
+        "read first, so nothing is left out; if "
+        f"{reader} has a checkpoint already: medallion rebuild {reader}."
     )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, MapType, StringType, StructType, VariantType
+from pyspark.sql.types import MapType, StringType, VariantType
 
 from common import delta, delta_direct
 from common.broadcast import small_side
@@ -22,6 +22,7 @@ from common.delta_direct import DELETED, DO, INSERTED, UPDATED
 from common.literals import FEW, ORDERED, literal, told
 from common.settled import Settled, local, settled
 from common.small import NEVER, Small
+from common.spark_types import holds
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -305,11 +306,7 @@ def _equal(name: str, kind: DataType) -> Column:
 
 def comparable(kind: DataType) -> bool:
     """Whether Spark can tell two values of a type apart: not maps and variants, nor what has some in it."""
-    if isinstance(kind, StructType):
-        return all(comparable(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return comparable(kind.elementType)
-    return not isinstance(kind, MapType | VariantType)
+    return not holds(kind, MapType, VariantType)
 
 
 def bounds(frame: DataFrame | Settled, key: Sequence[str], table: str = "") -> list[Column]:

@@ -7,7 +7,7 @@ answer is in the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from common.checkpoint import Checkpoint
@@ -21,7 +21,7 @@ _LOOK_BACK = 1000
 
 def check_identity(
     table: str, table_path: str, checkpoint_path: str, *, may_begin_anew: bool = False, query: str = ""
-) -> None:
+) -> Mapping[str, Any] | None:
     """Refuse to go on where the table was written by another checkpoint, or by a later state of this one.
 
     ``may_begin_anew`` says that a first micro-batch takes the place of all that the table has, so that it
@@ -30,6 +30,10 @@ def check_identity(
 
     Of a table without a row for longer than its log reaches back, whose commits were those of upkeep since,
     nobody can say who wrote it: it is taken to be the checkpoint's.
+
+    Returns:
+        What the table's newest commit by the query says of itself; ``None`` where there is none, or where the
+        next one takes the place of all there is.
 
     Raises:
         CheckpointMismatchError: Says which of the two is amiss and what to do; also where a RESTORE has taken
@@ -42,22 +46,23 @@ def check_identity(
         checkpoint.last_committed(),
     )
     if may_begin_anew and committed is None:
-        return
+        return None
     last = last_own_commit(table_path, query or table)
     if last is None:
-        if committed is not None and not _is_cleaned(table_path):
+        is_cleaned = _is_cleaned(table_path)
+        if committed is not None and not is_cleaned:
             raise CheckpointMismatchError(
                 f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but "
                 f"the table at {table_path} holds none of them: it was deleted or made anew. Going on would "
                 "leave its rows out. Restore the table, or move the checkpoint away too and fill both anew."
             )
-        if query_id is None and _is_cleaned(table_path):
+        if query_id is None and is_cleaned:
             raise CheckpointMismatchError(
                 f"{table}: the table at {table_path} is there, but its checkpoint {checkpoint_path} is gone, "
                 "and so are the commits that say who wrote it. Starting anew would write its rows again. "
                 "Restore the checkpoint, or move the table away too and fill both anew."
             )
-        return
+        return None
     if query_id is None:
         raise CheckpointMismatchError(
             f"{table}: the table at {table_path} holds rows, but its checkpoint {checkpoint_path} is gone. "
@@ -89,6 +94,7 @@ def check_identity(
             f"micro-batches that the checkpoint {checkpoint_path} has done. Going on would leave their rows "
             f"out. To have them back, {anew}RESTORE it to version {restore - 1}."
         )
+    return last
 
 
 def check_side_table(table: str, table_path: str, checkpoint_path: str, query: str) -> None:

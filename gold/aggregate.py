@@ -38,9 +38,10 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         TableShapeError: The table exists with other columns.
     """
     rows = new_rows(context, gold, in_order=gold.watermark is not None)
-    grouped(rows, gold)  # a text that does not fit is told as it was written
-    gold = tables.by_as_stored(gold, rows)
+    windows.refuse_floats(rows, gold)
     frame = grouped(rows, gold)
+    if (stored := tables.by_as_stored(gold, rows)) is not gold:
+        gold, frame = stored, grouped(rows, stored)
     path = context.path(gold.table)
     tables.ensure(context, gold.table, frame.schema, gold.storage)
     small = context.small

@@ -51,6 +51,7 @@ def stream(context: Context, gold: Aggregate) -> Stream:
     """
     silver = context.path(gold.reads)
     source = context.spark.read.format("delta").load(silver)
+    windows.refuse_floats(source, gold)
     result = grouped(source, gold)
     gold = tables.by_as_stored(gold, source)
     tables.ensure(context, gold.table, result.schema, gold.storage)

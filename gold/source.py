@@ -50,11 +50,11 @@ def keeps_feed(context: Context, path: str) -> bool:
     return delta.properties(context.spark, path).get(_FEED) == "true"
 
 
-def lacks_feed(spark: SparkSession, gold: Gold, path: str) -> bool:
-    """Whether a gold table would take rows back, and its source, at a path, does not tell of them."""
-    if not gold.takes_rows_back or gold.reading.changes is not None or not delta.exists(path):
-        return False
-    return delta.properties(spark, path).get(_FEED) != "true"
+def lacks_feed(context: Context, gold: Gold) -> bool:
+    """Whether a gold table would take rows back, and its source, which is there, does not tell of them."""
+    path = context.path(gold.reads)
+    takes = gold.takes_rows_back and gold.reading.changes is None
+    return takes and delta.exists(path) and not keeps_feed(context, path)
 
 
 def changes(context: Context, gold: Gold) -> DataFrame:

@@ -7,19 +7,12 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    VariantType,
-)
+from pyspark.sql.types import StringType, StructType, TimestampNTZType, VariantType
 
 from common import delta
 from common.declare import Aggregate, Storage
 from common.errors import TableShapeError
+from common.spark_types import holds
 from gold.context import Context
 from gold.expressions import columns, named
 from gold.near import STORED
@@ -60,23 +53,14 @@ def by_as_stored(gold: Aggregate, source: DataFrame) -> Aggregate:
     Raises:
         PySparkException: A text of ``by`` does not fit the source.
     """
-    by, parts = named(gold.by or ()), gold.storage.partition_by or ()
+    by, parts = named(gold.by or ()), gold.storage.partition_by
+    if parts is None:
+        return gold
     found = source.select(*columns({name: sql for name, sql in by.items() if name in parts}))
     texts = [name for name in found.columns if _is_text(found, name)]
     if not texts:
         return gold
     return replace(gold, by={**by, **{name: STORED.format(by[name]) for name in texts}})
-
-
-def _is_newer(kind: DataType) -> bool:
-    """Whether Delta needs reader version 3 for a type."""
-    if isinstance(kind, StructType):
-        return any(_is_newer(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _is_newer(kind.elementType)
-    if isinstance(kind, MapType):
-        return _is_newer(kind.keyType) or _is_newer(kind.valueType)
-    return isinstance(kind, TimestampNTZType | VariantType)
 
 
 def _is_text(frame: DataFrame, name: str) -> bool:
@@ -92,8 +76,8 @@ def ensure(
         TableShapeError: The table has other columns or types than ``schema``, or would have types that not
             every reader knows.
     """
-    newer = [] if storage.newer_types else [field.name for field in schema if _is_newer(field.dataType)]
-    if newer:
+    newer = [field.name for field in schema if holds(field.dataType, TimestampNTZType, VariantType)]
+    if newer and not storage.newer_types:
         raise TableShapeError(
             f"{table}: {', '.join(newer)} would be of a type (timestamp_ntz, variant) that only readers of "
             "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "

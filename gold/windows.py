@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType, TimestampType
@@ -31,7 +32,7 @@ def timed(rows: DataFrame, gold: Aggregate) -> DataFrame:
     """The rows that are in a window, under the watermark if there is one; without a window, all of them.
 
     Raises:
-        PipelineError: The window's column is not there, or is no timestamp; a session is grouped by a float.
+        PipelineError: The window's column is not there, or is no timestamp.
     """
     if gold.window is None:
         return rows
@@ -45,15 +46,24 @@ def timed(rows: DataFrame, gold: Aggregate) -> DataFrame:
             else f"on {on!r} is of type {kind.simpleString()}; a window is over a timestamp"
         )
         raise PipelineError([Problem(f"{gold.table}, window", text, source_of(gold))])
-    if isinstance(gold.window, Session):
-        _refuse_floats(rows, gold)
     rows = rows.where(_column(on).isNotNull())
     return rows if gold.watermark is None else rows.withWatermark(on, gold.watermark)
 
 
-def _refuse_floats(rows: DataFrame, gold: Aggregate) -> None:
-    """Spark sorts -0.0 and NaN otherwise than it groups them, and dies of it where it looks for sessions."""
-    by = rows.select(*columns(named(gold.by or ()))).schema
+def refuse_floats(rows: DataFrame, gold: Aggregate) -> None:
+    """Refuse sessions of floats: Spark sorts -0.0 and NaN otherwise than it groups them, and dies of it.
+
+    A text that does not fit the rows is left to ``grouped``, which tells which.
+
+    Raises:
+        PipelineError: A session is grouped by a float.
+    """
+    if not isinstance(gold.window, Session):
+        return
+    try:
+        by = rows.select(*columns(named(gold.by or ()))).schema
+    except PySparkException:
+        return
     for field in by:
         if isinstance(field.dataType, FloatType | DoubleType):
             text = (

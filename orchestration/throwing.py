@@ -6,7 +6,7 @@ overflows is not looked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
@@ -53,16 +53,7 @@ _CONDITIONAL = (exp.Case, exp.If)
 
 def throwing_faults(sql: str, scope: Scope) -> Iterator[str]:
     """What in an expression throws on bad data, each with the form that gives null instead."""
-    try:
-        root = tree(sql)
-    except SqlError:
-        return  # told already
-    told: set[str] = set()
-    for node in root.walk():
-        fault = _fault(node, scope)
-        if fault is not None and fault not in told:
-            told.add(fault)
-            yield fault
+    return _faults(sql, lambda node: _fault(node, scope))
 
 
 def division_faults(sql: str) -> Iterator[str]:
@@ -70,11 +61,16 @@ def division_faults(sql: str) -> Iterator[str]:
 
     A group has rows, so ``count(*)`` is none.
     """
+    return _faults(sql, _division)
+
+
+def _faults(sql: str, fault_of: Callable[[exp.Expr], str | None]) -> Iterator[str]:
+    """What is wrong with the parts of an expression, each fault once."""
     try:
         root = tree(sql)
     except SqlError:
         return  # told already
-    found = (_division(node) for node in root.walk() if type(node) in _DIVISIONS)
+    found = map(fault_of, root.walk())
     yield from dict.fromkeys(fault for fault in found if fault is not None)
 
 
@@ -96,11 +92,9 @@ def _fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR0911  # a re
     if isinstance(node, exp.Cast) and not name and not node.args.get("safe"):
         kind = node.to.sql(dialect="spark").lower()
         return _cast(node.this, kind, f"cast(… as {kind})", scope)
-    if type(node) in _DIVISIONS:
-        return _division(node)
     if isinstance(node, exp.Bracket) and not name:
         return _index(node, scope)
-    return None
+    return _division(node)
 
 
 def _cast(value: exp.Expr, kind: str, shown: str, scope: Scope) -> str | None:
@@ -115,6 +109,8 @@ def _cast(value: exp.Expr, kind: str, shown: str, scope: Scope) -> str | None:
 
 
 def _division(node: exp.Expr) -> str | None:
+    if type(node) not in _DIVISIONS:
+        return None
     by = node.expression
     while isinstance(by, (exp.Paren, exp.Neg)):
         by = by.this

@@ -7,9 +7,9 @@ layer alone waits until the layer before it has made its tables.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import bronze.stream
 import gold.build
@@ -21,7 +21,7 @@ from common.declare import Custom, KafkaSink, Pipeline, Publish, Silver, Table, 
 from common.declaring import source_of
 from common.delta_log import LogReader
 from common.errors import PipelineError, Problem, TableMissingError
-from common.identity import check_identity, check_side_table, last_own_commit
+from common.identity import check_identity, check_side_table
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
@@ -64,17 +64,14 @@ class Wiring:
             TableShapeError: A table exists with other columns.
         """
         # Before anything is made: a new empty table would stand in the way of the one to be restored.
+        told = {}
         for declared in self._tables(layer):
-            checkpoint = Checkpoint(self.layout.checkpoint_path(declared.table))
-            for table in (declared.table, *declared.side_tables):
-                delta_direct.mend(
-                    self.layout.table_path(table), checkpoint.query_id(), checkpoint.last_committed()
-                )
-            self._check(declared)
+            self._mend(declared)
+            told[declared.table] = self._check(declared)
             self._tell_of_a_lack(declared)
         for declared in self._tables(layer):
             stream = self._stream(declared)
-            self._check_meaning(declared)
+            self._check_meaning(declared, told[declared.table], stream.declared)
             yield stream
 
     def publications(self) -> Iterator[Stream]:
@@ -137,10 +134,18 @@ class Wiring:
         }
         return tables[layer]
 
-    def _check(self, declared: Table) -> None:
+    def _mend(self, declared: Table) -> None:
+        """Take back what a power cut has left of the newest commits."""
+        checkpoint = Checkpoint(self.layout.checkpoint_path(declared.table))
+        query_id, counted = checkpoint.query_id(), checkpoint.last_committed()
+        for table in (declared.table, *declared.side_tables):
+            delta_direct.mend(self.layout.table_path(table), query_id, counted)
+
+    def _check(self, declared: Table) -> Mapping[str, Any] | None:
+        """Refuse a checkpoint that is not the tables'; gives what ``check_identity`` gives."""
         checkpoint = self.layout.checkpoint_path(declared.table)
         anew = not isinstance(declared, Topic | Silver | Custom)
-        check_identity(
+        last = check_identity(
             declared.table, self.layout.table_path(declared.table), checkpoint, may_begin_anew=anew
         )
         for beside in declared.side_tables:
@@ -149,18 +154,19 @@ class Wiring:
             if isinstance(declared, Custom):
                 # Each of them has a commit of every micro-batch, and none can be made anew.
                 check_identity(beside, path, checkpoint, query=declared.table)
+        return last
 
-    def _check_meaning(self, declared: Table) -> None:
-        """Refuse to go on where rows that are there were made by another declaration."""
-        if isinstance(declared, Topic | Silver) or declared.table in self.settings.gold.accept_changed:
+    def _check_meaning(
+        self, declared: Table, last: Mapping[str, Any] | None, marks: Mapping[str, str]
+    ) -> None:
+        """Refuse to go on where rows that are there were made by another declaration.
+
+        Told after a change of columns, which filling the table anew does not mend.
+        """
+        table = declared.table
+        if last is None or "declared" not in last or table in self.settings.gold.accept_changed:
             return
-        if Checkpoint(self.layout.checkpoint_path(declared.table)).last_committed() is None:
-            return  # the first micro-batch takes the place of all there is
-        last = last_own_commit(self.layout.table_path(declared.table), declared.table)
-        if last is None or "declared" not in last:
-            return
-        if differs := changed(last["declared"], meaning(declared)):
-            table = declared.table
+        if differs := changed(last["declared"], marks):
             text = (
                 "declared otherwise than when the table was last written: rows that no new event touches "
                 f"would stay as they were. Fill it anew: medallion rebuild {table}; or put back what was "
@@ -170,29 +176,27 @@ class Wiring:
             raise PipelineError([Problem(place, text, source_of(declared))])
 
     def _tell_of_a_lack(self, declared: Table) -> None:
-        if isinstance(declared, Topic | Silver):
-            return
-        source = self.layout.table_path(declared.reads)
-        if lacks_feed(self.spark, declared, source):
+        if not isinstance(declared, Topic | Silver) and lacks_feed(self._context, declared):
+            statement = delta.to_keep_a_feed(self.layout.table_path(declared.reads))
             say(
                 f"{declared.table}: {declared.reads} keeps no change data feed, so rows that are deleted or "
-                f"replaced there stay in it. From now on: {delta.to_keep_a_feed(source)}"
+                f"replaced there stay in it. From now on: {statement}"
             )
 
+    @property
+    def _context(self) -> Context:
+        return Context(self.spark, self.pipeline, self.settings, self.layout)
+
     def _publication(self, declared: Publish) -> Stream:
-        context = Context(self.spark, self.pipeline, self.settings, self.layout)
         client: dict[str, str] = {}
         if isinstance(declared.to, KafkaSink):
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
-        made = gold.publish.stream(context, declared, client)
+        made = gold.publish.stream(self._context, declared, client)
         return replace(made, again=lambda: self._publication(declared))
 
     def _stream(self, declared: Table) -> Stream:
         reads = () if isinstance(declared, Topic) else sources(declared)
-        marks = {} if isinstance(declared, Topic | Silver) else meaning(declared)
-        return replace(
-            self._build(declared), reads=reads, again=lambda: self._stream(declared), declared=marks
-        )
+        return replace(self._build(declared), reads=reads, again=lambda: self._stream(declared))
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
@@ -209,5 +213,5 @@ class Wiring:
             )
         if isinstance(declared, Silver):
             return silver.stream.stream(self.spark, name, declared, settings=settings, layout=layout)
-        context = Context(self.spark, self.pipeline, settings, layout)
-        return compacting(context, declared, gold.build.stream(context, declared))
+        made = compacting(self._context, declared, gold.build.stream(self._context, declared))
+        return replace(made, declared=meaning(declared))

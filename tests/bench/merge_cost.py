@@ -72,6 +72,11 @@ class Batch(NamedTuple):
     files: int
 
 
+def typical(batches: Sequence[Batch]) -> Cost:
+    """The median of each figure."""
+    return Cost(*(statistics.median(batch.cost[at] for batch in batches) for at in (0, 1)))
+
+
 class Bench:
     """One gold table over a silver table of its own, run micro-batch by micro-batch by its real query."""
 
@@ -184,35 +189,36 @@ def upserts(spark: Any, folder: Path) -> tuple[list[str], float]:
         bench.run()
         bench.fill(bench.table, rows)
         benches.append((name, bench, rows))
-    ratios: list[float] = []
 
-    def measure(what: str, orders: Any, rounds: int, which: slice) -> None:
+    def measure(what: str, orders: Any, rounds: int, which: slice) -> dict[str, float]:
         found: dict[str, list[Batch]] = {name: [] for name, _, _ in benches[which]}
         for _ in range(rounds + 1):  # the first compiles
             for name, bench, rows in benches[which]:
                 bench.bring(orders(rows))
                 found[name].append(bench.run())
         base: Cost | None = None
+        times = {}
         for name, _, rows in benches[which]:
-            cost = Cost(*(statistics.median(b.cost[at] for b in found[name][1:]) for at in (0, 1)))
+            cost = typical(found[name][1:])
             base = base or cost
-            ratios.append(cost.seconds / base.seconds)
+            times[name] = cost.seconds / base.seconds
             last = found[name][-1]
             marked = ", deletion vectors" if name == "marked" else ""
             lines.append(
                 f"| {what}{marked} | {rows:,} | {cost.seconds:.2f} | {cost.cpu:.2f} "
-                f"| {cost.seconds / base.seconds:.2f} | {cost.cpu / base.cpu:.2f} "
+                f"| {times[name]:.2f} | {cost.cpu / base.cpu:.2f} "
                 f"| {last.files} | {last.bytes:,} |"
             )
             sys.stdout.write(lines[-1] + "\n")
+        return times
 
     def neighbours(rows: int) -> list[int]:
         start = chance.randrange(rows - KEYS)
         return list(range(start, start + KEYS))
 
-    measure("side by side", neighbours, ROUNDS, slice(3))
+    side_by_side = measure("side by side", neighbours, ROUNDS, slice(3))
     measure("anywhere", lambda rows: chance.sample(range(rows), KEYS), 1, slice(3))
-    return lines, ratios[1]
+    return lines, side_by_side["large"]
 
 
 def recomputes(spark: Any, folder: Path) -> list[str]:
@@ -247,7 +253,7 @@ def recomputes(spark: Any, folder: Path) -> list[str]:
                 start = (groups - touched) // 3 * turn
                 bench.bring([group * ROWS_PER_GROUP for group in range(start, start + touched)])
                 batches.append(bench.run())
-            cost = Cost(*(statistics.median(b.cost[at] for b in batches[1:]) for at in (0, 1)))
+            cost = typical(batches[1:])
             last = batches[-1]
             lines.append(
                 f"| {groups:,} | {touched:,} | {cost.seconds:.2f} | {cost.cpu:.2f} "
@@ -317,7 +323,7 @@ def kinds(spark: Any, folder: Path) -> list[str]:
         cells = []
         for size in (FEW, KEYS):
             batches = found[what, size]
-            cost = Cost(*(statistics.median(b.cost[at] for b in batches) for at in (0, 1)))
+            cost = typical(batches)
             cells += [
                 f"{cost.seconds:.2f}",
                 f"{cost.cpu:.2f}",

@@ -79,6 +79,10 @@ class Ran:
             rows.append((k, country, n, at, "t", 0, self.offset, at, at))
         self.engine.append(READS, rows, DDL)
 
+    def values(self, table: str, *columns: str) -> Counter[tuple[Any, ...]]:
+        """Some columns of a table's rows."""
+        return Counter(tuple(row[name] for name in columns) for row in self.engine.rows(table))
+
     def content(self) -> dict[str, Counter[str]]:
         """Rows of all gold tables."""
         return {
@@ -99,18 +103,15 @@ def test_an_empty_text_in_a_partition_is_null_in_every_kind(spark: Any, tmp_path
         ran.engine.run("gold")
         rows = [(stored(c), k, n) for commit in COMMITS[:number] for k, c, n in commit]
         newest = {(c, k): n for c, k, n in sorted(rows, key=lambda row: row[2])}
-        assert Counter((r["country"], r["k"], r["n"]) for r in ran.engine.rows("gold.latest")) == Counter(
+        assert ran.values("gold.latest", "country", "k", "n") == Counter(
             (c, k, n) for (c, k), n in newest.items()
         )
-        assert Counter(
-            (r["country"], r["k"], r["rows"], r["most"]) for r in ran.engine.rows("gold.counts")
-        ) == Counter((c, k, sum((c, k) == row[:2] for row in rows), n) for (c, k), n in newest.items())
-        assert Counter((r["country"], r["rows"]) for r in ran.engine.rows("gold.totals")) == Counter(
-            Counter(c for c, _, _ in rows).items()
+        assert ran.values("gold.counts", "country", "k", "rows", "most") == Counter(
+            (c, k, sum((c, k) == row[:2] for row in rows), n) for (c, k), n in newest.items()
         )
-        assert Counter((r["country"], r["k"], r["n"]) for r in ran.engine.rows("gold.states")) == Counter(
-            rows
-        )
+        totals = Counter(c for c, _, _ in rows)
+        assert ran.values("gold.totals", "country", "rows") == Counter(totals.items())
+        assert ran.values("gold.states", "country", "k", "n") == Counter(rows)
         current = [r for r in ran.engine.rows("gold.states") if r["is_current"]]
         assert len(current) == len({(c, k) for c, k, _ in rows})
 
@@ -156,13 +157,12 @@ def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(
         finally:
             forget(spark)
     rows = [(stored(c), k, n) for commit in COMMITS for k, c, n in commit]
-    assert Counter((r["country"], r["rows"]) for r in ran.engine.rows("gold.totals")) == Counter(
-        Counter(c for c, _, _ in rows).items()
-    )
+    totals = Counter(c for c, _, _ in rows)
+    assert ran.values("gold.totals", "country", "rows") == Counter(totals.items())
     assert {r["k"]: r["n"] for r in ran.engine.rows("gold.living")} == {
         "a": 10, "b": 8, "c": 6, "d": 7, "e": 9,
     }  # fmt: skip
-    assert Counter((r["country"], r["k"], r["n"]) for r in ran.engine.rows("gold.states")) == Counter(rows)
+    assert ran.values("gold.states", "country", "k", "n") == Counter(rows)
 
 
 @pytest.mark.parametrize("cut", ["commit", "half a commit", "data file", "no data file"])

@@ -148,5 +148,5 @@ def test_sessions_of_floats_are_refused_in_words(spark: Any, kind: str) -> None:
         window=Session("at", "1 hour"),
     )
     with pytest.raises(PipelineError, match=r"gold\.visits, by 'share': is of type .* cast it"):
-        windows.timed(rows, gold)
-    windows.timed(rows, replace(gold, by={"share": "cast(f AS string)"}))
+        windows.refuse_floats(rows, gold)
+    windows.refuse_floats(rows, replace(gold, by={"share": "cast(f AS string)"}))
