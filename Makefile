@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit integration chaos bench check fmt lock clean
+.PHONY: help setup demo test test-all unit integration chaos bench check fmt lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,8 +17,11 @@ setup: $(VENV)/.installed ## everything a run needs: environment, Java, jars
 demo: setup ## sample events from Kafka to gold, watched for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup ## all tests, on a real broker and a real Spark session
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup ## everything once, on a real broker and a real Spark session: a quarter of an hour
+	@$(BIN)/python -m pytest -m "not long" $(ARGS)
+
+test-all: setup ## besides every death, both ways to write, and lives drawn anew: an hour
+	@ACCOUNT_EXAMPLES=$${ACCOUNT_EXAMPLES:-3} GOLD_EXAMPLES=$${GOLD_EXAMPLES:-2} $(BIN)/python -m pytest $(ARGS)
 
 unit: setup ## only the fast tests
 	@$(BIN)/python -m pytest tests/unit $(ARGS)

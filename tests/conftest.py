@@ -123,10 +123,13 @@ def send(broker: str) -> Callable[[str, Sequence[Message]], None]:
     return produce
 
 
-@pytest.fixture(params=["driver", "executors"])
+IN_DRIVER = Small(1_000, 10_000, fsync=False)
+
+
+@pytest.fixture(params=["driver", pytest.param("executors", marks=pytest.mark.long)])
 def small(request: pytest.FixtureRequest) -> Small:
     """Few rows are worked out in the driver, or like many by the executors: with the same result."""
-    return Small(1_000, 10_000, fsync=False) if request.param == "driver" else NEVER
+    return IN_DRIVER if request.param == "driver" else NEVER
 
 
 @pytest.fixture

@@ -41,9 +41,9 @@ PORTION, PAUSE_SECONDS, SLOWER_PAUSE_SECONDS, MANY = 15, 0.2, 2.0, 6_000
 BOUNDS = ("bronze.max_offsets_per_trigger=400", "silver.max_files_per_trigger=8", "spark.state_store=rocksdb")
 
 Kind = Literal["python", "group", "jvm"]
-KILLS: list[tuple[str, Kind]] = [
+KILLS: list[tuple[str, Kind]] = [("bronze", "group"), ("silver", "jvm"), ("gold", "python")]
+OTHERS: list[tuple[str, Kind]] = [
     ("bronze", "python"),
-    ("bronze", "group"),
     ("silver", "python"),
     ("silver", "jvm"),
     ("gold", "group"),
@@ -130,6 +130,7 @@ class Aftermath:
     """What is left when all is over.
 
     Attributes:
+        planned: Which layer's process was to die how.
         kills: Per kill: layer, kind, exit code, table versions at the start of the killed process and at
             the kill.
         ends: Exit code and messages of the processes that were stopped at last.
@@ -138,6 +139,7 @@ class Aftermath:
 
     layout: Layout
     sent: list[Message]
+    planned: list[tuple[str, Kind]]
     kills: list[tuple[str, Kind, int, str, int, int]]
     ends: list[tuple[int, str]]
     audit: Command
@@ -153,32 +155,34 @@ class Aftermath:
         return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(KILLS, id="each layer once"),
+        pytest.param(OTHERS, id="the other ways", marks=pytest.mark.long),
+    ],
+)
 def aftermath(
+    request: pytest.FixtureRequest,
     broker: str,
     new_topic: Callable[[], str],
     send: Callable[..., None],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Aftermath]:
-    """Three jobs over one stream of events, killed five times and started again."""
+    """Three jobs over one stream of events, killed again and again, and started again."""
+    planned = request.param
     seed = int(os.environ.get("CHAOS_SEED", secrets.randbelow(10**6)))
     print(f"CHAOS_SEED={seed}")  # noqa: T201  # pytest shows it with a failure
     chance = random.Random(seed)  # noqa: S311  # repeatable is what matters
     folder, topic = tmp_path_factory.mktemp("kill"), new_topic()
     pipeline = example_on(folder, topic)
-    # Small micro-batches, so that there are many; the state store that production has.
-    bounds = (
-        "bronze.max_offsets_per_trigger=400",
-        "silver.max_files_per_trigger=8",
-        "spark.state_store=rocksdb",
-    )
     with medallion(folder, pipeline, f"kafka.bootstrap_servers={broker}") as commands:
         started = commands.start
-        commands.start = lambda *words: started(*words, more=bounds)  # type: ignore[method-assign]
+        commands.start = lambda *words: started(*words, more=BOUNDS)  # type: ignore[method-assign]
         jobs = {layer: Job(commands, layer) for layer in TABLE}
         kills = []
         with feeding(lambda portion: send(topic, portion)) as feed:
-            for layer, kind in chance.sample(KILLS, len(KILLS)):
+            for layer, kind in chance.sample(planned, len(planned)):
                 job = jobs[layer]
                 job.await_growth()
                 time.sleep(chance.uniform(0, 1.5))
@@ -195,14 +199,14 @@ def aftermath(
         for command in running:
             command.signal(signal.SIGTERM)
         ends = [(command.code(), command.said) for command in running]
-        audit = started("audit", "--json", more=bounds)
+        audit = started("audit", "--json", more=BOUNDS)
         audit.code()
-        yield Aftermath(commands.layout, feed.sent, kills, ends, audit)
+        yield Aftermath(commands.layout, feed.sent, planned, kills, ends, audit)
 
 
 def test_every_kill_hit_a_process_in_mid_run(aftermath: Aftermath) -> None:
     """Each had written since its start, and its table went on growing afterwards."""
-    assert sorted((layer, kind) for layer, kind, *_ in aftermath.kills) == sorted(KILLS)
+    assert sorted((layer, kind) for layer, kind, *_ in aftermath.kills) == sorted(aftermath.planned)
     for layer, kind, code, said, before, at_kill in aftermath.kills:
         assert code == (1 if kind == "jvm" else -signal.SIGKILL), said
         last = LogReader(aftermath.layout.table_path(TABLE[layer])).latest_version()

@@ -240,13 +240,13 @@ def left(processes: list[tuple[int, str | None]]) -> list[int]:
 
 @dataclass
 class Separate:
-    """``up --separate`` whose silver job was killed, and another that was told to stop."""
+    """``up --separate``, whose silver job was killed."""
 
     commands: Medallion
+    topic: str
     sent: list[Message]
     killed: Command
     killed_jobs: list[str]
-    stopped: Command
 
 
 @pytest.fixture(scope="module")
@@ -256,11 +256,11 @@ def separate(
     send: Callable[..., None],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Separate]:
-    """Three processes under one, twice over the same tables."""
-    folder, topic, sent = tmp_path_factory.mktemp("separate"), new_topic(), events(41, 1500)
+    """Three processes under one."""
+    folder, topic, sent = tmp_path_factory.mktemp("separate"), new_topic(), events(41, 1000)
     given = (f"kafka.bootstrap_servers={broker}",)
     with medallion(folder, example_on(folder, topic), *given) as commands:
-        send(topic, sent[:1000])
+        send(topic, sent)
         killed = commands.start("up", "--separate")
         await_that(lambda: is_caught_up(commands), "all is caught up", killed)
         jobs = {pid: process.command(pid) for pid in children(killed.pid)}
@@ -270,26 +270,21 @@ def separate(
         killed.code()
         # The killed job's JVM ends by itself, a moment later: it sees that its Python is gone.
         await_that(lambda: not left(below), "nothing of it is left")
-
-        send(topic, sent[1000:])
-        stopped = commands.start("up", "--separate")
-        await_that(lambda: is_caught_up(commands), "all is caught up", stopped)
-        below = [(pid, process.started(pid)) for pid in descendants(stopped.pid)]
-        stopped.signal(signal.SIGTERM)
-        stopped.code()
-        await_that(lambda: not left(below), "nothing of it is left")
-        yield Separate(commands, sent, killed, list(jobs.values()), stopped)
+        yield Separate(commands, topic, sent, killed, list(jobs.values()))
 
 
+@pytest.mark.long
 def test_separate_runs_a_process_per_layer(separate: Separate) -> None:
-    """Each with its own command line, which a person finds in `ps`."""
+    """Each with its own command line, which a person finds in `ps`; together they do the work."""
     assert sorted(line.split(" run ")[1].split()[0] for line in separate.killed_jobs) == [
         "bronze",
         "gold",
         "silver",
     ]
+    assert_tables_hold(separate.commands, separate.sent)
 
 
+@pytest.mark.long
 def test_a_job_that_is_killed_ends_the_run_and_is_named(separate: Separate) -> None:
     """The others are stopped at their boundaries; nothing runs on unwatched."""
     assert separate.killed.code() == 1
@@ -298,16 +293,22 @@ def test_a_job_that_is_killed_ends_the_run_and_is_named(separate: Separate) -> N
     assert separate.killed.said.count(BOUNDARY) == 2
 
 
-def test_sigterm_ends_all_jobs_with_exit_code_0(separate: Separate) -> None:
-    """Each job and the run itself say so; that no process is left was waited for."""
-    assert separate.stopped.code() == 0, separate.stopped.said
-    assert separate.stopped.said.count(BOUNDARY) == 4
-    assert "Traceback" not in separate.stopped.said
-
-
-def test_two_separate_runs_leave_what_one_would_have(separate: Separate) -> None:
-    """Through the kill and the restart."""
-    assert_tables_hold(separate.commands, separate.sent)
+@pytest.mark.long
+def test_the_next_separate_run_goes_on_and_ends_on_sigterm(
+    separate: Separate, send: Callable[..., None]
+) -> None:
+    """Each job and the run itself say so, no process is left, and both runs leave what one would have."""
+    commands, more = separate.commands, events(42, 500)
+    send(separate.topic, more)
+    stopped = commands.start("up", "--separate")
+    await_that(lambda: is_caught_up(commands), "all is caught up", stopped)
+    below = [(pid, process.started(pid)) for pid in descendants(stopped.pid)]
+    stopped.signal(signal.SIGTERM)
+    assert stopped.code() == 0, stopped.said
+    await_that(lambda: not left(below), "nothing of it is left")
+    assert stopped.said.count(BOUNDARY) == 4
+    assert "Traceback" not in stopped.said
+    assert_tables_hold(commands, [*separate.sent, *more])
 
 
 @pytest.fixture

@@ -159,7 +159,9 @@ def test_a_batch_without_late_rows_reads_nothing_again(shop: Shop, monkeypatch: 
 CUTS = ("accepted silver.orders", "late silver.orders__late", "late silver.orders", "quarantine")
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(
+    "cut", [pytest.param(cut, marks=[] if cut.startswith("late") else pytest.mark.long) for cut in CUTS]
+)
 def test_a_death_after_any_step_loses_and_doubles_nothing(
     shop: Shop, cut: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

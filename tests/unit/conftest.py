@@ -1,0 +1,14 @@
+"""Few rows both ways in every run: here that takes seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.small import NEVER, Small
+from tests.conftest import IN_DRIVER
+
+
+@pytest.fixture(params=["driver", "executors"])
+def small(request: pytest.FixtureRequest) -> Small:
+    """Few rows are worked out in the driver, or like many by the executors: with the same result."""
+    return IN_DRIVER if request.param == "driver" else NEVER
