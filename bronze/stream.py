@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bronze.few import Weight
 from bronze.source import options
 from bronze.table import PROPERTIES, SCHEMA
 from common import delta
@@ -39,9 +40,12 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
         reader = reader.option(name, value)
     files = spark.sparkContext.defaultParallelism
 
+    weight = Weight(settings.small)
+
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         # One task per Kafka partition would make one small file per partition and batch.
-        delta.append(frame.coalesce(files), path, batch, "append", {})
+        rows = weight.few(frame.coalesce(files), batch)
+        delta.append(rows, path, batch, "append", {}, small=settings.small)
 
     return Stream(
         pipeline=pipeline,

@@ -106,6 +106,12 @@ def taken(frame: DataFrame, small: Small) -> pa.Table | None:
     return None if found.num_rows > small.rows else found
 
 
+def few(frame: DataFrame, at_most: int, small: Small) -> DataFrame | Settled:
+    """A frame of so many rows at most: in the driver, where these are few."""
+    arrow = taken(frame, small) if at_most <= small.rows else None
+    return frame if arrow is None else Settled(frame, arrow.num_rows, arrow)
+
+
 def local(session: SparkSession, arrow: pa.Table, schema: StructType | None = None) -> Settled:
     """Rows of the driver as a frame: of one partition, so what groups or joins them needs no shuffle.
 

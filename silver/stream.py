@@ -105,7 +105,7 @@ def stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=writer(silver, path, aside, late_rows, hand_over, watch),
+        write=writer(silver, path, aside, late_rows, hand_over, watch, settings.small),
         checkpoint=checkpoint,
         trigger=settings.silver.trigger,
     )

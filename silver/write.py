@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame
 from common import delta
 from common.declare import Silver
 from common.delta import MicroBatch
+from common.settled import few, of_batch
+from common.small import Small
 from silver.changes import ChangeWatch
 from silver.exact import write_exact
 from silver.hand_over import HandOver
@@ -36,6 +38,7 @@ def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
     late_rows: LateRows,
     hand_over: HandOver,
     watch: ChangeWatch,
+    small: Small,
 ) -> Callable[[DataFrame, MicroBatch], None]:
     """The ``foreachBatch`` body of a silver table.
 
@@ -54,6 +57,7 @@ def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
         try:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
             tally = counted(kept, silver.rules)
+            less = of_batch(kept, small)
             watch.look_at(batch)
             if tally.failed:
                 raise rule_failure(kept, tally, silver.rules, silver.table)
@@ -72,12 +76,13 @@ def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
                         "duplicates": counts["duplicates"] + known,
                         "merged": late.merged if late else 0,
                     }
-                    delta.append(delta.packed(fresh, tally.accepted), silver_path, batch, ACCEPTED, counts)
+                    rows = few(delta.packed(fresh, tally.accepted), tally.accepted, less)
+                    delta.append(rows, silver_path, batch, ACCEPTED, counts, small=less)
                     if late:
                         late_rows.write(late, batch, counts)
             if bad := tally.quarantined + tally.dropped:
-                aside = delta.packed(rejected(kept, rule_version), bad)
-                delta.append(aside, quarantine_path, batch, "quarantine", counts)
+                aside = few(delta.packed(rejected(kept, rule_version), bad), bad, less)
+                delta.append(aside, quarantine_path, batch, "quarantine", counts, small=less)
         finally:
             kept.unpersist()
 

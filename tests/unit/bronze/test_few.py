@@ -1,0 +1,51 @@
+"""How many records a micro-batch may have, by its offsets, and whether they come to the driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bronze.few import Weight, at_most
+from common.delta import MicroBatch
+from common.settled import Settled
+from common.small import Small
+
+KIB = 1024
+
+
+def batch(before: Any, after: Any) -> MicroBatch:
+    """One that ends at these offsets."""
+    return MicroBatch("shop", "bronze.orders", "q", 3, (after,), before=(before,) if before else ())
+
+
+def test_records_are_counted_by_their_offsets() -> None:
+    assert at_most(batch({"a": {"0": 5, "1": 0}}, {"a": {"0": 9, "1": 2}})) == 6
+    assert at_most(batch({"a": {"0": 5}}, {"a": {"0": 5}})) == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(None, {"a": {"0": 9}}), ({"a": {"0": 5}}, {"a": {"0": 9, "1": 2}}), ({}, {"b": {"0": 1}})],
+)
+def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any) -> None:
+    assert at_most(batch(before, after)) is None
+
+
+def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any) -> None:
+    weight = Weight(Small(rows=100, file_rows=1000, batch_bytes=160 * KIB))
+
+    def come(records: int, size: int) -> bool:
+        frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
+        rows = weight.few(frame, batch({"a": {"0": 0}}, {"a": {"0": records}}))
+        assert (rows.frame if isinstance(rows, Settled) else rows).count() == records
+        return isinstance(rows, Settled)
+
+    assert not come(11, 10)  # 16 KiB each, as long as nobody knows
+    assert come(10, 10)
+    assert come(100, 10)
+    assert not come(101, 10)
+    assert come(50, 20 * KIB)  # a surprise
+    assert not come(50, 20 * KIB)
+    assert come(7, 10)
+    assert come(50, 10)
