@@ -3,7 +3,8 @@
 Part of ``common.delta``, which is the only writer of tables. Commits say of themselves what Spark's say, are
 refused where another writer was first, and can be read, merged, compacted and restored by Spark as its own.
 What delta-rs does not write as Spark would is left to Spark: deletion vectors, constraints, generated
-columns, clustering, tables in an object store, and any write that it refuses.
+columns, clustering, tables in an object store, tables of a hundred thousand files, and any write that it
+refuses.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
 
 _READER, _WRITER = 1, 4
 """The protocol up to which delta-rs writes all that there is."""
+
+_NAMES = 100_000
+"""So many names of files a table's checkpoint may have: each opening reads them all, in half a second."""
 
 _ATTEMPTS = 3
 
@@ -139,12 +143,21 @@ def opened(path: str, small: Small) -> Direct | None:
     """A table, if it is one that is read and written directly."""
     from deltalake import DeltaTable  # noqa: PLC0415  # see above
 
-    if not small.rows or not Folder(path).is_plain or "%" in path:
+    if not small.rows or not Folder(path).is_plain or "%" in path or _names_many(path):
         return None
     table = DeltaTable(Folder(path).path)
     if not _is_plain(table):
         return None
     return Direct(table, path, small)
+
+
+def _names_many(path: str) -> bool:
+    """Whether opening a table takes longer than Spark, which has it open, takes to write a few rows."""
+    hint = Folder(path).read("_delta_log/_last_checkpoint")
+    try:
+        return hint is not None and int(json.loads(hint).get("size", 0)) > _NAMES
+    except ValueError:  # half of it; a hint is found anew
+        return False
 
 
 def _is_plain(table: DeltaTable) -> bool:

@@ -32,61 +32,6 @@ _THERE = "__there"
 """Whether a row is there."""
 
 
-def merge_new(  # noqa: PLR0913
-    frame: DataFrame,
-    path: str,
-    batch: delta.MicroBatch,
-    step: str,
-    counts: Mapping[str, Any],
-    *,
-    key: Sequence[str],
-) -> None:
-    """Insert a batch's rows whose key the table lacks, as ``insert_new`` does; once per identity and step.
-
-    Without such a row there is a commit all the same, which says so.
-
-    Args:
-        frame: At most one row per key; keys are not null. Persist it, it is read twice.
-        path: The table.
-        batch: The batch's identity; one whose step the table has is skipped.
-        step: What the write is to its query; a batch has one commit per step.
-        counts: What became of the batch's rows, for the commit's metadata.
-        key: Columns that are compared.
-    """
-    if not delta.is_written(path, batch, step):
-        insert_new(frame, path, batch.metadata(step, counts), key=key)
-
-
-def merge_newest(  # noqa: PLR0913
-    frame: DataFrame,
-    path: str,
-    batch: delta.MicroBatch,
-    counts: Mapping[str, Any],
-    *,
-    key: Sequence[str],
-    order: Sequence[str],
-    step: str = delta.MERGE,
-) -> None:
-    """Insert rows with a new key; replace a row where the new one is later in ``order``; else write nothing.
-
-    Args:
-        frame: At most one row per key.
-        path: The table.
-        batch: The batch's identity; one whose step the table has is skipped.
-        counts: For the commit's metadata.
-        key: Columns compared null-safe; the table's files are pruned by their literal bounds.
-        order: Columns compared from left to right; null is lowest. Equal rows are left as they are.
-        step: What the write is to its query.
-    """
-    if delta.is_written(path, batch, step):
-        return
-    same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in key))
-    same = reduce(and_, bounds(frame, key, "t"), same)
-    later = "{} > {}".format(*(f"struct({', '.join(f'{side}.`{c}`' for c in order)})" for side in "st"))
-    with delta.noting(frame.sparkSession, batch.metadata(step, counts)):
-        _merge(frame, path, same).whenMatchedUpdateAll(condition=later).whenNotMatchedInsertAll().execute()
-
-
 def insert_new(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) -> None:
     """Insert the rows whose key the table lacks, by an insert-only MERGE; nothing else is touched.
 

@@ -12,7 +12,6 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -20,7 +19,10 @@ from common import delta, delta_merge
 from common.broadcast import small_side
 from common.declare import Silver
 from common.delta import MicroBatch
+from common.delta_direct import DO, INSERTED, UPDATED
 from common.identity import own_commits
+from common.settled import Settled, settled
+from common.small import Small
 from silver.tables import ARRIVAL, COORDINATES
 
 _KNOWN = "__known"
@@ -32,7 +34,13 @@ def newest_order(silver: Silver) -> tuple[str, ...]:
 
 
 def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
-    rows: DataFrame, silver: Silver, path: str, batch: MicroBatch, step: str, counts: Mapping[str, Any]
+    rows: DataFrame,
+    silver: Silver,
+    path: str,
+    batch: MicroBatch,
+    step: str,
+    counts: Mapping[str, Any],
+    small: Small,
 ) -> Mapping[str, Any]:
     """Write a batch's accepted rows, each key once; returns the counts that the commit has.
 
@@ -47,31 +55,31 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
         batch: The batch's identity; one whose step the table has is skipped.
         step: What the write is to its query.
         counts: What became of all rows, ``accepted`` those that are handed in.
+        small: What is worked out in the driver and written from there.
     """
     if (told := _written(path, batch, step)) is not None:
+        return told
+    if not counts["accepted"]:
+        told = {**counts, "replaced": 0}
+        delta.append_nothing(rows.sparkSession, path, batch, step, told, small)
         return told
     is_newest = silver.keep == "newest"
     order = newest_order(silver) if is_newest else ARRIVAL
     candidates = one_per_key(rows, key=silver.key, order=order, newest=is_newest)
-    candidates = candidates.persist(StorageLevel.MEMORY_AND_DISK)
-    fresh = None
-    try:
-        if keys := candidates.count():
-            fresh = _fresh(candidates, silver, path, order, keys)
-            fresh = fresh.persist(StorageLevel.MEMORY_AND_DISK)
-        total, replaced = _sums(fresh)
-        told = {**counts, "accepted": total, "duplicates": counts["accepted"] - total, "replaced": replaced}
-        if fresh is None or not total:
-            delta.append(rows.limit(0), path, batch, step, told)
-        elif is_newest:
-            written = fresh.drop(_KNOWN)
-            delta_merge.merge_newest(written, path, batch, told, key=silver.key, order=order, step=step)
-        else:
-            delta_merge.merge_new(fresh.drop(_KNOWN), path, batch, step, told, key=silver.key)
-    finally:
-        candidates.unpersist()
-        if fresh is not None:
-            fresh.unpersist()
+    with (
+        settled(candidates, small) as asked,
+        settled(_fresh(asked, silver, path, order, small), small) as changes,
+    ):
+        numbers = delta_merge.counted(changes, DO)
+        told = {
+            **counts,
+            "accepted": changes.rows,
+            "duplicates": counts["accepted"] - changes.rows,
+            "replaced": numbers.get(UPDATED, 0),
+        }
+        delta_merge.write_changes(
+            changes, path, batch.metadata(step, told), key=silver.key, numbers=numbers, small=small
+        )
     return told
 
 
@@ -86,36 +94,25 @@ def one_per_key(rows: DataFrame, *, key: Sequence[str], order: Sequence[str], ne
     )
 
 
-def _fresh(candidates: DataFrame, silver: Silver, path: str, order: Sequence[str], keys: int) -> DataFrame:
-    """Candidates that are to be written, with ``__known``: whether the table has an older row of the key.
+def _fresh(candidates: Settled, silver: Silver, path: str, order: Sequence[str], small: Small) -> DataFrame:
+    """Candidates that are to be written, with what is to be done with each: insert or update.
 
     Of the table only keys and order are read, in the files that may hold the batch's keys.
     """
     key, is_newest = silver.key, silver.keep == "newest"
-    table = candidates.sparkSession.read.format("delta").load(path)
-    near = table.where(reduce(and_, delta_merge.bounds(candidates, key), F.lit(True)))
     names = tuple(dict.fromkeys((*key, *order))) if is_newest else tuple(key)
-    asked = small_side(candidates.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)), keys)
-    same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__k_{name}`") for name in key))
-    found = near.select(*(F.col(f"`{name}`") for name in names)).join(asked, same, "left_semi")
+    found = delta_merge.rows_of(path, candidates, key, small)
     known = found.select(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in names), F.lit(1).alias(_KNOWN))
-    known = small_side(known, keys)
+    known = small_side(known, candidates.rows)
     meet = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__t_{name}`") for name in key))
+    rows = candidates.frame
     if not is_newest:
-        return candidates.join(known, meet, "left_anti").withColumn(_KNOWN, F.lit(0))
+        return rows.join(known, meet, "left_anti").withColumn(DO, F.lit(INSERTED))
     ours = F.struct(*(F.col(f"`{name}`") for name in order))
     theirs = F.struct(*(F.col(f"`__t_{name}`") for name in order))
-    both = candidates.join(known, meet, "left").where(F.col(_KNOWN).isNull() | (ours > theirs))
-    return both.select(
-        *(F.col(f"`{name}`") for name in candidates.columns), F.coalesce(_KNOWN, F.lit(0)).alias(_KNOWN)
-    )
-
-
-def _sums(fresh: DataFrame | None) -> tuple[int, int]:
-    if fresh is None:
-        return 0, 0
-    row = fresh.agg(F.count("*"), F.coalesce(F.sum(_KNOWN), F.lit(0))).collect()[0]
-    return int(row[0]), int(row[1])
+    both = rows.join(known, meet, "left").where(F.col(_KNOWN).isNull() | (ours > theirs))
+    do = F.when(F.col(_KNOWN).isNull(), INSERTED).otherwise(UPDATED)
+    return both.select(*(F.col(f"`{name}`") for name in rows.columns), do.alias(DO))
 
 
 def _written(path: str, batch: MicroBatch, step: str) -> Mapping[str, Any] | None:

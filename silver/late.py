@@ -15,7 +15,6 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
@@ -27,6 +26,8 @@ from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import AccountError, HistoryGoneError
 from common.folder import Folder
+from common.settled import Settled, few, settled
+from common.small import Small
 from silver.dedupe import EVENT_TIME, event_key
 from silver.exact import one_per_key
 from silver.rules import ACCEPT, VERDICT
@@ -51,11 +52,11 @@ class Late:
     Attributes:
         rows: All of them.
         missing: Those whose event silver lacks, one per key: the first that arrived.
-        merged: How many ``missing`` are.
+        merged: How many of them go into silver: all, or none.
     """
 
-    rows: DataFrame
-    missing: DataFrame
+    rows: Settled
+    missing: Settled
     merged: int
 
 
@@ -84,13 +85,14 @@ class LateRows:
     judged: Callable[[DataFrame], DataFrame]
 
     @contextmanager
-    def of(self, kept: DataFrame, batch: MicroBatch, dropped: int) -> Iterator[Late | None]:
+    def of(self, kept: DataFrame, batch: MicroBatch, dropped: int, small: Small) -> Iterator[Late | None]:
         """The late rows of a micro-batch, while the context lasts; ``None`` where Spark dropped none.
 
         Args:
             kept: The micro-batch as it came out of Spark's operators, consumed whole.
             batch: Its identity.
             dropped: How many late rows Spark says it dropped.
+            small: What is worked out in the driver.
 
         Raises:
             AccountError: Another number of late rows is found than Spark counted.
@@ -100,31 +102,28 @@ class LateRows:
         if not dropped:
             yield None
             return
-        rows = self._found(kept.sparkSession, batch).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            found = rows.count()
-            if found != dropped:
+        with settled(self._found(kept.sparkSession, batch), small) as late:
+            if late.rows != dropped:
                 raise AccountError(
                     f"{self.silver.table}, micro-batch {batch.batch_id}: Spark dropped {dropped} late rows, "
-                    f"but {found} are found in the files of {self.bronze_path} that it read. Nothing of the "
-                    "micro-batch is written; the next start does it again. Where a lookup's table changed "
-                    "meanwhile, that is all; otherwise report it, with the pipeline."
+                    f"but {late.rows} are found in the files of {self.bronze_path} that it read. Nothing of "
+                    "the micro-batch is written; the next start does it again. Where a lookup's table "
+                    "changed meanwhile, that is all; otherwise report it, with the pipeline."
                 )
-            missing = self._missing(rows, accepted(kept)).persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                merged = missing.count() if self.silver.late == "merge" else 0
-                yield Late(rows, missing, merged)
-            finally:
-                missing.unpersist()
-        finally:
-            rows.unpersist()
+            first = one_per_key(late.frame, key=event_key(self.silver), order=ARRIVAL, newest=False)
+            with (
+                settled(first, small) as asked,
+                settled(self._missing(asked, accepted(kept), small), small) as missing,
+            ):
+                yield Late(late, missing, missing.rows if self.silver.late == "merge" else 0)
 
-    def write(self, late: Late, batch: MicroBatch, counts: Mapping[str, Any]) -> None:
-        """Keep the late rows, then insert those that silver lacks; each once per micro-batch."""
-        delta.append(late.rows.coalesce(1), self.late_path, batch, STEP, counts)
+    def write(self, late: Late, batch: MicroBatch, counts: Mapping[str, Any], small: Small) -> None:
+        """Keep the late rows, then append to silver those that it lacks; each once per micro-batch."""
+        delta.append(late.rows, self.late_path, batch, STEP, counts, small=small)
         if late.merged:
-            new = evolved(late.missing.drop(WATERMARK), self.silver, batch.pipeline, self.silver_path)
-            delta_merge.merge_new(new, self.silver_path, batch, STEP, counts, key=event_key(self.silver))
+            new = evolved(late.missing.frame.drop(WATERMARK), self.silver, batch.pipeline, self.silver_path)
+            rows = few(delta.packed(new, late.merged), late.merged, small)
+            delta.append(rows, self.silver_path, batch, STEP, counts, small=small)
 
     def _found(self, spark: SparkSession, batch: MicroBatch) -> DataFrame:
         watermark = batch.late_watermark_ms()
@@ -152,22 +151,22 @@ class LateRows:
         reader = spark.read.schema(self.bronze_schema).option("__globPaths__", "false")
         return reader.parquet(*paths)
 
-    def _missing(self, rows: DataFrame, fresh: DataFrame) -> DataFrame:
-        """The first row per key, of the keys that no other row of silver or of the micro-batch has.
+    def _missing(self, first: Settled, fresh: DataFrame, small: Small) -> DataFrame:
+        """Late rows, one per key, of the keys that no other row of silver or of the micro-batch has.
 
         A row that silver has from these very coordinates is one that a replayed batch has merged before.
         """
         key = event_key(self.silver)
-        first = one_per_key(rows, key=key, order=ARRIVAL, newest=False)
-        table = rows.sparkSession.read.format("delta").load(self.silver_path)
+        table = delta_merge.rows_of(self.silver_path, first, key, small)
         mine = F.broadcast(
-            first.select(*(F.col(f"`{c}`").alias(f"__mine_{c}") for c in (*key, *COORDINATES)))
+            first.frame.select(*(F.col(f"`{c}`").alias(f"__mine_{c}") for c in (*key, *COORDINATES)))
         )
         same = reduce(and_, (F.col(f"`{c}`") == F.col(f"`__mine_{c}`") for c in key))
         itself = reduce(and_, (F.col(c) == F.col(f"__mine_{c}") for c in COORDINATES))
         others = [each.select(*key, *COORDINATES) for each in (table, fresh)]
         taken = [each.join(mine, same & ~itself, "left_semi").select(*key) for each in others]
-        return first.join(taken[0].union(taken[1]), list(key), "left_anti").select(*rows.columns)
+        rows = first.frame
+        return rows.join(taken[0].union(taken[1]), list(key), "left_anti").select(*rows.columns)
 
 
 def _is_there(path: str) -> bool:

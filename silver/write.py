@@ -64,10 +64,10 @@ def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
             refuse(kept, silver)
             counts: Mapping[str, Any] = {**_counts(tally), **batch.dropped()}
             if silver.dedupe == "exact":
-                counts = write_exact(grown(kept, batch), silver, silver_path, batch, ACCEPTED, counts)
+                counts = write_exact(grown(kept, batch), silver, silver_path, batch, ACCEPTED, counts, less)
             else:
                 with (
-                    late_rows.of(kept, batch, counts["late"]) as late,
+                    late_rows.of(kept, batch, counts["late"], less) as late,
                     hand_over.fresh(grown(kept, batch), tally.accepted, batch) as (fresh, known),
                 ):
                     counts = {
@@ -76,10 +76,13 @@ def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
                         "duplicates": counts["duplicates"] + known,
                         "merged": late.merged if late else 0,
                     }
-                    rows = few(delta.packed(fresh, tally.accepted), tally.accepted, less)
-                    delta.append(rows, silver_path, batch, ACCEPTED, counts, small=less)
+                    if counts["accepted"]:
+                        rows = few(delta.packed(fresh, tally.accepted), tally.accepted, less)
+                        delta.append(rows, silver_path, batch, ACCEPTED, counts, small=less)
+                    else:
+                        delta.append_nothing(kept.sparkSession, silver_path, batch, ACCEPTED, counts, less)
                     if late:
-                        late_rows.write(late, batch, counts)
+                        late_rows.write(late, batch, counts, less)
             if bad := tally.quarantined + tally.dropped:
                 aside = few(delta.packed(rejected(kept, rule_version), bad), bad, less)
                 delta.append(aside, quarantine_path, batch, "quarantine", counts, small=less)

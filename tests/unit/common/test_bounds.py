@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from common import delta_merge
 from common.delta import MicroBatch
+from common.delta_direct import DO, UPDATED
 from common.delta_log import LogReader
 from common.delta_merge import comparable
-from common.settled import settled
+from common.settled import Settled, settled
 from common.small import Small
 
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
@@ -49,13 +51,16 @@ def keys(spark: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("key", ["k", "name", "at", "day", "part"])
+@pytest.mark.parametrize(
+    "key", ["k", "part", *(pytest.param(key, marks=pytest.mark.long) for key in ("name", "at", "day"))]
+)
 def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, key: str) -> None:
     path = table(spark, tmp_path, partitioned=key == "part")
     near = reduce(and_, delta_merge.bounds(keys(spark), [key]))
     assert len(spark.read.format("delta").load(path).where(near).inputFiles()) == 3
     names = [key, "name"] if key != "name" else ["name"]
-    delta_merge.merge_newest(keys(spark), path, BATCH, {}, key=names, order=["v"], step="newest")
+    changes = Settled(keys(spark).withColumn(DO, F.lit(UPDATED)), 3)
+    delta_merge.write_changes(changes, path, "{}", key=names, numbers={UPDATED: 3})
     delta_merge.insert_new(keys(spark), path, "{}", key=names)
     delta_merge.delete_matching(keys(spark).where("k = 5 or k = 390"), path, "{}", key=names)
     gone = spark.read.format("delta").load(path).where(near)

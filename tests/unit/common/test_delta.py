@@ -96,7 +96,7 @@ def test_a_write_of_the_same_identity_is_skipped_and_of_any_other_is_not(spark: 
 def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
     spark: Any, tmp_path: Path
 ) -> None:
-    """Two appends and an insert-only merge by one batch into one table; maintenance in between."""
+    """Three appends by one batch into one table; maintenance in between."""
     path, done = str(tmp_path / "t"), batch(4, is_first=False)
     delta.ensure(spark, "silver.t", path, struct(spark, "n int"), {})
 
@@ -106,9 +106,7 @@ def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
     def steps(batch: MicroBatch) -> None:
         delta.append(frame(1), path, batch, "accepted", {"accepted": 1})
         delta.append(frame(2), path, batch, "more", {})
-        delta_merge.merge_new(
-            frame(1, 2, 3), path, batch, "late", {"merged": 1, "rules": {"r": 2}}, key=["n"]
-        )
+        delta.append(frame(3), path, batch, "late", {"merged": 1, "rules": {"r": 2}})
 
     delta.append(frame(1), path, done, "accepted", {"accepted": 1})
     frame().write.format("delta").mode("append").save(path)
@@ -121,7 +119,7 @@ def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
     assert [(one["batch_id"], one["step"]) for one in told] == [(4, "late"), (4, "more")]
     assert told[0]["counts"] == {"merged": 1, "rules": {"r": 2}}
     steps(batch(5, is_first=False))
-    assert rows(path) == [(1,), (1,), (2,), (2,), (3,)]
+    assert rows(path) == [(1,), (1,), (2,), (2,), (3,), (3,)]
     steps_of_5 = ("accepted", "more", "late", "another")
     assert [delta.is_written(path, batch(5), each) for each in steps_of_5] == [True, True, True, False]
     assert spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
@@ -139,34 +137,6 @@ def test_an_empty_batch_leaves_its_mark_and_an_overwrite_replaces_all(spark: Any
     delta.append(other, path, batch(2), "complete", {}, mode="overwrite")
     delta.append(frame, path, batch(2), "complete", {}, mode="overwrite")
     assert rows(path) == [(3,)]
-
-
-def test_a_merge_inserts_updates_what_is_later_and_leaves_no_setting_behind(
-    spark: Any, tmp_path: Path
-) -> None:
-    path = str(tmp_path / "t")
-    ddl = "k string, v int, note string"
-
-    def merge(batch: MicroBatch, *values: tuple[Any, ...]) -> None:
-        frame = spark.createDataFrame(values, ddl)
-        delta_merge.merge_newest(frame, path, batch, {"keys": len(values)}, key=["k"], order=["v", "note"])
-
-    def by_key() -> dict[Any, Any]:
-        return {key: (v, note) for key, v, note in (tuple(r.values()) for r in _plain(path))}
-
-    delta.ensure(spark, "gold.t", path, struct(spark, ddl), {})
-    merge(batch(0), ("a", 1, "x"), (None, None, "x"), ("b", 5, "x"))
-    assert by_key() == {"a": (1, "x"), None: (None, "x"), "b": (5, "x")}
-    merge(batch(1), ("a", 1, "y"), (None, 0, "a"), ("b", None, "z"), ("c", None, None))
-    assert by_key() == {"a": (1, "y"), None: (0, "a"), "b": (5, "x"), "c": (None, None)}
-    version = DeltaTable(path).version()
-    merge(batch(1), ("a", 9, "replayed"))
-    assert DeltaTable(path).version() == version
-    with pytest.raises(Exception, match=r"(?i)multiple source rows"):
-        merge(batch(2), ("a", 7, "x"), ("a", 8, "x"))
-    assert spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
-    merge(batch(2), ("a", 7, "x"))
-    assert by_key()["a"] == (7, "x")
 
 
 def _plain(path: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
@@ -201,6 +202,17 @@ def test_files_with_many_rows_are_left_to_spark_and_others_are_not_counted(
             is is_done
         )  # type: ignore[misc]
     assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [1, 2, 3]
+
+
+def test_a_table_of_many_files_is_sparks(spark: Any, tmp_path: Path) -> None:
+    """Its checkpoint's hint says how many."""
+    path = made(spark, tmp_path)
+    DeltaTable(path).create_checkpoint()
+    hint = Path(path) / "_delta_log" / "_last_checkpoint"
+    told = json.loads(hint.read_text())
+    assert delta_direct.opened(path, SMALL) is not None
+    hint.write_text(json.dumps({**told, "size": 100_001}))
+    assert delta_direct.opened(path, SMALL) is None
 
 
 def test_a_write_that_delta_rs_refuses_is_left_to_spark(spark: Any, tmp_path: Path, capsys: Any) -> None:
