@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from common.delta_commit import Added
+from common.settled import local
 from orchestration.audit_log import Partition, TableLog, Told
 
 PLACE = ("topic", "partition", "offset")
@@ -34,6 +36,15 @@ _BITS = 10
 
 _BUCKET = 4096
 NEVER = 2**63 - 1
+_RANGES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("start", pa.int64()),
+        ("cut", pa.int64()),
+        ("stop", pa.int64()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +213,8 @@ def taken(
 def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> DataFrame:
     """The ranges as rows: topic, partition, start, cut, stop."""
     rows = [(topic, partition, one.first, one.cut, one.end) for (topic, partition), one in ranges.items()]
-    return spark.createDataFrame(rows, "topic string, partition int, start bigint, cut bigint, stop bigint")
+    columns = list(zip(*rows, strict=True)) or [()] * len(_RANGES)
+    return local(spark, pa.Table.from_arrays([*map(pa.array, columns, _RANGES.types)], schema=_RANGES)).frame
 
 
 def examples(frame: DataFrame, limit: int) -> tuple[tuple[str, int, int], ...]:

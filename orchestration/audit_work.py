@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark import StorageLevel
-
 from common.declare import Silver, Topic
+from common.settled import Settled, settled
+from common.small import Small
 from orchestration import audit_counts
 from orchestration import audit_rows as rows
 from orchestration import audit_witness as witness
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
+_FEW = Small(rows=20_000)
+"""So many rows come to the driver: what is asked of them next is asked there, without another shuffle."""
+
 
 @dataclass
 class Work:
@@ -62,17 +65,15 @@ class Work:
         ranges = self._ranges(reach, sources)
         self._log_faults(reach, ranges)
         self.say(f"{silver.table}: {sum(one.end - one.first for one in ranges.values()):,} offsets")
-        found = rows.placed(
+        placed = rows.placed(
             self.spark,
             sources,
             ranges,
             merges_late=silver.late == "merge",
             is_loading=pins.is_loading,
-        ).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            return self._accounted(found, sources, ranges)
-        finally:
-            found.unpersist()
+        )
+        with settled(placed, _FEW, once=True) as found:
+            return self._accounted(found.frame, sources, ranges)
 
     def _accounted(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
@@ -227,35 +228,41 @@ class Work:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            typed = witness.looked_up(bronze, rest, silver).persist()
-            lone = witness.alone(
-                witness.unwitnessed(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
-            ).persist()
-            valueless = typed.where(witness.IS_TOMBSTONE)
-            if silver.tombstones == "keep":
-                # Those that came before they were kept are in bronze alone.
-                valueless = witness.unwitnessed(valueless, accepted, silver)
-            _add(counts, "tombstones", valueless)
-            _add(counts, "duplicates", typed)
-            _add(counts, "duplicates", valueless, -1)
-            _add(counts, "duplicates", lone, -1)
-            self._found(
-                "missing",
-                f"in {silver.reads} and processed, but in no table, and no row of {silver.table} has its key",
-                lone.where("is_first"),
-            )
-            self._found(
-                "no witness",
-                f"a duplicate of a row that is missing itself: no row of {silver.table} has its key",
-                lone.where("not is_first"),
-            )
-            lone.unpersist()
-            typed.unpersist()
+            with settled(witness.looked_up(bronze, rest, silver), _FEW, once=True) as looked_up:
+                typed = looked_up.frame
+                alone = witness.unwitnessed(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
+                valueless = typed.where(witness.IS_TOMBSTONE)
+                if silver.tombstones == "keep":
+                    # Those that came before they were kept are in bronze alone.
+                    valueless = witness.unwitnessed(valueless, accepted, silver)
+                with settled(witness.alone(alone), _FEW, once=True) as lone:
+                    _add(counts, "tombstones", valueless)
+                    _add(counts, "duplicates", typed)
+                    _add(counts, "duplicates", valueless, -1)
+                    _add(counts, "duplicates", lone.frame, -1)
+                    self._alone(lone)
         late = sources.late.rows(spark)
         if seen.get("late") and silver.late == "merge" and late is not None:
             only = found.where(f"{rows.FATE} = 'late'")
-            lone = witness.unwitnessed(witness.late_keys(late, only, silver), accepted, silver)
-            self._found("no witness", f"late and not merged, but no row of {silver.table} has its key", lone)
+            unmerged = witness.unwitnessed(witness.late_keys(late, only, silver), accepted, silver)
+            text = f"late and not merged, but no row of {silver.table} has its key"
+            self._found("no witness", text, unmerged)
+
+    def _alone(self, lone: Settled) -> None:
+        """Rows that no table has, and no other row of their key."""
+        if not lone.rows:
+            return
+        self._found(
+            "missing",
+            f"in {self.silver.reads} and processed, but in no table, and no row of {self.silver.table} has "
+            "its key",
+            lone.frame.where("is_first"),
+        )
+        self._found(
+            "no witness",
+            f"a duplicate of a row that is missing itself: no row of {self.silver.table} has its key",
+            lone.frame.where("not is_first"),
+        )
 
     def _absent(
         self, found: DataFrame, ranges: Mapping[Partition, Range], counts: dict[Partition, dict[str, int]]
