@@ -10,7 +10,9 @@ from common.delta import MicroBatch
 from common.settled import Settled, few
 from common.small import Small
 
-_HEAVY = 16_384  # bytes per record, as long as nothing is known of them
+_UNKNOWN = 2048  # bytes per record, as long as nothing is known of them
+_FORGETS = 0.98
+_TOO_MANY_TIMES = 16  # so many times the bytes of a small micro-batch fill the driver
 
 
 @dataclass
@@ -23,17 +25,20 @@ class Weight:
     """
 
     small: Small
-    bytes_per_record: float = _HEAVY
+    bytes_per_record: float = _UNKNOWN
 
     def few(self, frame: DataFrame, batch: MicroBatch) -> DataFrame | Settled:
         """A micro-batch's frame; its rows, where they are few and likely to be light."""
         most = at_most(batch)
-        if most is None or most * self.bytes_per_record > self.small.batch_bytes:
+        if most is None or most > self.small.rows:
+            return frame
+        if most * self.bytes_per_record > self.small.batch_bytes:
+            self.bytes_per_record *= _FORGETS  # they may be light by now
             return frame
         rows = few(frame, most, self.small)
         if not isinstance(rows, Settled):
-            if most <= self.small.rows:  # they were too heavy for the driver
-                self.bytes_per_record = _HEAVY
+            # They were too heavy for the driver.
+            self.bytes_per_record = _TOO_MANY_TIMES * self.small.batch_bytes / max(1, most)
         elif rows.arrow is not None and rows.rows:
             self.bytes_per_record = rows.arrow.nbytes / rows.rows
         return rows

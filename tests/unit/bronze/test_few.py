@@ -33,7 +33,7 @@ def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any)
 
 
 def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any) -> None:
-    weight = Weight(Small(rows=100, file_rows=1000, batch_bytes=160 * KIB))
+    weight = Weight(Small(rows=100, file_rows=1000, batch_bytes=20 * KIB))
 
     def come(records: int, size: int) -> bool:
         frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
@@ -41,11 +41,34 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any) -> 
         assert (rows.frame if isinstance(rows, Settled) else rows).count() == records
         return isinstance(rows, Settled)
 
-    assert not come(11, 10)  # 16 KiB each, as long as nobody knows
+    assert not come(11, 10)  # 2 KiB each, as long as nobody knows
     assert come(10, 10)
     assert come(100, 10)
     assert not come(101, 10)
-    assert come(50, 20 * KIB)  # a surprise
-    assert not come(50, 20 * KIB)
-    assert come(7, 10)
+    assert come(50, 19 * KIB)  # a surprise
+    assert not come(50, 19 * KIB)
+    assert not come(2, 10)
+    assert come(1, 10)
     assert come(50, 10)
+
+
+def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so few of them as would fill a sixteenth of it."""
+    weight, asked = Weight(Small(rows=1000, batch_bytes=1024 * KIB)), []
+
+    def too_heavy(frame: Any, most: int, _: Small) -> Any:
+        asked.append(most)
+        return frame
+
+    monkeypatch.setattr("bronze.few.few", too_heavy)
+
+    def come(records: int) -> None:
+        weight.few("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
+
+    for records in (320, 320, 30, 20):
+        come(records)
+    assert asked == [320, 20]
+    weight.bytes_per_record = 52 * KIB
+    for _ in range(160):
+        come(320)
+    assert asked.count(320) == 2, "after some micro-batches it is tried again"
