@@ -45,6 +45,18 @@ def command(pid: int) -> str:
     return raw.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
 
 
+def parent(pid: int) -> int | None:
+    """Pid of the process that started it, or that took it over; None for one that is gone."""
+    if not _HAS_PROC:
+        found = _ps(pid, "ppid=")
+        return int(found) if found else None
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1])
+
+
 def find(*words: str) -> list[int]:
     """Pids of live processes, this one left out, whose command line holds all these words; ascending."""
     found = []

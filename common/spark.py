@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common import avro_schema, class_archive
+from common import avro_schema, class_archive, process
 from common.errors import SetupError
 from common.jars import require
 from common.java import find_java
@@ -73,6 +73,12 @@ _LOCAL_DISK = {
 """The local disk without a process forked per file, and a commit that is there or never was."""
 
 
+_LOG = "-Dmedallion.log={}"
+"""Where the JVM logs; it also tells our JVMs from others."""
+
+_END_SECONDS = 5.0
+
+
 def build_session(
     settings: Settings,
     app: str,
@@ -128,7 +134,7 @@ def build_session(
     conf |= settings.spark.conf
     conf[own] = " ".join([*options, *filter(None, [settings.spark.conf.get(own)])])
     conf |= {"spark.app.name": f"medallion {app}", "spark.master": settings.spark.master}
-    return _launch(conf, log_dir / f"{app}.jvm.log")
+    return _launch(conf, log_dir / f"{app}.log", log_dir / f"{app}.jvm.log")
 
 
 def registry_conf(settings: Settings) -> dict[str, str]:
@@ -151,7 +157,7 @@ def _hush() -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _launch(conf: dict[str, str], output: Path) -> SparkSession:
+def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     """Start the JVM with what it prints in a file, then the session in it.
 
     Under `spark-submit` the JVM is there already, and what was submitted with `--conf` wins.
@@ -168,13 +174,20 @@ def _launch(conf: dict[str, str], output: Path) -> SparkSession:
         wanted = SparkConf(loadDefaults=False).setAll([*conf.items(), *submitted.getAll()])
     elif SparkContext._gateway is None:  # noqa: SLF001  # asked before a second one is started
         try:
-            with output.open("ab") as log:
-                gateway = launch_gateway(wanted, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            with output.open("ab") as said:
+                gateway = launch_gateway(wanted, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
             raise SetupError(
                 f"Spark's JVM did not start: {' | '.join(tail)}. Its output is in {output}."
             ) from error
+        except BaseException:
+            # Interrupted: PySpark takes the folder away in which the JVM is to leave its port, and a JVM
+            # that cannot do so stays for ever.
+            for pid in process.find(_LOG.format(log)):
+                if process.parent(pid) == os.getpid():
+                    process.end(pid, process.started(pid), timeout_seconds=_END_SECONDS)
+            raise
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # PySpark's own way to take one
     return SparkSession.builder.config(conf=wanted).getOrCreate()
 
@@ -190,7 +203,7 @@ def _java_options(log_file: Path) -> list[str]:
     config = Path(__file__).with_name("log4j2.properties")
     return [
         f"-Dlog4j2.configurationFile={config.as_uri()}",
-        f"-Dmedallion.log={log_file}",
+        _LOG.format(log_file),
         "-Djava.net.preferIPv4Stack=true",
         # Each plan has code of its own; 48 MB, a quick compiler's share, is full with a dozen queries.
         "-XX:ReservedCodeCacheSize=256m",

@@ -340,7 +340,7 @@ def test_a_layer_that_waits_for_its_source_can_be_stopped(alone: Medallion) -> N
 
 
 def test_a_job_that_is_stopped_while_it_starts_takes_its_broker_with_it(tmp_path: Path) -> None:
-    """SIGTERM in the seconds in which Spark starts; nobody would miss the broker until the disk is full."""
+    """SIGTERM in the seconds in which Spark starts: nobody would miss broker and JVM."""
     with medallion(tmp_path) as commands:
         command = commands.start("up")
         state = broker_folder.state_file(broker_dir(commands.settings))
@@ -349,6 +349,7 @@ def test_a_job_that_is_stopped_while_it_starts_takes_its_broker_with_it(tmp_path
         assert command.code() == 130
         assert "Traceback" not in command.said
         assert embedded.describe(commands.settings) is None
+        await_that(lambda: not process.find(str(tmp_path)), "its JVM is gone")
 
 
 STOPS_AT_FIVE = """
