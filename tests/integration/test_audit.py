@@ -228,12 +228,7 @@ PLANTED: dict[str, tuple[Callable[[Engine], None], dict[str, tuple[int, list[tup
 }
 
 
-OFTEN = (
-    "an accepted row is gone",
-    "a row is in silver and in quarantine",
-    "a row that is no duplicate passes for one",
-    "silver's newest commit is lost",
-)
+OFTEN = ("a row is in silver and in quarantine", "a row that is no duplicate passes for one")
 
 
 @pytest.mark.parametrize(
@@ -252,6 +247,7 @@ def test_a_planted_bug_is_found_with_its_coordinates(copy: Engine, bug: str) -> 
     assert str(audit_view.error([found])).startswith("silver.orders does not balance:")
 
 
+@pytest.mark.long
 def test_a_micro_batch_that_left_an_offset_out_is_found(copy: Engine) -> None:
     ends = {0: 15, 1: 13}
     send(copy, 5, {0: [event("n", EVENING)], 1: []}, ends)

@@ -211,6 +211,7 @@ def backfill(
         yield Backfill(commands, sent, first, between, second)
 
 
+@pytest.mark.long
 def test_an_interrupted_backfill_exits_130_and_says_how_to_go_on(backfill: Backfill) -> None:
     """Whole micro-batches are there, and the rest is not."""
     assert backfill.first.code() == 130
@@ -222,6 +223,7 @@ def test_an_interrupted_backfill_exits_130_and_says_how_to_go_on(backfill: Backf
     assert [layer["layer"] for layer in document["layers"]] == ["bronze"]
 
 
+@pytest.mark.long
 def test_the_next_backfill_goes_on_from_there_and_completes(backfill: Backfill) -> None:
     """What both have read of the topic is all of it, once."""
     assert backfill.second.code() == 0, backfill.second.said
@@ -369,6 +371,7 @@ pipeline = Pipeline(
 """
 
 
+@pytest.mark.long
 def test_a_query_that_dies_ends_the_run_with_its_cause_in_one_line(
     broker: str, topic: str, send: Callable[..., None], tmp_path: Path
 ) -> None:

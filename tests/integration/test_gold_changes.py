@@ -286,6 +286,7 @@ def test_a_micro_batch_that_is_cut_off_anywhere_ends_the_same(spark: Any, tmp_pa
     is_right_now(engine, COPY)
 
 
+@pytest.mark.long
 def test_of_a_table_laid_by_key_a_micro_batch_reads_the_files_of_its_keys_alone(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -326,6 +327,7 @@ def spark_rows(engine: Engine, table: str, condition: str) -> list[Any]:
     return rows
 
 
+@pytest.mark.long
 def test_a_row_that_a_newer_one_replaces_in_silver_asks_silver_for_nothing(
     spark: Any, tmp_path: Path
 ) -> None:

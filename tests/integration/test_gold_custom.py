@@ -216,6 +216,7 @@ def test_nothing_is_left_behind_by_a_write_that_fails(ran: Engine) -> None:
     assert [settings.get(name, None) for name in (APPLICATION, VERSION)] == [None, None]
 
 
+@pytest.mark.long
 def test_three_queries_at_once_do_not_skip_each_others_writes(spark: Any, tmp_path: Path) -> None:
     """All three are inside of ``once``, of one step name, at the same moment, in every micro-batch."""
     meeting = threading.Barrier(3, timeout=60)

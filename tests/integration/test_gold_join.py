@@ -195,7 +195,8 @@ def test_replays_write_nothing_and_a_new_checkpoint_fills_it_anew(ran: Ran) -> N
         assert ran.engine.version(gold.table) > before[gold.name][0]
 
 
-@pytest.mark.parametrize("empty", ["silver.customers", pytest.param("silver.orders", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("empty", ["silver.customers", "silver.orders"])
 def test_a_side_that_was_empty_at_first_is_joined_when_it_comes(
     spark: Any, tmp_path: Path, empty: str
 ) -> None:

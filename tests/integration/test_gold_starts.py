@@ -141,6 +141,7 @@ def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path
     assert {row["n"] for row in ran.engine.rows("gold.latest") if row["country"] == "DE"} == {99}
 
 
+@pytest.mark.long
 def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(
     spark: Any, tmp_path: Path, small: Small
 ) -> None:
@@ -165,7 +166,14 @@ def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(
     assert ran.values("gold.states", "country", "k", "n") == Counter(rows)
 
 
-@pytest.mark.parametrize("cut", ["commit", "half a commit", "data file", "no data file"])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "half a commit",
+        "data file",
+        *(pytest.param(cut, marks=pytest.mark.long) for cut in ("commit", "no data file")),
+    ],
+)
 def test_a_power_cut_in_the_newest_commit_is_mended_by_the_next_start(
     spark: Any, tmp_path: Path, cut: str
 ) -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders_cdc" / "pipeline.py"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MESSAGES = 900
-CUTS = (0, 300, 310, 600, MESSAGES)
+CUTS = (0, 300, 310, MESSAGES)
 
 Row = dict[str, Any]
 

@@ -129,6 +129,7 @@ def test_a_table_that_is_not_there_is_told_before_spark_starts(tmp_path: Path) -
 
 
 @_LIBRARY
+@pytest.mark.long
 def test_results_are_of_the_pinned_version_whatever_is_written_meanwhile(
     spark: Any, tmp_path: Path, filled: Filled
 ) -> None:

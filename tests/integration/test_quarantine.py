@@ -217,6 +217,7 @@ def no_delete(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     return monkeypatch
 
 
+@pytest.mark.long
 def test_a_replay_that_died_between_silver_and_quarantine_is_ended_by_the_next(
     shop: Shop, no_delete: pytest.MonkeyPatch
 ) -> None:
