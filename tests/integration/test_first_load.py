@@ -206,7 +206,6 @@ def test_its_commits_come_in_the_order_of_event_time_and_account_for_every_row(
     }
 
 
-@pytest.mark.long
 def test_what_is_appended_between_the_newest_commit_and_the_load_is_read_once(
     spark: Any, shop: tuple[Engine, Oracle]
 ) -> None:
