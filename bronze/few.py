@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from common.delta import MicroBatch
-from common.settled import Settled, few
+from common.delta_direct import is_for_driver
+from common.settled import Settled, collected
 from common.small import Small
 
 _UNKNOWN = 2048  # bytes per record, as long as nothing is known of them
+_LEAST = 1024  # and no less, however light the last ones were: the next may not be
 _FORGETS = 0.98
 _TOO_MANY_TIMES = 16  # so many times the bytes of a small micro-batch fill the driver
 
@@ -20,28 +22,34 @@ class Weight:
     """How heavy records are, by the last that came to the driver: Kafka tells their number, not their size.
 
     Attributes:
+        path: The table.
         small: What is written from the driver.
         bytes_per_record: In memory, with key, headers and coordinates.
     """
 
+    path: str
     small: Small
     bytes_per_record: float = _UNKNOWN
 
     def few(self, frame: DataFrame, batch: MicroBatch) -> DataFrame | Settled:
-        """A micro-batch's frame; its rows, where they are few and likely to be light."""
-        most = at_most(batch)
-        if most is None or most > self.small.rows:
+        """A micro-batch's frame; its rows, where they are few and likely to be light.
+
+        Never those of the first after a start: what may have ended the last process does not come again.
+        """
+        most = None if batch.is_first else at_most(batch)
+        if most is None or most > self.small.rows or not is_for_driver(self.path, self.small):
             return frame
         if most * self.bytes_per_record > self.small.batch_bytes:
             self.bytes_per_record *= _FORGETS  # they may be light by now
             return frame
-        rows = few(frame, most, self.small)
-        if not isinstance(rows, Settled):
+        arrow = collected(frame)
+        if arrow is None:
             # They were too heavy for the driver.
             self.bytes_per_record = _TOO_MANY_TIMES * self.small.batch_bytes / max(1, most)
-        elif rows.arrow is not None and rows.rows:
-            self.bytes_per_record = rows.arrow.nbytes / rows.rows
-        return rows
+            return frame
+        if arrow.num_rows:
+            self.bytes_per_record = max(_LEAST, arrow.nbytes / arrow.num_rows)
+        return Settled(frame, arrow.num_rows, arrow)
 
 
 def at_most(batch: MicroBatch) -> int | None:

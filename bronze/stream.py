@@ -40,7 +40,7 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
         reader = reader.option(name, value)
     files = spark.sparkContext.defaultParallelism
 
-    weight = Weight(settings.small)
+    weight = Weight(path, settings.small)
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         # One task per Kafka partition would make one small file per partition and batch.

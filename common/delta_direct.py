@@ -55,19 +55,22 @@ class Direct:
     path: str
     small: Small
 
-    def near(self, groups: pa.Table) -> pa.Table | None:
+    def near(self, groups: pa.Table, columns: Sequence[str] | None = None) -> pa.Table | None:
         """The rows that have one of the groups, compared null-safe; ``None`` where they are many.
 
         Args:
             groups: Its columns are columns of the table.
+            columns: Those that are read, the groups' among them; unset: all.
         """
         import duckdb  # noqa: PLC0415  # loaded when a table is there to read
 
         bounds = " AND ".join(_bounds(groups, groups.column_names)) or None
         if self._is_much(bounds):
             return None
-        found = self.table.scan(predicate=bounds)
+        found = self.table.scan(None if columns is None else list(columns), bounds)
         schema = pa.schema(self.table.schema())
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns])
         same = " AND ".join(
             f"t.{_quoted(n)} IS NOT DISTINCT FROM g.{_quoted(n)}" for n in groups.column_names
         )
@@ -85,7 +88,10 @@ class Direct:
         from deltalake import write_deltalake  # noqa: PLC0415  # see above
 
         schema = pa.schema(self.table.schema())
-        rows = schema.empty_table() if rows is None else rows.select(schema.names)
+        rows = schema.empty_table() if rows is None else rows
+        if set(rows.column_names) != set(schema.names):
+            raise LookupError(f"rows have {rows.column_names}, the table {schema.names}")
+        rows = rows.select(schema.names)
         write_deltalake(
             self.table, rows, mode=mode, commit_properties=_noted(told), writer_properties=_compressed()
         )  # type: ignore[call-overload]
@@ -143,7 +149,7 @@ def opened(path: str, small: Small) -> Direct | None:
     """A table, if it is one that is read and written directly."""
     from deltalake import DeltaTable  # noqa: PLC0415  # see above
 
-    if not small.rows or not Folder(path).is_plain or "%" in path or _names_many(path):
+    if not is_for_driver(path, small):
         return None
     table = DeltaTable(Folder(path).path)
     if not _is_plain(table):
@@ -151,12 +157,17 @@ def opened(path: str, small: Small) -> Direct | None:
     return Direct(table, path, small)
 
 
+def is_for_driver(path: str, small: Small) -> bool:
+    """Whether a table may be written directly, as far as that is known before it is opened."""
+    return bool(small.rows) and Folder(path).is_plain and "%" not in path and not _names_many(path)
+
+
 def _names_many(path: str) -> bool:
     """Whether opening a table takes longer than Spark, which has it open, takes to write a few rows."""
     hint = Folder(path).read("_delta_log/_last_checkpoint")
     try:
-        return hint is not None and int(json.loads(hint).get("size", 0)) > _NAMES
-    except ValueError:  # half of it; a hint is found anew
+        return hint is not None and int(json.loads(hint)["size"]) > _NAMES
+    except (ValueError, TypeError, KeyError):  # half of it; a hint is found anew
         return False
 
 
@@ -165,22 +176,25 @@ def _is_plain(table: DeltaTable) -> bool:
     protocol = table.protocol()
     if protocol.min_reader_version > _READER or protocol.min_writer_version > _WRITER:
         return False
-    if any(name.startswith("delta.constraints.") for name in table.metadata().configuration):
+    told = table.metadata().configuration
+    if any(name.startswith("delta.constraints.") for name in told):
+        return False
+    if told.get("delta.autoOptimize.autoCompact", "false") != "false":  # Spark compacts as it writes
         return False
     return not any(
         field.metadata for field in table.schema().fields
     )  # generated, invariant, of limited length
 
 
-def near(path: str, groups: pa.Table, small: Small) -> pa.Table | None:
+def near(path: str, groups: pa.Table, small: Small, columns: Sequence[str] | None = None) -> pa.Table | None:
     """A table's rows of some groups, if it is small and they are few; errors are left to Spark to tell."""
     import duckdb  # noqa: PLC0415  # see above
     from deltalake.exceptions import DeltaError  # noqa: PLC0415  # see above
 
     try:
         table = opened(path, small)
-        return None if table is None else table.near(groups)
-    except (DeltaError, duckdb.Error, OSError, ValueError, LookupError) as error:
+        return None if table is None else table.near(groups, columns)
+    except (DeltaError, duckdb.Error, OSError, ValueError, LookupError, pa.ArrowException) as error:
         _log.warning("delta-rs cannot read this, Spark does", table=path, error=str(error))
         return None
 
@@ -213,7 +227,7 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
             write(table)
         except TooMuchError:
             return False
-        except (DeltaError, duckdb.Error, OSError, ValueError, LookupError) as error:
+        except (DeltaError, duckdb.Error, OSError, ValueError, LookupError, pa.ArrowException) as error:
             since = tuple(LogReader(path).commits(before + 1))
             if any(commit.user_metadata == told for commit in since):
                 break  # its answer got lost, the commit did not

@@ -183,8 +183,14 @@ def part(changes: Settled, what: str, columns: Sequence[str], rows: int) -> Sett
     return Settled(frame, rows, arrow.rename_columns([*columns, DO]))
 
 
-def rows_of(
-    path: str, touched: Settled, group: Sequence[str], small: Small, near: Sequence[Column] | None = None
+def rows_of(  # noqa: PLR0913
+    path: str,
+    touched: Settled,
+    group: Sequence[str],
+    small: Small,
+    near: Sequence[Column] | None = None,
+    *,
+    columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """A table's rows of some groups as they are now, compared null-safe.
 
@@ -194,13 +200,15 @@ def rows_of(
         group: Columns that name a group.
         small: What is read from the driver.
         near: Literal bounds of the groups, of the alias ``t``; unset: those of ``touched``.
+        columns: Those that are read, ``group`` among them; unset: all.
     """
     session = touched.frame.sparkSession
     if touched.arrow is not None:
-        rows = delta_direct.near(path, touched.arrow.select(list(group)), small)
+        rows = delta_direct.near(path, touched.arrow.select(list(group)), small, columns)
         if rows is not None:
             return local(session, rows).frame
-    return of_groups(session.read.format("delta").load(path), touched, group, near)
+    found = of_groups(session.read.format("delta").load(path), touched, group, near)
+    return found if columns is None else found.select(*(F.col(f"`{name}`") for name in columns))
 
 
 def of_groups(

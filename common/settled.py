@@ -94,16 +94,21 @@ def taken(frame: DataFrame, small: Small) -> pa.Table | None:
     """All rows of a frame, where they are few."""
     if not small.rows:
         return None
+    # In one partition a limit needs no shuffle.
+    found = collected(frame.coalesce(1).limit(small.rows + 1))
+    return None if found is None or found.num_rows > small.rows else found
+
+
+def collected(frame: DataFrame) -> pa.Table | None:
+    """All rows of a frame, which are few; nothing, where they would fill the driver all the same."""
     try:
-        # In one partition a limit needs no shuffle.
-        found = frame.coalesce(1).limit(small.rows + 1).toArrow()
+        return frame.toArrow()
     except pa.ArrowException:  # nulls where Spark's own schema says that there are none
         return None
     except (PySparkException, Py4JJavaError) as error:
         if _TOO_LARGE in str(error):
             return None
         raise
-    return None if found.num_rows > small.rows else found
 
 
 def few(frame: DataFrame, at_most: int, small: Small) -> DataFrame | Settled:

@@ -68,7 +68,7 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
     candidates = one_per_key(rows, key=silver.key, order=order, newest=is_newest)
     with (
         settled(candidates, small) as asked,
-        settled(_fresh(asked, silver, path, order, small), small) as changes,
+        settled(_fresh(asked, silver, path, order, small), asked.then(small)) as changes,
     ):
         numbers = delta_merge.counted(changes, DO)
         told = {
@@ -101,7 +101,7 @@ def _fresh(candidates: Settled, silver: Silver, path: str, order: Sequence[str],
     """
     key, is_newest = silver.key, silver.keep == "newest"
     names = tuple(dict.fromkeys((*key, *order))) if is_newest else tuple(key)
-    found = delta_merge.rows_of(path, candidates, key, small)
+    found = delta_merge.rows_of(path, candidates, key, small, columns=names)
     known = found.select(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in names), F.lit(1).alias(_KNOWN))
     known = small_side(known, candidates.rows)
     meet = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__t_{name}`") for name in key))

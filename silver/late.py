@@ -51,13 +51,17 @@ class Late:
 
     Attributes:
         rows: All of them.
-        missing: Those whose event silver lacks, one per key: the first that arrived.
-        merged: How many of them go into silver: all, or none.
+        missing: Those whose event silver lacks, one per key, the first that arrived: they go into it. None
+            where late rows stay out.
     """
 
     rows: Settled
-    missing: Settled
-    merged: int
+    missing: Settled | None = None
+
+    @property
+    def merged(self) -> int:
+        """How many go into silver."""
+        return self.missing.rows if self.missing else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,8 @@ class LateRows:
         if not dropped:
             yield None
             return
-        with settled(self._found(kept.sparkSession, batch), small) as late:
+        # By all executors: what is read again may be much, though few of it came late.
+        with settled(self._found(kept.sparkSession, batch), small, once=True) as late:
             if late.rows != dropped:
                 raise AccountError(
                     f"{self.silver.table}, micro-batch {batch.batch_id}: Spark dropped {dropped} late rows, "
@@ -110,17 +115,21 @@ class LateRows:
                     "the micro-batch is written; the next start does it again. Where a lookup's table "
                     "changed meanwhile, that is all; otherwise report it, with the pipeline."
                 )
+            if self.silver.late != "merge":
+                yield Late(late)
+                return
+            less = late.then(small)
             first = one_per_key(late.frame, key=event_key(self.silver), order=ARRIVAL, newest=False)
             with (
-                settled(first, small) as asked,
-                settled(self._missing(asked, accepted(kept), small), small) as missing,
+                settled(first, less) as asked,
+                settled(self._missing(asked, accepted(kept), less), less) as missing,
             ):
-                yield Late(late, missing, missing.rows if self.silver.late == "merge" else 0)
+                yield Late(late, missing)
 
     def write(self, late: Late, batch: MicroBatch, counts: Mapping[str, Any], small: Small) -> None:
         """Keep the late rows, then append to silver those that it lacks; each once per micro-batch."""
         delta.append(late.rows, self.late_path, batch, STEP, counts, small=small)
-        if late.merged:
+        if late.missing and late.merged:
             new = evolved(late.missing.frame.drop(WATERMARK), self.silver, batch.pipeline, self.silver_path)
             rows = few(delta.packed(new, late.merged), late.merged, small)
             delta.append(rows, self.silver_path, batch, STEP, counts, small=small)
@@ -157,7 +166,8 @@ class LateRows:
         A row that silver has from these very coordinates is one that a replayed batch has merged before.
         """
         key = event_key(self.silver)
-        table = delta_merge.rows_of(self.silver_path, first, key, small)
+        read = tuple(dict.fromkeys((*key, *COORDINATES)))
+        table = delta_merge.rows_of(self.silver_path, first, key, small, columns=read)
         mine = F.broadcast(
             first.frame.select(*(F.col(f"`{c}`").alias(f"__mine_{c}") for c in (*key, *COORDINATES)))
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from common.small import Small
 KIB = 1024
 
 
-def batch(before: Any, after: Any) -> MicroBatch:
+def batch(before: Any, after: Any, *, is_first: bool = False) -> MicroBatch:
     """One that ends at these offsets."""
-    return MicroBatch("shop", "bronze.orders", "q", 3, (after,), before=(before,) if before else ())
+    return MicroBatch(
+        "shop", "bronze.orders", "q", 3, (after,), before=(before,) if before else (), is_first=is_first
+    )
 
 
 def test_records_are_counted_by_their_offsets() -> None:
@@ -32,8 +35,8 @@ def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any)
     assert at_most(batch(before, after)) is None
 
 
-def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any) -> None:
-    weight = Weight(Small(rows=100, file_rows=1000, batch_bytes=20 * KIB))
+def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp_path: Path) -> None:
+    weight = Weight(str(tmp_path), Small(rows=100, file_rows=1000, batch_bytes=100 * KIB))
 
     def come(records: int, size: int) -> bool:
         frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
@@ -41,28 +44,23 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any) -> 
         assert (rows.frame if isinstance(rows, Settled) else rows).count() == records
         return isinstance(rows, Settled)
 
-    assert not come(11, 10)  # 2 KiB each, as long as nobody knows
-    assert come(10, 10)
-    assert come(100, 10)
+    assert not come(60, 10)  # 2 KiB each, as long as nobody knows
+    assert come(50, 10)
+    assert come(100, 10)  # and never taken for less than 1 KiB
     assert not come(101, 10)
-    assert come(50, 19 * KIB)  # a surprise
-    assert not come(50, 19 * KIB)
+    assert come(50, 90 * KIB)  # a surprise
+    assert not come(50, 90 * KIB)
     assert not come(2, 10)
     assert come(1, 10)
-    assert come(50, 10)
+    assert come(100, 10)
 
 
 def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so few of them as would fill a sixteenth of it."""
-    weight, asked = Weight(Small(rows=1000, batch_bytes=1024 * KIB)), []
-
-    def too_heavy(frame: Any, most: int, _: Small) -> Any:
-        asked.append(most)
-        return frame
-
-    monkeypatch.setattr("bronze.few.few", too_heavy)
+    weight, asked = Weight("/nowhere", Small(rows=1000, batch_bytes=1024 * KIB)), []
 
     def come(records: int) -> None:
+        monkeypatch.setattr("bronze.few.collected", lambda _: asked.append(records))
         weight.few("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
 
     for records in (320, 320, 30, 20):
@@ -72,3 +70,10 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
     for _ in range(160):
         come(320)
     assert asked.count(320) == 2, "after some micro-batches it is tried again"
+
+
+def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:
+    """What filled the driver, and ended it, comes again first."""
+    weight = Weight(str(tmp_path), Small(rows=100))
+    first = batch({"a": {"0": 0}}, {"a": {"0": 5}}, is_first=True)
+    assert weight.few("frame", first) == "frame"  # type: ignore[arg-type,comparison-overlap]

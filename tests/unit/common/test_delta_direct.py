@@ -172,8 +172,14 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
         ),
         (lambda spark, t: spark.sql(f"ALTER TABLE {t} CLUSTER BY (n)"), SMALL),
         (lambda spark, t: spark.sql(f"ALTER TABLE {t} ADD COLUMNS (code varchar(2))"), SMALL),
+        (
+            lambda spark, t: spark.sql(
+                f"ALTER TABLE {t} SET TBLPROPERTIES ('delta.autoOptimize.autoCompact' = 'true')"
+            ),
+            SMALL,
+        ),
     ],
-    ids=["never", "constraint", "deletion vectors", "column mapping", "clustering", "varchar"],
+    ids=["never", "constraint", "deletion vectors", "mapping", "clustering", "varchar", "compacts itself"],
 )
 def test_a_table_that_delta_rs_would_not_write_as_spark_is_sparks(
     spark: Any, tmp_path: Path, spoil: Callable[[Any, str], Any], small: Small
@@ -221,6 +227,10 @@ def test_a_write_that_delta_rs_refuses_is_left_to_spark(spark: Any, tmp_path: Pa
     assert not delta_direct.written(
         path, SMALL, "x", lambda table: table.table.merge(wrong, "no sql (").execute()
     )
+    # A column that the table lacks would be left out without a word, and one that it has be null.
+    more = pa.schema(DeltaTable(path).schema()).empty_table().append_column("more", [pa.array([], "int32")])
+    for other in (more, more.drop_columns(["more", "n"])):
+        assert not delta_direct.written(path, SMALL, "x", lambda table, rows=other: table.append(rows, "x"))
     assert LogReader(path).latest_version() == 0
 
 
