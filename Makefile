@@ -20,7 +20,7 @@ demo: setup ## sample events from Kafka to gold, watched for a minute
 test: setup ## everything once, on a real broker and a real Spark: three quarters of an hour on two cores
 	@$(BIN)/python -m pytest -m "not long" $(ARGS)
 
-test-all: setup ## besides every death, both ways to write, lives drawn anew: twice as long
+test-all: setup ## besides every death, both ways to write, lives drawn anew
 	@ACCOUNT_EXAMPLES=$${ACCOUNT_EXAMPLES:-3} GOLD_EXAMPLES=$${GOLD_EXAMPLES:-2} $(BIN)/python -m pytest $(ARGS)
 
 unit: setup ## only the fast tests
