@@ -111,10 +111,9 @@ def collected(frame: DataFrame) -> pa.Table | None:
         raise
 
 
-def few(frame: DataFrame, at_most: int, small: Small) -> DataFrame | Settled:
-    """A frame of so many rows at most: in the driver, where these are few."""
-    arrow = taken(frame, small) if at_most <= small.rows else None
-    return frame if arrow is None else Settled(frame, arrow.num_rows, arrow)
+def few(frame: DataFrame, at_most: int, small: Small) -> Settled:
+    """A frame of so many rows at most, which are read again at no cost: in the driver, where they are few."""
+    return Settled(frame, at_most, taken(frame, small) if at_most <= small.rows else None)
 
 
 def local(session: SparkSession, arrow: pa.Table, schema: StructType | None = None) -> Settled:

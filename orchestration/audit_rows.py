@@ -212,9 +212,11 @@ def taken(
 
 def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> DataFrame:
     """The ranges as rows: topic, partition, start, cut, stop."""
-    rows = [(topic, partition, one.first, one.cut, one.end) for (topic, partition), one in ranges.items()]
-    columns = list(zip(*rows, strict=True)) or [()] * len(_RANGES)
-    return local(spark, pa.Table.from_arrays([*map(pa.array, columns, _RANGES.types)], schema=_RANGES)).frame
+    rows = [
+        {"topic": topic, "partition": partition, "start": one.first, "cut": one.cut, "stop": one.end}
+        for (topic, partition), one in ranges.items()
+    ]
+    return local(spark, pa.Table.from_pylist(rows, _RANGES)).frame
 
 
 def examples(frame: DataFrame, limit: int) -> tuple[tuple[str, int, int], ...]:

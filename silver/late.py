@@ -131,7 +131,7 @@ class LateRows:
         delta.append(late.rows, self.late_path, batch, STEP, counts, small=small)
         if late.missing and late.merged:
             new = evolved(late.missing.frame.drop(WATERMARK), self.silver, batch.pipeline, self.silver_path)
-            rows = few(delta.packed(new, late.merged), late.merged, small)
+            rows = few(new, late.merged, small)
             delta.append(rows, self.silver_path, batch, STEP, counts, small=small)
 
     def _found(self, spark: SparkSession, batch: MicroBatch) -> DataFrame:

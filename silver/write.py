@@ -77,14 +77,14 @@ def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
                         "merged": late.merged if late else 0,
                     }
                     if counts["accepted"]:
-                        rows = few(delta.packed(fresh, tally.accepted), tally.accepted, less)
+                        rows = few(fresh, tally.accepted, less)
                         delta.append(rows, silver_path, batch, ACCEPTED, counts, small=less)
                     else:
                         delta.append_nothing(kept.sparkSession, silver_path, batch, ACCEPTED, counts, less)
                     if late:
                         late_rows.write(late, batch, counts, less)
             if bad := tally.quarantined + tally.dropped:
-                aside = few(delta.packed(rejected(kept, rule_version), bad), bad, less)
+                aside = few(rejected(kept, rule_version), bad, less)
                 delta.append(aside, quarantine_path, batch, "quarantine", counts, small=less)
         finally:
             kept.unpersist()
