@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 
 from bronze.table import PROPERTIES, SCHEMA
 from common import delta
@@ -16,7 +18,7 @@ from common.declare import Pipeline
 from common.delta import MicroBatch
 from common.layout import Layout
 from common.settings import Settings
-from common.streaming import RunningQuery
+from common.streaming import RunningQuery, Stream
 from orchestration.audit import audit
 from orchestration.supervisor import StopSignal, Supervisor
 from orchestration.wiring import LAYERS, Layer, Wiring
@@ -29,24 +31,21 @@ class Engine:
         self.spark, self.pipeline, self.settings, self.broker = spark, pipeline, settings, broker
         self.layout = Layout.of(pipeline, settings)
 
-    def run(
-        self,
-        *layers: Layer,
-        stop_when: Callable[[Supervisor], bool] = lambda supervisor: False,
-    ) -> list[RunningQuery]:
-        """Process what is there, layer after layer; raises what the first query to die died of."""
+    def run(self, *layers: Layer, stop_after: int = 0) -> list[RunningQuery]:
+        """Process what is there, layer after layer; raises what the first query to die died of.
+
+        With ``stop_after`` a layer is stopped as soon as that many of its micro-batches are written.
+        """
         wiring = Wiring(self.spark, self.pipeline, self.settings, self.layout, self.broker)
         ran: list[RunningQuery] = []
         for layer in layers or LAYERS:
             stop = StopSignal()
             supervisor = Supervisor(self.spark, stop, stop_timeout_seconds=60)
-            supervisor.start(wiring.streams(layer), available_now=True)
-
-            def poll(supervisor: Supervisor = supervisor, stop: StopSignal = stop) -> None:
-                if stop_when(supervisor):
-                    stop.say()
-
-            supervisor.run(poll)
+            streams = wiring.streams(layer)
+            if stop_after:
+                streams = (_stopping(stream, stop_after, supervisor, stop) for stream in streams)
+            supervisor.start(streams, available_now=True)
+            supervisor.run()
             ran += supervisor.queries
         return ran
 
@@ -116,6 +115,19 @@ class Engine:
         """One commit of one file in a table."""
         frame = self.spark.createDataFrame(rows, schema).coalesce(1)
         frame.write.format("delta").mode("append").save(self.path(table))
+
+
+def _stopping(stream: Stream, batches: int, supervisor: Supervisor, stop: StopSignal) -> Stream:
+    """The stream, asking for a stop itself once it has written that many micro-batches."""
+    left = iter(range(batches - 1, -1, -1))
+
+    def write(frame: DataFrame, batch: MicroBatch) -> None:
+        stream.write(frame, batch)
+        if next(left, 0) == 0:
+            supervisor.gate.close()
+            stop.say()
+
+    return replace(stream, write=write)
 
 
 def batch(batch_id: int, *, query: str = "silver.orders", query_id: str = "q") -> MicroBatch:
