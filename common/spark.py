@@ -47,6 +47,8 @@ _CONF = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # A micro-batch is kept for seconds: a search for the best encoding costs more than it saves.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # Old executions and plans fill the driver of a job that runs for months.
     # Results that come to the driver are few; what would fill its heap is refused before it does.
     "spark.driver.maxResultSize": "256m",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from rich.console import Console
 
@@ -26,6 +26,7 @@ from common.folder import Folder
 from common.progress import say
 from silver import tables
 from silver.dedupe import EVENT_TIME, KEY
+from silver.judge import without_bytes
 from silver.parse import META, PLACE
 from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
 from silver.tally import counted, rule_failure
@@ -201,7 +202,7 @@ class FirstLoad:
             "positions": [_position(now.table_id if now else "", latest if left else latest + 1)],
         }
         told = delta.note(self.pipeline, self.silver.table, BY, **facts)
-        slim = frame.withColumn(META, _without_bytes(F.col(_PART) != _ASIDE))
+        slim = frame.withColumn(META, without_bytes(F.col(_PART) != _ASIDE))
         delta.replace_all(slim, self.staging, told, partition_by=_PART)
 
     def _bounds(self, bronze: DataFrame, rows: int) -> list[int]:
@@ -246,14 +247,6 @@ def discard(spark: SparkSession, path: str) -> None:
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # Hadoop's file system is not in PySpark
     folder = jvm.org.apache.hadoop.fs.Path(path)
     folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)  # noqa: SLF001
-
-
-def _without_bytes(where: Column) -> Column:
-    """The coordinates, without key, value and headers where a condition is met: nobody reads them there."""
-    kept = F.col(META)
-    for name in ("key", "value", "headers"):
-        kept = kept.withField(name, F.when(~where, F.col(f"{META}.{name}")))
-    return kept
 
 
 def _others(counts: Mapping[tuple[int, str], int]) -> dict[str, int]:

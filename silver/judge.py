@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.declaring import source_of
 from silver.dedupe import check_types, event_key, keyed
 from silver.lookups import joined
-from silver.parse import parsed, shaped
+from silver.parse import META, parsed, shaped
 from silver.rules import check_rules, judged
 from silver.unknown import rescued
 
@@ -59,3 +60,11 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
         keep_tombstones=silver.tombstones == "keep",
     ).drop(*(lookup.name for lookup in silver.lookups))
     return keyed(found, key=event_key(silver), event_time=silver.event_time)
+
+
+def without_bytes(where: Column) -> Column:
+    """``_kafka`` without key, value and headers where a condition is met: only rows set aside need them."""
+    kept = F.col(META)
+    for name in ("key", "value", "headers"):
+        kept = kept.withField(name, F.when(~where, F.col(f"{META}.{name}")))
+    return kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from common import delta
 from common.checkpoint import Checkpoint
@@ -18,9 +19,10 @@ from silver.changes import ChangeWatch
 from silver.dedupe import deduplicated
 from silver.first_load import FirstLoad
 from silver.hand_over import HandOver, known_until_ms
-from silver.judge import judge, read
+from silver.judge import judge, read, without_bytes
 from silver.late import LateRows, late_schema
-from silver.rules import version
+from silver.parse import META
+from silver.rules import ACCEPT, VERDICT, version
 from silver.source import bronze_stream, needs_snapshot
 from silver.write import writer
 
@@ -117,4 +119,6 @@ def rows(bronze: DataFrame, silver: Silver, asked: Mapping[str, DataFrame] | Non
     Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written.
     """
     judged = judge(read(bronze, silver), silver, asked)
+    # Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.
+    judged = judged.withColumn(META, without_bytes(F.col(VERDICT) == ACCEPT))
     return judged if silver.dedupe == "exact" else deduplicated(judged, silver.watermark)
