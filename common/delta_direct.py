@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
+from common import delta_checksum
 from common.delta_log import LogReader
 from common.folder import Folder
 from common.literals import FEW
@@ -237,8 +238,10 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
             break
     else:
         return False
+    until = LogReader(path).latest_version() or before
     if small.fsync:
-        _flush(path, before)
+        _flush(path, before, until)
+    delta_checksum.carry_on(path, before, until)
     return True
 
 
@@ -276,7 +279,8 @@ def mend(path: str, query_id: str | None = None, counted: int | None = None) -> 
     commit = log / f"{version:020}.json"
     if _is_whole(commit.read_bytes()) and not _lacks_files(path, version, query_id, counted):
         return
-    (log / f"{version:020}.checkpoint.parquet").unlink(missing_ok=True)
+    for side in ("checkpoint.parquet", "crc"):
+        (log / f"{version:020}.{side}").unlink(missing_ok=True)
     (log / "_last_checkpoint").unlink(missing_ok=True)  # a hint, found anew
     commit.rename(log / f".{commit.name}.cut_off")
     _log.warning("a power cut cut the newest commit off; it is taken back", commit=str(commit))
@@ -319,12 +323,11 @@ def _compressed() -> WriterProperties:
     return WriterProperties(compression="ZSTD")
 
 
-def _flush(path: str, before: int) -> None:
+def _flush(path: str, since: int, until: int) -> None:
     """Have the disk take new commits and their files before anybody counts on them."""
     folder = Folder(path).path
-    log = LogReader(path)
     names: set[str] = set()
-    for version in range(before + 1, (log.latest_version() or 0) + 1):
+    for version in range(since + 1, until + 1):
         name = f"_delta_log/{version:020}.json"
         for line in (Folder(path).read(name) or b"").splitlines():
             action = json.loads(line)

@@ -47,8 +47,12 @@ _CONF = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # A few queries have more plans than the 100 classes kept by default: each compiled anew in every batch.
+    "spark.sql.codegen.cache.maxEntries": "2000",
     # A micro-batch is kept for seconds: a search for the best encoding costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Each query's plan is written out for a UI, and the long form takes a twentieth of a small batch's time.
+    "spark.sql.ui.explainMode": "simple",
     # Old executions and plans fill the driver of a job that runs for months.
     # Results that come to the driver are few; what would fill its heap is refused before it does.
     "spark.driver.maxResultSize": "256m",
@@ -73,6 +77,12 @@ _LOCAL_DISK = {
     "spark.delta.logStore.file.impl": "medallion.disk.LinkLogStore",
 }
 """The local disk without a process forked per file, and a commit that is there or never was."""
+
+_ONE_MACHINE = {
+    # Planning anew between the stages of a query costs small batches a third; it has little to choose here.
+    "spark.sql.adaptive.enabled": "false",
+}
+"""What pays on one machine, with as many shuffle partitions as cores, and not on a cluster."""
 
 
 _LOG = "-Dmedallion.log={}"
@@ -123,7 +133,7 @@ def build_session(
     if local:
         # On the driver's own class path the classes load faster than from a child loader.
         conf["spark.driver.extraClassPath"] = os.pathsep.join(paths)
-        conf |= _LOCAL_DISK
+        conf |= _LOCAL_DISK | _ONE_MACHINE
     else:
         conf["spark.jars"] = ",".join(paths)
     options = _java_options(log_dir / f"{app}.log") + (["-XX:TieredStopAtLevel=1"] if is_short else [])
