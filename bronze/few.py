@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from bronze.table import INGESTED
 from common.delta import MicroBatch
 from common.delta_direct import is_for_driver
 from common.settled import Settled, collected
@@ -42,7 +44,7 @@ class Weight:
         if most * self.bytes_per_record > self.small.batch_bytes:
             self.bytes_per_record *= _FORGETS  # they may be light by now
             return frame
-        arrow = collected(frame)
+        arrow = _collected(frame, batch)
         if arrow is None:
             # They were too heavy for the driver.
             self.bytes_per_record = _TOO_MANY_TIMES * self.small.batch_bytes / max(1, most)
@@ -50,6 +52,20 @@ class Weight:
         if arrow.num_rows:
             self.bytes_per_record = max(_LEAST, arrow.nbytes / arrow.num_rows)
         return Settled(frame, arrow.num_rows, arrow)
+
+
+def _collected(frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
+    """All rows; the time that they share is added here.
+
+    Spark writes it into the code that it makes for the rows, which every micro-batch would compile anew.
+    """
+    if not batch.planned_ms:
+        return collected(frame)
+    arrow = collected(frame.drop(INGESTED))
+    if arrow is None:
+        return None
+    at = pa.scalar(batch.planned_ms * 1000, pa.timestamp("us", "UTC"))
+    return arrow.append_column(INGESTED, pa.repeat(at, arrow.num_rows))
 
 
 def at_most(batch: MicroBatch) -> int | None:

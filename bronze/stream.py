@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from bronze.few import Weight
 from bronze.source import options
-from bronze.table import PROPERTIES, SCHEMA
+from bronze.table import INGESTED, PROPERTIES, SCHEMA
 from common import delta
 from common.declare import Topic
 from common.delta import MicroBatch
@@ -65,7 +65,7 @@ def raw(records: DataFrame) -> DataFrame:
         "offset",
         F.col("timestamp").alias("kafka_timestamp"),
         F.col("timestampType").alias("kafka_timestamp_type"),
-        F.current_timestamp().alias("ingested_at"),
+        F.current_timestamp().alias(INGESTED),
         "key",
         "value",
         "headers",

@@ -16,10 +16,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+INGESTED = "ingested_at"
+"""The column that all rows of a micro-batch share: when it was planned."""
+
 PROPERTIES = {
     # A stray UPDATE must fail here rather than break every stream that reads the table.
     "delta.appendOnly": "true",
-    "delta.dataSkippingStatsColumns": "topic,partition,offset,kafka_timestamp,ingested_at",
+    "delta.dataSkippingStatsColumns": f"topic,partition,offset,kafka_timestamp,{INGESTED}",
     # A first load of silver replays the log from its beginning: keep both log and files long enough.
     "delta.logRetentionDuration": "interval 30 days",
     "delta.deletedFileRetentionDuration": "interval 14 days",
@@ -37,7 +40,7 @@ SCHEMA = StructType(
         StructField("offset", LongType()),
         StructField("kafka_timestamp", TimestampType()),
         StructField("kafka_timestamp_type", IntegerType()),
-        StructField("ingested_at", TimestampType()),
+        StructField(INGESTED, TimestampType()),
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
         StructField("headers", ArrayType(_HEADER)),

@@ -56,6 +56,8 @@ class MicroBatch:
             once the batch was consumed whole.
         late_watermark_ms: By which watermark it judged rows late, milliseconds since the epoch.
         declared: Marks of what the table's declaration means.
+        planned_ms: When it was planned, milliseconds since the epoch: ``current_timestamp`` in it and in its
+            replays. 0 where that is not known.
     """
 
     pipeline: str
@@ -68,6 +70,7 @@ class MicroBatch:
     dropped: Callable[[], Mapping[str, int]] = dict
     late_watermark_ms: Callable[[], int | None] = lambda: None
     declared: Mapping[str, str] = field(default_factory=dict)
+    planned_ms: int = 0
 
     def source_version(self, source: int = 0) -> int | None:
         """The newest version of a Delta source whose rows the batch has, whole or in part.

@@ -214,6 +214,7 @@ def _identity(
         query_id=query_id or "",
         batch_id=batch_id,
         positions=tuple(entry.sources) if entry else (),
+        planned_ms=entry.timestamp_ms if entry else 0,
         before=tuple(before.sources) if before else (),
         declared=stream.declared,
         # The first batch may begin before `start` has handed the query out.

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from common import delta
+from common.checkpoint import Checkpoint
 from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Topic, Upsert
 from common.errors import CheckpointMismatchError, QueryFailedError
 from tests.conftest import make_settings
@@ -141,6 +142,16 @@ def shop(
 def test_a_stop_between_two_micro_batches_is_gone_on_from(shop: Shop) -> None:
     assert shop.stopped_at == SIZE // 3
     shop.check()
+
+
+def test_ingested_at_is_when_the_micro_batch_was_planned(shop: Shop) -> None:
+    """Whoever wrote it: Spark the first after a start, the driver the others."""
+    checkpoint = Checkpoint(str(shop.engine.checkpoint("bronze.orders")))
+    entries = [checkpoint.entry(number) for number in checkpoint.batches()]
+    found = {round(row["ingested_at"].timestamp() * 1000) for row in shop.engine.rows("bronze.orders")}
+    assert found == {entry.timestamp_ms for entry in entries if entry}
+    writers = {str(one["engineInfo"])[:5] for one in shop.engine.history("bronze.orders")}
+    assert writers == {"Apach", "delta"}
 
 
 def test_every_last_micro_batch_may_come_again(shop: Shop) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,20 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp
     assert not come(2, 10)
     assert come(1, 10)
     assert come(100, 10)
+
+
+def test_the_time_that_they_share_is_the_plans(spark: Any, tmp_path: Path) -> None:
+    """What Spark would write is left out of the code that it makes."""
+    weight = Weight(str(tmp_path), Small(rows=100))
+    frame = spark.range(3).selectExpr("id", "timestamp_millis(1700000000123) AS ingested_at")
+    planned = replace(batch({"a": {"0": 0}}, {"a": {"0": 3}}), planned_ms=1_700_000_000_123)
+    rows = weight.few(frame, planned)
+    assert isinstance(rows, Settled)
+    assert rows.arrow is not None
+    assert rows.arrow.sort_by("id").to_pylist() == [
+        {"id": n, "ingested_at": datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)} for n in range(3)
+    ]
+    assert rows.arrow.select(["id", "ingested_at"]).schema.types == frame.toArrow().schema.types
 
 
 def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
