@@ -21,6 +21,9 @@ from common.folder import Folder
 _CARRIED = ("numMetadata", "numProtocol", "metadata", "protocol", "setTransactions", "domainMetadata")
 """What a commit of rows leaves as it is; all else that a checksum may have is optional, and left out."""
 
+_KEPT = 100
+"""So many are kept: readers ask for the newest, and delta-rs, which cleans a log up, leaves them in it."""
+
 _ROWS = frozenset({"add", "remove", "cdc", "commitInfo"})
 
 
@@ -45,6 +48,7 @@ def carry_on(path: str, since: int, until: int) -> None:
         if (after := carried(before, [json.loads(line) for line in commit.splitlines()])) is None:
             return
         _put(file, json.dumps(after, separators=(",", ":")))
+        (log / f"{version - _KEPT:020}.crc").unlink(missing_ok=True)
 
 
 def carried(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, Any] | None:

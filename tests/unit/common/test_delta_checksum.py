@@ -158,3 +158,17 @@ def test_the_chain_goes_on_from_sparks_next_commit(spark: Any, tmp_path: Path) -
     before = checksum(path, first + 2)
     carry_on(path, first, first + 3)
     assert checksum(path, first + 2) == before
+
+
+def test_old_ones_do_not_pile_up(tmp_path: Path) -> None:
+    """A log is cleaned up by delta-rs, which leaves checksums in it."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    (log / f"{0:020}.crc").write_text(json.dumps(BEFORE))
+    for version in range(1, 151):
+        (log / f"{version:020}.json").write_text(json.dumps(add(f"f{version}", 1)))
+    carry_on(str(tmp_path), 0, 150)
+    assert sorted(int(file.stem) for file in log.glob("*.crc")) == [*range(51, 151)]
+    last = checksum(str(tmp_path), 150) or {}
+    assert (last["numFiles"], last["tableSizeBytes"]) == (153, 1150)
+    assert not list(log.glob(".*"))
