@@ -16,10 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from common.folder import Folder
 
 _CARRIED = ("numMetadata", "numProtocol", "metadata", "protocol", "setTransactions", "domainMetadata")
 """What a commit of rows leaves as it is; all else that a checksum may have is optional, and left out."""
+
+_log = structlog.get_logger(__name__)
 
 _KEPT = 100
 """So many are kept: readers ask for the newest, and delta-rs, which cleans a log up, leaves them in it."""
@@ -36,19 +40,29 @@ def carry_on(path: str, since: int, until: int) -> None:
         until: A version that is not above the newest.
     """
     log = Path(Folder(path).path) / "_delta_log"
-    for version in range(since + 1, until + 1):
-        file = log / f"{version:020}.crc"
-        if file.exists():
-            continue
-        try:
-            before = json.loads((log / f"{version - 1:020}.crc").read_bytes())
-            commit = (log / f"{version:020}.json").read_bytes()
-        except (FileNotFoundError, ValueError):
-            return
-        if (after := carried(before, [json.loads(line) for line in commit.splitlines()])) is None:
-            return
-        _put(file, json.dumps(after, separators=(",", ":")))
-        (log / f"{version - _KEPT:020}.crc").unlink(missing_ok=True)
+    try:
+        for version in range(since + 1, until + 1):
+            if not _is_carried(log, version):
+                return
+    except OSError as error:  # the commits stand
+        _log.warning("no checksum is written beside a commit", table=path, error=str(error))
+
+
+def _is_carried(log: Path, version: int) -> bool:
+    """Write one version's checksum, where it is not there; whether it is now."""
+    file = log / f"{version:020}.crc"
+    if file.exists():
+        return True
+    try:
+        before = json.loads((log / f"{version - 1:020}.crc").read_bytes())
+        commit = (log / f"{version:020}.json").read_bytes()
+    except (FileNotFoundError, ValueError):
+        return False
+    if (after := carried(before, [json.loads(line) for line in commit.splitlines()])) is None:
+        return False
+    _put(file, json.dumps(after, separators=(",", ":")))
+    (log / f"{version - _KEPT:020}.crc").unlink(missing_ok=True)
+    return True
 
 
 def carried(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, Any] | None:

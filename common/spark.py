@@ -48,7 +48,7 @@ _CONF = {
     "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     # A few queries have more plans than the 100 classes kept by default: each compiled anew in every batch.
-    "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.sql.codegen.cache.maxEntries": "1000",
     # A micro-batch is kept for seconds: a search for the best encoding costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # Each query's plan is written out for a UI, and the long form takes a twentieth of a small batch's time.
