@@ -71,7 +71,7 @@ def carried(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, 
         return None
     added = [action["add"] for action in actions if "add" in action]
     removed = [action["remove"] for action in actions if "remove" in action]
-    if any("size" not in file or file.get("deletionVector") for file in (*added, *removed)):
+    if any(file.get("size") is None or file.get("deletionVector") for file in (*added, *removed)):
         return None
     names = [file["path"] for file in (*added, *removed)]
     if len(set(names)) != len(names) or not all(before.get(name) for name in ("metadata", "protocol")):

@@ -64,6 +64,7 @@ def test_a_commit_of_rows_changes_files_and_bytes_alone() -> None:
         [{"txn": {"appId": "a", "version": 2}}],
         [{"domainMetadata": {"domain": "d"}}],
         [remove("x", None)],
+        [{"remove": {"path": "x", "size": None}}],
         [add("x", 1), remove("x", 1)],
         [{"add": {"path": "x", "size": 1, "deletionVector": {"storageType": "u"}}}],
     ],
