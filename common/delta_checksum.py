@@ -56,9 +56,16 @@ def _is_carried(log: Path, version: int) -> bool:
     try:
         before = json.loads((log / f"{version - 1:020}.crc").read_bytes())
         commit = (log / f"{version:020}.json").read_bytes()
-    except (FileNotFoundError, ValueError):
+        after = carried(before, [json.loads(line) for line in commit.splitlines()])
+    except (
+        FileNotFoundError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ):  # another's, and not as we know them
         return False
-    if (after := carried(before, [json.loads(line) for line in commit.splitlines()])) is None:
+    if after is None:
         return False
     _put(file, json.dumps(after, separators=(",", ":")))
     (log / f"{version - _KEPT:020}.crc").unlink(missing_ok=True)

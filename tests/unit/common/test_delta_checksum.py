@@ -77,6 +77,16 @@ def test_nothing_is_made_of_one_that_lacks_the_metadata() -> None:
     assert carried({**BEFORE, "metadata": None}, [add("x", 1)]) is None
 
 
+@pytest.mark.parametrize("before", ["{", "[]", "{}", '{"metadata": 1, "protocol": 1}', "null"])
+def test_one_that_is_not_as_it_should_be_is_not_carried_on(tmp_path: Path, before: str) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    (log / f"{0:020}.crc").write_text(before)
+    (log / f"{1:020}.json").write_text(json.dumps(add("x", 1)))
+    carry_on(str(tmp_path), 0, 1)
+    assert checksum(str(tmp_path), 1) is None
+
+
 def made(spark: Any, folder: Path) -> str:
     """A table with one commit of Spark and four of the driver: rows appended, replaced, changed, none."""
     path = str(folder / "t")
