@@ -17,7 +17,7 @@ setup: $(VENV)/.installed ## everything a run needs: environment, Java, jars
 demo: setup ## sample events from Kafka to gold, watched for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup ## everything once, on a real broker and a real Spark: three quarters of an hour on two cores
+test: setup ## everything once, on a real broker and a real Spark: under an hour on two cores
 	@$(BIN)/python -m pytest -m "not long" $(ARGS)
 
 test-all: setup ## besides every death, both ways to write, lives drawn anew

@@ -57,14 +57,8 @@ def _is_carried(log: Path, version: int) -> bool:
         before = json.loads((log / f"{version - 1:020}.crc").read_bytes())
         commit = (log / f"{version:020}.json").read_bytes()
         after = carried(before, [json.loads(line) for line in commit.splitlines()])
-    except (
-        FileNotFoundError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-    ):  # another's, and not as we know them
-        return False
+    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
+        return False  # another's, and not as we know them
     if after is None:
         return False
     _put(file, json.dumps(after, separators=(",", ":")))

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +120,11 @@ class Engine:
 
 def _stopping(stream: Stream, batches: int, supervisor: Supervisor, stop: StopSignal) -> Stream:
     """The stream, asking for a stop itself once it has written that many micro-batches."""
-    left = iter(range(batches - 1, -1, -1))
+    written = count(1)
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         stream.write(frame, batch)
-        if next(left, 0) == 0:
+        if next(written) >= batches:
             supervisor.gate.close()
             stop.say()
 
