@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +143,12 @@ def kafka_position(entry: Entry) -> dict[str, dict[int, int]]:
 
 def delta_position(entry: Entry, source: int = 0) -> DeltaPosition | None:
     """How far a micro-batch reads its Delta source, or None when it reads nothing of it yet."""
-    found = entry.sources[source] if source < len(entry.sources) else None
+    return delta_position_of(entry.sources, source)
+
+
+def delta_position_of(sources: Sequence[Mapping[str, Any] | None], source: int = 0) -> DeltaPosition | None:
+    """The same of the positions of a micro-batch's sources."""
+    found = sources[source] if source < len(sources) else None
     if found is None:
         return None
     return DeltaPosition(

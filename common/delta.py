@@ -54,6 +54,7 @@ class MicroBatch:
         is_first: Whether it is the first of this run of its query, which alone may be a replay.
         dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
             once the batch was consumed whole.
+        forget_dropped: Counts them anew; to be called before the batch is consumed again.
         late_watermark_ms: By which watermark it judged rows late, milliseconds since the epoch.
         declared: Marks of what the table's declaration means.
         planned_ms: When it was planned, milliseconds since the epoch: ``current_timestamp`` in it and in its
@@ -68,6 +69,7 @@ class MicroBatch:
     is_first: bool = True
     before: tuple[Any, ...] = ()
     dropped: Callable[[], Mapping[str, int]] = dict
+    forget_dropped: Callable[[], None] = lambda: None
     late_watermark_ms: Callable[[], int | None] = lambda: None
     declared: Mapping[str, str] = field(default_factory=dict)
     planned_ms: int = 0
@@ -259,11 +261,9 @@ def append(  # noqa: PLR0913  # a write has this many parts
     if is_written(path, batch, step):
         return
     told = batch.metadata(step, counts)
-    if isinstance(rows, Settled):
-        few, frame = rows.arrow, packed(rows.frame, rows.rows, by)
-    else:
-        few, frame = None, rows
+    few = rows.arrow if isinstance(rows, Settled) else None
     if few is None or not delta_direct.written(path, small, told, lambda to: to.append(few, told, mode=mode)):
+        frame = packed(rows.frame, rows.rows, by) if isinstance(rows, Settled) else rows
         # All of the table, whatever the session says of partitions.
         writer = frame.write.format("delta").mode(mode).option("partitionOverwriteMode", "static")
         writer.option("userMetadata", told).save(path)

@@ -136,12 +136,13 @@ def write_changes(  # noqa: PLR0913
         near: Literal bounds of the keys, of the alias ``t``; unset: those of the changes.
         small: What is written from the driver.
     """
-    frame, rows = changes.frame, changes.arrow
+    rows = changes.arrow
     grows = not numbers.get(UPDATED) and not numbers.get(DELETED)
     if rows is not None:
         write = _appending(rows.drop_columns([DO]), told) if grows else _changing(rows, told, key)
         if delta_direct.written(path, small, told, write):
             return
+    frame = changes.frame
     if grows:
         delta.append_told(delta.packed(frame.drop(DO), numbers.get(INSERTED, 0), key), path, told)
         return
@@ -175,12 +176,15 @@ def part(changes: Settled, what: str, columns: Sequence[str], rows: int) -> Sett
         columns: Those of the table.
         rows: How many rows there are.
     """
-    frame = changes.frame.where(F.col(what).isNotNull())
-    frame = frame.select(*(F.col(f"`{name}`") for name in columns), F.col(what).alias(DO))
+
+    def made() -> DataFrame:
+        frame = changes.frame.where(F.col(what).isNotNull())
+        return frame.select(*(F.col(f"`{name}`") for name in columns), F.col(what).alias(DO))
+
     if changes.arrow is None:
-        return Settled(frame, rows)
+        return Settled(made(), rows)
     arrow = changes.arrow.filter(pc.is_valid(changes.arrow[what])).select([*columns, what])
-    return Settled(frame, rows, arrow.rename_columns([*columns, DO]))
+    return Settled.of(changes.session, arrow.rename_columns([*columns, DO]), made)
 
 
 def rows_of(  # noqa: PLR0913
@@ -202,7 +206,7 @@ def rows_of(  # noqa: PLR0913
         near: Literal bounds of the groups, of the alias ``t``; unset: those of ``touched``.
         columns: Those that are read, ``group`` among them; unset: all.
     """
-    session = touched.frame.sparkSession
+    session = touched.session
     if touched.arrow is not None:
         rows = delta_direct.near(path, touched.arrow.select(list(group)), small, columns)
         if rows is not None:
@@ -280,7 +284,7 @@ def bounds(frame: DataFrame | Settled, key: Sequence[str], table: str = "") -> l
         return measured(frame.frame, key, table)[0]
     found = []
     for name in key:
-        kind, values = frame.frame.schema[name].dataType, _held(frame.arrow[name])
+        kind, values = frame.schema[name].dataType, _held(frame.arrow[name])
         ends = pc.min_max(values)
         if isinstance(kind, ORDERED) and ends["min"].is_valid:
             few = pc.unique(values.drop_null())

@@ -27,6 +27,15 @@ def dropped_by_dedupe(query: StreamingQuery) -> dict[str, int]:
     return counts
 
 
+def forget_dropped(query: StreamingQuery) -> None:
+    """Count anew: the running micro-batch is worked out again, because its first result could not be kept."""
+    for node in _executed(query):
+        metrics = node.metrics()
+        for name in (DUPLICATES, LATE):
+            if metrics.contains(name):
+                metrics.apply(name).reset()
+
+
 def late_watermark_ms(query: StreamingQuery) -> int | None:
     """The watermark by which the running micro-batch judged rows late, milliseconds since the epoch.
 

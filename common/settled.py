@@ -8,9 +8,8 @@ milliseconds. What is computed is the same text of Spark's either way, and so ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,19 +28,67 @@ _TOO_LARGE = "spark.driver.maxResultSize"
 """What Spark names when a result would fill the driver."""
 
 
-@dataclass(frozen=True, slots=True)
 class Settled:
     """A frame that was worked out.
 
     Attributes:
-        frame: It; whatever is made of it begins with its rows, not with what they were made of.
+        session: Whose it is.
         rows: How many there are.
         arrow: All of them, where they are few.
     """
 
-    frame: DataFrame
-    rows: int
-    arrow: pa.Table | None = None
+    __slots__ = ("_frame", "_made", "_schema", "arrow", "rows", "session")
+
+    def __init__(
+        self,
+        frame: DataFrame | Callable[[], DataFrame],
+        rows: int,
+        arrow: pa.Table | None = None,
+        *,
+        session: SparkSession | None = None,
+        schema: StructType | None = None,
+    ) -> None:
+        """Of a frame that is there, or of one that is made when somebody asks for it.
+
+        Args:
+            frame: It, or what makes it.
+            rows: How many there are.
+            arrow: All of them, where they are few.
+            session: Whose a frame is that is yet to be made.
+            schema: Its columns, where they are known.
+        """
+        self.rows, self.arrow, self._schema = rows, arrow, schema
+        self._frame: DataFrame | None = None
+        self._made: Callable[[], DataFrame] | None = None
+        if callable(frame):
+            self._made = frame
+        else:
+            self._frame = frame
+        self.session = self.frame.sparkSession if session is None else session
+
+    @classmethod
+    def of(
+        cls,
+        session: SparkSession,
+        arrow: pa.Table,
+        made: Callable[[], DataFrame],
+        schema: StructType | None = None,
+    ) -> Settled:
+        """Of rows in the driver, whose frame is made when somebody asks for it: most never do."""
+        return cls(made, arrow.num_rows, arrow, session=session, schema=schema)
+
+    @property
+    def frame(self) -> DataFrame:
+        """It; whatever is made of it begins with its rows, not with what they were made of."""
+        if self._frame is None:
+            assert self._made is not None  # noqa: S101  # one of the two there is
+            self._frame = self._made()
+        return self._frame
+
+    @property
+    def schema(self) -> StructType:
+        """Its columns, as Spark has them."""
+        return self.frame.schema if self._schema is None else self._schema
 
     def then(self, small: Small) -> Small:
         """What is small to that which is made of these rows: nothing, where they are many themselves."""
@@ -55,18 +102,29 @@ class Settled:
 
     def renamed(self, names: Mapping[str, str]) -> Settled:
         """Some of its columns under other names."""
-        frame = self.frame.select(*(F.col(f"`{old}`").alias(new) for old, new in names.items()))
-        arrow = None if self.arrow is None else self.arrow.select([*names]).rename_columns([*names.values()])
-        return Settled(frame, self.rows, arrow)
+
+        def made() -> DataFrame:
+            return self.frame.select(*(F.col(f"`{old}`").alias(new) for old, new in names.items()))
+
+        if self.arrow is None:
+            return Settled(made(), self.rows)
+        return Settled.of(self.session, self.arrow.select([*names]).rename_columns([*names.values()]), made)
 
     def without(self, name: str) -> Settled:
         """The same rows without one of their columns."""
-        arrow = None if self.arrow is None else self.arrow.drop_columns([name])
-        return Settled(self.frame.drop(name), self.rows, arrow)
+        if self.arrow is None:
+            return Settled(self.frame.drop(name), self.rows)
+        return Settled.of(self.session, self.arrow.drop_columns([name]), lambda: self.frame.drop(name))
 
 
 @contextmanager
-def settled(frame: DataFrame, small: Small, *, once: bool = False) -> Iterator[Settled]:
+def settled(
+    frame: DataFrame,
+    small: Small,
+    *,
+    once: bool = False,
+    anew: Callable[[], None] | None = None,
+) -> Iterator[Settled]:
     """Work a frame out: few rows come to the driver, more stay with the executors until the end of the block.
 
     Args:
@@ -75,8 +133,15 @@ def settled(frame: DataFrame, small: Small, *, once: bool = False) -> Iterator[S
         once: It is read once, and whole, by all executors: for what keeps state (a micro-batch that is not
             read to its end counts as done all the same), and for what is likely to be much. Else one task
             has the last step, and many rows are read twice, the first time not to their end.
+        anew: The rows are likely to be few: they come by one job, where else one keeps them, one counts them
+            and one fetches them. Called where they turn out to fill the driver and are worked out again.
     """
-    arrow = None if once else taken(frame, small)
+    if once and anew is not None and small.rows:
+        arrow = collected(frame)
+        if arrow is None:
+            anew()
+    else:
+        arrow = None if once else taken(frame, small)
     if arrow is not None:
         yield local(frame.sparkSession, arrow, frame.schema)
         return
@@ -125,11 +190,16 @@ def local(session: SparkSession, arrow: pa.Table, schema: StructType | None = No
         schema: Their types as Spark has them; unset: as Arrow's types tell, which know of no time without a
             zone.
     """
-    if not arrow.num_rows:
-        nothing = [pa.array([], field.type) for field in arrow.schema]
-        arrow = pa.Table.from_batches([pa.record_batch(nothing, schema=arrow.schema)])
-    frame = session.createDataFrame(arrow) if schema is None else session.createDataFrame(arrow, schema)
-    return Settled(frame.coalesce(1), arrow.num_rows, arrow)
+
+    def made() -> DataFrame:
+        rows = arrow
+        if not rows.num_rows:
+            nothing = [pa.array([], field.type) for field in rows.schema]
+            rows = pa.Table.from_batches([pa.record_batch(nothing, schema=rows.schema)])
+        frame = session.createDataFrame(rows) if schema is None else session.createDataFrame(rows, schema)
+        return frame.coalesce(1)
+
+    return Settled.of(session, arrow, made, schema)
 
 
 def of_batch(rows: DataFrame, small: Small, *, beside: int = 0) -> Small:

@@ -19,7 +19,7 @@ from common.checkpoint import Checkpoint
 from common.delta import MicroBatch
 from common.delta_once import forget
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
-from common.metrics import dropped_by_dedupe, late_watermark_ms
+from common.metrics import dropped_by_dedupe, forget_dropped, late_watermark_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -219,6 +219,7 @@ def _identity(
         declared=stream.declared,
         # The first batch may begin before `start` has handed the query out.
         dropped=lambda: dropped_by_dedupe(handle.result(timeout=_HANDLE_SECONDS)),
+        forget_dropped=lambda: forget_dropped(handle.result(timeout=_HANDLE_SECONDS)),
         late_watermark_ms=lambda: late_watermark_ms(handle.result(timeout=_HANDLE_SECONDS)),
     )
 

@@ -11,6 +11,8 @@ close from the next micro-batch on, and by the same one rows are late from the o
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from pyspark.errors import PySparkException
@@ -21,7 +23,7 @@ from common import delta, delta_merge
 from common.declare import Aggregate
 from common.declaring import source_of
 from common.delta import MicroBatch
-from common.settled import settled
+from common.settled import of_batch, settled
 from common.streaming import Stream
 from gold import tables, windows
 from gold.context import Context
@@ -46,9 +48,12 @@ def stream(context: Context, gold: Aggregate) -> Stream:
     tables.ensure(context, gold.table, frame.schema, gold.storage)
     small = context.small
     mode = cast("Literal['complete', 'update', 'append']", gold.mode)
+    before = _Before()
 
     def write(result: DataFrame, batch: MicroBatch) -> None:
-        with settled(result, small, once=True) as rows:
+        anew = batch.forget_dropped if before.rows <= of_batch(result, small).rows else None
+        with settled(result, small, once=True, anew=anew) as rows:
+            before.rows = rows.rows
             counts = {"groups": rows.rows}
             if gold.watermark is not None:
                 counts["late"] = batch.dropped()["late"]
@@ -81,6 +86,17 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         output_mode=mode,
         without_rows=mode == "append",
     )
+
+
+@dataclass
+class _Before:
+    """What the micro-batch before came to.
+
+    Attributes:
+        rows: Groups that it handed out; more than is small as long as there was none.
+    """
+
+    rows: float = math.inf
 
 
 def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:

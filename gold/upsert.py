@@ -11,21 +11,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Row
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
-from common import delta, delta_merge
+from common import delta, delta_direct, delta_merge
 from common.declare import ChangeFeed, Upsert
 from common.delta import MicroBatch
 from common.delta_direct import DELETED, DO, INSERTED, UPDATED
 from common.errors import ChangeRefusedError
 from common.identity import last_own_commit
-from common.settled import Settled, of_batch, settled
+from common.keyed import NotComparableError
+from common.settled import Settled, local, of_batch, settled, taken
 from common.small import Small
 from common.streaming import Stream
 from gold import deleted, tables
 from gold.context import Context
+from gold.few import is_few
+from gold.few import outcome as few_outcome
 from gold.outcome import (
     DOUBTFUL,
     ENDS,
@@ -140,9 +144,32 @@ class _Write:
             return
         told = {} if covered is None else {_COVERS: covered}
         few = self.small if batch.batch_id == 0 else of_batch(rows, self.small)
+        if batch.batch_id > 0 and (arrow := taken(rows, few)) is not None:
+            if (done := self._outcome_of_few(arrow, rows.sparkSession, few)) is not None:
+                self._put_all(done, batch, {"keys": done.rows, "recomputed": 0}, None)
+                return
+            rows = local(rows.sparkSession, arrow, rows.schema).frame
         with settled(reduced(rows, key=self.key, order=self.order), few, once=batch.batch_id == 0) as came:
             self._refuse_strays(came)
             self._write(came, batch, told, came.then(few))
+
+    def _outcome_of_few(self, rows: pa.Table, session: SparkSession, few: Small) -> Settled | None:
+        """What becomes of each key, where that can be told without a job of Spark's."""
+        if not is_few(rows, self.key, self.order):
+            return None
+        read = deleted.columns(self.key, self.order)
+        keys, have = rows.select(list(self.key)), {}
+        for name, path in self._tables().items():
+            near = delta_direct.near(path, keys, few, read)
+            if near is None:
+                return None
+            have[name] = near
+        try:
+            done = few_outcome(rows, have, self.columns, key=self.key, order=self.order)
+        except NotComparableError:
+            return None
+        marks = [StructField(name, StringType()) for name in (IN_TABLE, IN_DELETED)]
+        return local(session, done, StructType([*self.schema, *marks]))
 
     def _write(self, came: Settled, batch: MicroBatch, told: dict[str, int], few: Small) -> None:
         near: list[Column] | None = None
@@ -174,13 +201,19 @@ class _Write:
             done = held.enter_context(
                 settled(outcome(met, self.columns, key=self.key, order=self.order), few)
             )
-            counts = {what: delta_merge.counted(done, what) for what in (IN_TABLE, IN_DELETED)}
-            table = counts[IN_TABLE]
-            told["written"] = table.get(INSERTED, 0) + table.get(UPDATED, 0)
-            told["deleted"] = table.get(DELETED, 0)
-            if self.beside is not None:
-                self._put(done, IN_DELETED, batch, told, counts[IN_DELETED], near, step="deleted")
-            self._put(done, IN_TABLE, batch, told, counts[IN_TABLE], near)
+            self._put_all(done, batch, told, near)
+
+    def _put_all(
+        self, done: Settled, batch: MicroBatch, told: dict[str, int], near: Sequence[Column] | None
+    ) -> None:
+        """Write what becomes of each key: deleted keys before the table."""
+        counts = {what: delta_merge.counted(done, what) for what in (IN_TABLE, IN_DELETED)}
+        table = counts[IN_TABLE]
+        told["written"] = table.get(INSERTED, 0) + table.get(UPDATED, 0)
+        told["deleted"] = table.get(DELETED, 0)
+        if self.beside is not None:
+            self._put(done, IN_DELETED, batch, told, counts[IN_DELETED], near, step="deleted")
+        self._put(done, IN_TABLE, batch, told, counts[IN_TABLE], near)
 
     def _tables(self) -> Mapping[str, str]:
         """Paths of the table and of its deleted keys."""

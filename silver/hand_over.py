@@ -72,6 +72,12 @@ class HandOver:
     silver_path: str
     until_ms: int | None
 
+    def is_over(self, batch: MicroBatch) -> bool:
+        """Whether the stream's own state knows all that a micro-batch may repeat."""
+        if self.until_ms is not None and (batch.late_watermark_ms() or 0) > self.until_ms:
+            self.until_ms = None
+        return self.until_ms is None
+
     @contextmanager
     def fresh(self, rows: DataFrame, count: int, batch: MicroBatch) -> Iterator[tuple[DataFrame, int]]:
         """The rows whose event silver does not have from another place; and how many others there are.
@@ -83,9 +89,7 @@ class HandOver:
             count: How many they are.
             batch: The batch.
         """
-        if self.until_ms is not None and (batch.late_watermark_ms() or 0) > self.until_ms:
-            self.until_ms = None
-        if self.until_ms is None or not count:
+        if self.is_over(batch) or not count:
             yield rows, 0
             return
         known = self._known(rows, count).persist(StorageLevel.MEMORY_AND_DISK)

@@ -19,19 +19,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from common import delta, delta_merge
+from common import delta, delta_direct, delta_merge
 from common.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.declare import Silver
 from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import AccountError, HistoryGoneError
 from common.folder import Folder
-from common.settled import Settled, few, settled
+from common.keyed import NotComparableError, is_plain, lacking, newest
+from common.settled import Settled, few, local, settled
 from common.small import Small
 from silver.dedupe import EVENT_TIME, event_key
 from silver.exact import one_per_key
+from silver.few import Judged
 from silver.rules import ACCEPT, VERDICT
-from silver.tables import ARRIVAL, COORDINATES, accepted
+from silver.tables import ARRIVAL, COORDINATES, accepted, accepted_rows
 from silver.unknown import evolved, refuse
 
 STEP = "late"
@@ -89,11 +91,11 @@ class LateRows:
     judged: Callable[[DataFrame], DataFrame]
 
     @contextmanager
-    def of(self, kept: DataFrame, batch: MicroBatch, dropped: int, small: Small) -> Iterator[Late | None]:
+    def of(self, judged: Judged, batch: MicroBatch, dropped: int, small: Small) -> Iterator[Late | None]:
         """The late rows of a micro-batch, while the context lasts; ``None`` where Spark dropped none.
 
         Args:
-            kept: The micro-batch as it came out of Spark's operators, consumed whole.
+            judged: The micro-batch as it came out of Spark's operators, consumed whole.
             batch: Its identity.
             dropped: How many late rows Spark says it dropped.
             small: What is worked out in the driver.
@@ -106,8 +108,10 @@ class LateRows:
         if not dropped:
             yield None
             return
+        session = judged.kept.session
         # By all executors: what is read again may be much, though few of it came late.
-        with settled(self._found(kept.sparkSession, batch), small, once=True) as late:
+        anew = None if judged.kept.arrow is None else _nothing
+        with settled(self._found(session, batch), small, once=True, anew=anew) as late:
             if late.rows != dropped:
                 raise AccountError(
                     f"{self.silver.table}, micro-batch {batch.batch_id}: Spark dropped {dropped} late rows, "
@@ -118,11 +122,14 @@ class LateRows:
             if self.silver.late != "merge":
                 yield Late(late)
                 return
+            if (missing_rows := self._missing_of_few(late, judged, small)) is not None:
+                yield Late(late, missing_rows)
+                return
             less = late.then(small)
             first = one_per_key(late.frame, key=event_key(self.silver), order=ARRIVAL, newest=False)
             with (
                 settled(first, less) as asked,
-                settled(self._missing(asked, accepted(kept), less), less) as missing,
+                settled(self._missing(asked, accepted(judged.frame), less), less) as missing,
             ):
                 yield Late(late, missing)
 
@@ -130,8 +137,10 @@ class LateRows:
         """Keep the late rows, then append to silver those that it lacks; each once per micro-batch."""
         delta.append(late.rows, self.late_path, batch, STEP, counts, small=small)
         if late.missing and late.merged:
-            new = evolved(late.missing.frame.drop(WATERMARK), self.silver, batch.pipeline, self.silver_path)
-            rows = few(new, late.merged, small)
+            rows = late.missing.without(WATERMARK)
+            if self.silver.unknown_fields == "evolve":
+                new = evolved(rows.frame, self.silver, batch.pipeline, self.silver_path)
+                rows = few(new, late.merged, small)
             delta.append(rows, self.silver_path, batch, STEP, counts, small=small)
 
     def _found(self, spark: SparkSession, batch: MicroBatch) -> DataFrame:
@@ -160,6 +169,23 @@ class LateRows:
         reader = spark.read.schema(self.bronze_schema).option("__globPaths__", "false")
         return reader.parquet(*paths)
 
+    def _missing_of_few(self, late: Settled, judged: Judged, small: Small) -> Settled | None:
+        """What ``_missing`` finds, where it can be told without a job of Spark's."""
+        rows, fresh, key = late.arrow, judged.kept.arrow, event_key(self.silver)
+        if rows is None or fresh is None or not is_plain(rows.schema, (*key, *ARRIVAL)):
+            return None
+        read = tuple(dict.fromkeys((*key, *COORDINATES)))
+        try:
+            first = rows.take(newest(rows, key=key, order=ARRIVAL, oldest=True))
+            table = delta_direct.near(self.silver_path, first.select(list(key)), small, read)
+            if table is None:
+                return None
+            others = [table, accepted_rows(fresh)]
+            found = first.take(lacking(first, others, key=key, itself=COORDINATES))
+        except NotComparableError:
+            return None
+        return local(late.session, found, late.schema)
+
     def _missing(self, first: Settled, fresh: DataFrame, small: Small) -> DataFrame:
         """Late rows, one per key, of the keys that no other row of silver or of the micro-batch has.
 
@@ -177,6 +203,10 @@ class LateRows:
         taken = [each.join(mine, same & ~itself, "left_semi").select(*key) for each in others]
         rows = first.frame
         return rows.join(taken[0].union(taken[1]), list(key), "left_anti").select(*rows.columns)
+
+
+def _nothing() -> None:
+    """Nothing has to be undone where rows are found again."""
 
 
 def _is_there(path: str) -> bool:

@@ -24,7 +24,7 @@ from silver.late import LateRows, late_schema
 from silver.parse import META
 from silver.rules import ACCEPT, VERDICT, version
 from silver.source import bronze_stream, needs_snapshot
-from silver.write import writer
+from silver.write import Writer
 
 
 def stream(
@@ -107,7 +107,7 @@ def stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=writer(silver, path, aside, late_rows, hand_over, watch, settings.small),
+        write=Writer(silver, bronze_path, path, aside, late_rows, hand_over, watch, settings.small),
         checkpoint=checkpoint,
         trigger=settings.silver.trigger,
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -61,17 +63,28 @@ def check_change_feed(spark: SparkSession, silver: Silver, path: str) -> None:
         )
 
 
+_PLACED = {
+    "_kafka_topic": "topic",
+    "_kafka_partition": "partition",
+    "_kafka_offset": "offset",
+    "_kafka_timestamp": "timestamp",
+    "_ingested_at": "ingested_at",
+}
+"""Columns of the silver table beside the declared ones, and what they are in ``_kafka``."""
+
+
 def accepted(frame: DataFrame) -> DataFrame:
     """Rows without a reason, as the silver table has them."""
     declared = [name for name in frame.columns if name not in _SCRATCH]
-    return frame.where(F.col(VERDICT) == ACCEPT).select(
-        *declared,
-        F.col(f"{META}.topic").alias("_kafka_topic"),
-        F.col(f"{META}.partition").alias("_kafka_partition"),
-        F.col(f"{META}.offset").alias("_kafka_offset"),
-        F.col(f"{META}.timestamp").alias("_kafka_timestamp"),
-        F.col(f"{META}.ingested_at").alias("_ingested_at"),
-    )
+    placed = [F.col(f"{META}.{field}").alias(name) for name, field in _PLACED.items()]
+    return frame.where(F.col(VERDICT) == ACCEPT).select(*declared, *placed)
+
+
+def accepted_rows(rows: pa.Table) -> pa.Table:
+    """``accepted`` of rows in the driver."""
+    rows = rows.filter(pc.equal(rows[VERDICT], ACCEPT))
+    columns = {name: rows[name] for name in rows.column_names if name not in _SCRATCH}
+    return pa.table(columns | {name: _field(rows, field) for name, field in _PLACED.items()})
 
 
 def rejected(frame: DataFrame, rule_version: str) -> DataFrame:
@@ -96,3 +109,33 @@ def rejected(frame: DataFrame, rule_version: str) -> DataFrame:
         F.when(kept, F.col(f"{META}.value")).alias("value"),
         F.when(kept, F.col(f"{META}.headers")).alias("headers"),
     )
+
+
+def rejected_rows(rows: pa.Table, rule_version: str) -> pa.Table:
+    """``rejected`` of rows in the driver."""
+    rows = rows.filter(pc.is_in(rows[VERDICT], pa.array([QUARANTINE, DROP])))
+    kept = pc.equal(rows[VERDICT], QUARANTINE)
+    columns = {
+        "topic": _field(rows, "topic"),
+        "partition": _field(rows, "partition"),
+        "offset": _field(rows, "offset"),
+        "kafka_timestamp": _field(rows, "timestamp"),
+        "kafka_timestamp_type": _field(rows, "timestamp_type"),
+        "ingested_at": _field(rows, "ingested_at"),
+        "reasons": rows[REASONS],
+        "field": _field(rows, "fault_field"),
+        "verdict": rows[VERDICT],
+        "rule_version": pa.repeat(rule_version, rows.num_rows),
+    }
+    raw = ("key", "value", "headers")
+    return pa.table(columns | {name: _where(kept, _field(rows, name)) for name in raw})
+
+
+def _field(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    return pc.struct_field(rows[META], name)
+
+
+def _where(kept: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values, and null where they are not kept."""
+    places = pa.array(range(len(values)), pa.int64())
+    return values.take(pc.if_else(kept, places, None))

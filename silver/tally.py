@@ -40,13 +40,18 @@ def counted(kept: DataFrame, rules: Sequence[Rule]) -> Tally:
     sums = [F.count_if(F.col(VERDICT) == verdict).alias(verdict) for verdict in _VERDICTS]
     row = kept.agg(*sums, *broken).collect()[0]
     by_rule = dict(zip((rule.name for rule in rules), row[len(sums) :], strict=True))
+    return tallied({verdict: row[verdict] for verdict in _VERDICTS}, by_rule)
+
+
+def tallied(verdicts: Mapping[str, int], broken: Mapping[str, int]) -> Tally:
+    """The tally of rows that were counted, by verdict and by the rule they broke."""
     return Tally(
-        accepted=row[ACCEPT],
-        quarantined=row[QUARANTINE],
-        dropped=row[DROP],
-        tombstones=row[TOMBSTONE],
-        failed=row[FAIL],
-        rules={name: rows for name, rows in by_rule.items() if rows},
+        accepted=verdicts.get(ACCEPT, 0),
+        quarantined=verdicts.get(QUARANTINE, 0),
+        dropped=verdicts.get(DROP, 0),
+        tombstones=verdicts.get(TOMBSTONE, 0),
+        failed=verdicts.get(FAIL, 0),
+        rules={name: rows for name, rows in broken.items() if rows},
     )
 
 

@@ -7,89 +7,121 @@ it already has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from common import delta
 from common.declare import Silver
 from common.delta import MicroBatch
-from common.settled import few, of_batch
+from common.settled import Settled, few
 from common.small import Small
 from silver.changes import ChangeWatch
 from silver.exact import write_exact
+from silver.few import Judged, consumed
 from silver.hand_over import HandOver
 from silver.late import LateRows
 from silver.rules import version
-from silver.tables import accepted, rejected
-from silver.tally import Tally, counted, rule_failure
+from silver.tables import accepted
+from silver.tally import Tally, rule_failure
 from silver.unknown import evolved, refuse
 
 ACCEPTED = "accepted"
 """The step of a micro-batch that writes silver; every one has it, even without a row."""
 
 
-def writer(  # noqa: PLR0913, PLR0917  # all that a micro-batch meets
-    silver: Silver,
-    silver_path: str,
-    quarantine_path: str,
-    late_rows: LateRows,
-    hand_over: HandOver,
-    watch: ChangeWatch,
-    small: Small,
-) -> Callable[[DataFrame, MicroBatch], None]:
+@dataclass(frozen=True, slots=True)
+class Writer:
     """The ``foreachBatch`` body of a silver table.
 
     Silver commits for every batch, even without a row, because its commit carries the batch's counts.
-    It raises ``RuleFailedError`` before anything is written where a row broke a rule that is to stop it,
-    ``UnknownFieldError`` where a value has a field that is to, and ``ForeignChangeError`` where somebody
-    else changed what it reads.
+
+    Attributes:
+        silver: The declaration.
+        bronze_path: The table that it reads.
+        silver_path: The table.
+        quarantine_path: The table of rows set aside.
+        late_rows: Finds late rows, and writes them.
+        hand_over: Knows what came past the stream.
+        watch: Looks at bronze's commits.
+        small: What is worked out in the driver.
     """
-    rule_version = version(silver)
 
-    def grown(kept: DataFrame, batch: MicroBatch) -> DataFrame:
-        return evolved(accepted(kept), silver, batch.pipeline, silver_path)
+    silver: Silver
+    bronze_path: str
+    silver_path: str
+    quarantine_path: str
+    late_rows: LateRows
+    hand_over: HandOver
+    watch: ChangeWatch
+    small: Small
 
-    def write(frame: DataFrame, batch: MicroBatch) -> None:
-        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+    def __call__(self, frame: DataFrame, batch: MicroBatch) -> None:
+        """Write one micro-batch.
+
+        Raises:
+            RuleFailedError: A row broke a rule that is to stop the query; nothing is written.
+            UnknownFieldError: A value has a field that is to; nothing is written.
+            ForeignChangeError: Somebody else changed what it reads; nothing is written.
+        """
+        with consumed(frame, batch, self.bronze_path, self.small) as whole:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
-            tally = counted(kept, silver.rules)
-            less = of_batch(kept, small)
-            watch.look_at(batch)
+            tally = whole.tally(self.silver.rules)
+            self.watch.look_at(batch)
             if tally.failed:
-                raise rule_failure(kept, tally, silver.rules, silver.table)
-            refuse(kept, silver)
+                raise rule_failure(whole.frame, tally, self.silver.rules, self.silver.table)
+            if whole.has_unknown:
+                refuse(whole.frame, self.silver)
+            judged = whole.weighed()
             counts: Mapping[str, Any] = {**_counts(tally), **batch.dropped()}
-            if silver.dedupe == "exact":
-                counts = write_exact(grown(kept, batch), silver, silver_path, batch, ACCEPTED, counts, less)
+            if self.silver.dedupe == "exact":
+                rows, path = self._grown(judged, batch), self.silver_path
+                counts = write_exact(rows, self.silver, path, batch, ACCEPTED, counts, judged.small)
             else:
-                with (
-                    late_rows.of(kept, batch, counts["late"], less) as late,
-                    hand_over.fresh(grown(kept, batch), tally.accepted, batch) as (fresh, known),
-                ):
-                    counts = {
-                        **counts,
-                        "accepted": tally.accepted - known,
-                        "duplicates": counts["duplicates"] + known,
-                        "merged": late.merged if late else 0,
-                    }
-                    if counts["accepted"]:
-                        rows = few(fresh, tally.accepted, less)
-                        delta.append(rows, silver_path, batch, ACCEPTED, counts, small=less)
-                    else:
-                        delta.append_nothing(kept.sparkSession, silver_path, batch, ACCEPTED, counts, less)
-                    if late:
-                        late_rows.write(late, batch, counts, less)
+                counts = self._write(judged, tally, batch, counts)
             if bad := tally.quarantined + tally.dropped:
-                aside = few(rejected(kept, rule_version), bad, less)
-                delta.append(aside, quarantine_path, batch, "quarantine", counts, small=less)
-        finally:
-            kept.unpersist()
+                aside = judged.rejected(version(self.silver), bad)
+                delta.append(aside, self.quarantine_path, batch, "quarantine", counts, small=judged.small)
 
-    return write
+    def _write(
+        self, judged: Judged, tally: Tally, batch: MicroBatch, counts: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Write accepted rows and late ones; what the commit counts."""
+        less = judged.small
+        with (
+            self.late_rows.of(judged, batch, counts["late"], less) as late,
+            self._fresh(judged, tally.accepted, batch) as (rows, known),
+        ):
+            counts = {
+                **counts,
+                "accepted": tally.accepted - known,
+                "duplicates": counts["duplicates"] + known,
+                "merged": late.merged if late else 0,
+            }
+            if counts["accepted"]:
+                delta.append(rows, self.silver_path, batch, ACCEPTED, counts, small=less)
+            else:
+                session = judged.kept.session
+                delta.append_nothing(session, self.silver_path, batch, ACCEPTED, counts, less)
+            if late:
+                self.late_rows.write(late, batch, counts, less)
+        return counts
+
+    @contextmanager
+    def _fresh(self, judged: Judged, number: int, batch: MicroBatch) -> Iterator[tuple[Settled, int]]:
+        """Accepted rows that did not come past the stream before, and how many did."""
+        if self.hand_over.is_over(batch) and self.silver.unknown_fields != "evolve":
+            yield judged.accepted(number), 0
+            return
+        with self.hand_over.fresh(self._grown(judged, batch), number, batch) as (fresh, known):
+            yield few(fresh, number, judged.small), known
+
+    def _grown(self, judged: Judged, batch: MicroBatch) -> DataFrame:
+        """Accepted rows with every column that the table has."""
+        return evolved(accepted(judged.frame), self.silver, batch.pipeline, self.silver_path)
 
 
 def _counts(tally: Tally) -> Mapping[str, Any]:

@@ -1,0 +1,126 @@
+"""One micro-batch as silver's operators hand it out: consumed whole and once, then counted and told apart.
+
+Few rows come to the driver by one job, and are counted and told apart there; more are kept by the executors
+and asked as often as needed. Either way they are the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
+from common.checkpoint import delta_position_of
+from common.declare import Rule
+from common.delta import MicroBatch
+from common.delta_log import LogReader
+from common.errors import MedallionError
+from common.settled import Settled, of_batch, settled
+from common.settled import few as few_of
+from common.small import Small
+from silver.parse import META
+from silver.rules import REASONS, VERDICT, WARNED
+from silver.tables import accepted, accepted_rows, rejected, rejected_rows
+from silver.tally import Tally, counted, tallied
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The judged rows of a micro-batch.
+
+    Attributes:
+        kept: All of them.
+        small: What is small to what is made of them.
+    """
+
+    kept: Settled
+    small: Small
+
+    @property
+    def frame(self) -> DataFrame:
+        """All of them, read again at no cost."""
+        return self.kept.frame
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a value may have a field that its schema does not name."""
+        rows = self.kept.arrow
+        return rows is None or bool(pc.any(pc.is_valid(pc.struct_field(rows[META], "rescued"))).as_py())
+
+    def weighed(self) -> Judged:
+        """With what is small to them, now that they were consumed and their size is known."""
+        return self if self.kept.arrow is not None else replace(self, small=of_batch(self.frame, self.small))
+
+    def tally(self, rules: Sequence[Rule]) -> Tally:
+        """What became of them."""
+        rows = self.kept.arrow
+        if rows is None:
+            return counted(self.frame, rules)
+        broken = {
+            rule.name: _with(rows[WARNED if rule.on_fail == "warn" else REASONS], rule.name) for rule in rules
+        }
+        verdicts = {each["values"]: each["counts"] for each in rows[VERDICT].value_counts().to_pylist()}
+        return tallied(verdicts, broken)
+
+    def accepted(self, number: int) -> Settled:
+        """Those without a reason, as the silver table has them."""
+        rows = self.kept.arrow
+        if rows is None:
+            return few_of(accepted(self.frame), number, self.small)
+        taken = accepted_rows(rows)
+        return Settled.of(self.kept.session, taken, lambda: accepted(self.frame))
+
+    def rejected(self, rule_version: str, number: int) -> Settled:
+        """Those set aside, as the quarantine table has them; judged by these rules."""
+        rows = self.kept.arrow
+        if rows is None:
+            return few_of(rejected(self.frame, rule_version), number, self.small)
+        taken = rejected_rows(rows, rule_version)
+        return Settled.of(self.kept.session, taken, lambda: rejected(self.frame, rule_version))
+
+
+@contextmanager
+def consumed(frame: DataFrame, batch: MicroBatch, bronze_path: str, small: Small) -> Iterator[Judged]:
+    """Consume a micro-batch whole, once, and keep it until the end of the block.
+
+    Args:
+        frame: It, as Spark brings it.
+        batch: Its identity.
+        bronze_path: The table that it is read from.
+        small: What few rows are.
+    """
+    if _is_few(batch, bronze_path, small):
+        with settled(frame, small, once=True, anew=batch.forget_dropped) as kept:
+            yield Judged(kept, small)
+        return
+    rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield Judged(Settled(rows, 0), small)
+    finally:
+        rows.unpersist()
+
+
+def _is_few(batch: MicroBatch, path: str, small: Small) -> bool:
+    """Whether a micro-batch reads few rows of a table, by its log."""
+    start, end = (delta_position_of(each) for each in (batch.before, batch.positions))
+    if not small.rows or start is None or end is None or start.in_snapshot or end.in_snapshot:
+        return False  # what a table's first state has takes long to tell
+    try:
+        read = LogReader(path).between(start, end)
+    except MedallionError:
+        return False  # Spark tells what is amiss with the table
+    return read.rows is not None and read.rows <= small.rows and read.bytes <= small.batch_bytes
+
+
+def _with(lists: pa.ChunkedArray, name: str) -> int:
+    """How many of some lists hold a text."""
+    found = 0
+    for chunk in lists.chunks:
+        is_it = pc.equal(pc.list_flatten(chunk), name)
+        found += len(pc.unique(pc.list_parent_indices(chunk).filter(is_it)))
+    return found
