@@ -24,6 +24,9 @@ from common.small import Small
 SETTINGS_FILE = "medallion.yaml"
 PREFIX = "MEDALLION_"
 
+FOLLOW = "follow"
+"""The trigger of a query that is woken by commits to the tables that it reads."""
+
 _DURATION = re.compile(r"^\s*(\d+|\d+\.\d+(?=\s*s))\s*(ms|millisecond|s|second|minute|hour|day|week)s?\s*$")
 _UNITS = {"ms": "millisecond", "s": "second"}
 
@@ -53,12 +56,37 @@ def _texts(given: object) -> object:
     }
 
 
+def _own_trigger(text: object) -> str:
+    if _is_follow(text):
+        raise ValueError(
+            "it reads Kafka and has no table to follow; write an interval like '1 second', or 'asap'"
+        )
+    return _trigger(text)
+
+
+def _following_trigger(text: object) -> str:
+    return FOLLOW if _is_follow(text) else _trigger(text)
+
+
+def _is_follow(text: object) -> bool:
+    return isinstance(text, str) and text.strip().lower() == FOLLOW
+
+
 Options = Annotated[dict[str, str], BeforeValidator(_texts)]
 Duration = Annotated[str, BeforeValidator(_duration)]
 Trigger = Annotated[
     str,
-    BeforeValidator(_trigger),
+    BeforeValidator(_own_trigger),
     Field(description="Interval between micro-batches; 'asap' starts the next one as soon as data is there."),
+]
+FollowingTrigger = Annotated[
+    str,
+    BeforeValidator(_following_trigger),
+    Field(
+        description="'follow': a micro-batch starts as soon as a query of the same process has written the "
+        "table it reads; for what others write it looks every 2 seconds. Or an interval between "
+        "micro-batches; or 'asap', which looks all the time."
+    ),
 ]
 
 
@@ -100,7 +128,7 @@ class KafkaSettings(_Section):
 class BronzeSettings(_Section):
     """Kafka to bronze."""
 
-    trigger: Trigger = "2 seconds"
+    trigger: Trigger = "1 second"
     max_offsets_per_trigger: int = Field(
         default=200_000, ge=1, description="Records per micro-batch, all partitions."
     )
@@ -112,7 +140,7 @@ class BronzeSettings(_Section):
 class SilverSettings(_Section):
     """Bronze to silver."""
 
-    trigger: Trigger = "2 seconds"
+    trigger: FollowingTrigger = FOLLOW
     max_files_per_trigger: int = Field(
         default=200, ge=1, description="Files of the table it reads, per micro-batch."
     )
@@ -149,7 +177,7 @@ class SilverSettings(_Section):
 class GoldSettings(_Section):
     """Silver to gold."""
 
-    trigger: Trigger = "5 seconds"
+    trigger: FollowingTrigger = FOLLOW
     max_files_per_trigger: int = Field(
         default=200, ge=1, description="Files of the table it reads, per micro-batch."
     )

@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +20,8 @@ from common.delta import MicroBatch
 from common.delta_once import forget
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.metrics import dropped_by_dedupe, forget_dropped, late_watermark_ms
+from common.settings import FOLLOW
+from common.waking import LOOK, Waking, wakeable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,11 +46,13 @@ class Stream:
         write: Writes one micro-batch; called with the frame and the batch's identity. It must be
             idempotent by that identity, consume the whole batch, and swallow no exception.
         checkpoint: Path or URI of its checkpoint.
-        trigger: Interval such as ``2 seconds``; empty: the next batch starts when data is there.
+        trigger: Interval such as ``2 seconds``; empty: the next batch starts when data is there; ``follow``:
+            when a query of the same process has committed to a table that it reads.
         output_mode: Spark's output mode.
         without_rows: Whether a micro-batch without rows follows one that moved the watermark, where none
             with rows does: it writes what the watermark has closed.
         reads: The tables it reads; a bounded run reads those that are fed in it when they are whole.
+        beside: The tables that it feeds besides.
         again: Makes the stream anew, with the columns that its source has then.
         declared: Marks of what its declaration means, for its commits.
     """
@@ -62,6 +66,7 @@ class Stream:
     output_mode: OutputMode = "append"
     without_rows: bool = False
     reads: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
 
@@ -142,16 +147,25 @@ class _State:
     error: BaseException | None = None
 
 
-def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: bool = False) -> RunningQuery:
+def start(
+    spark: SparkSession,
+    stream: Stream,
+    gate: Gate,
+    waking: Waking | None = None,
+    *,
+    available_now: bool = False,
+) -> RunningQuery:
     """Start a query in a fair scheduler pool of its own.
 
     Args:
         spark: The session.
         stream: What to run.
         gate: Once closed, the query ends before its next micro-batch.
+        waking: The queries that are woken by what it writes, and it by them; unset: it runs alone.
         available_now: Process what is there now and end.
     """
     state = _State()
+    waking = waking or Waking()
     checkpoint = Checkpoint(stream.checkpoint)
     handle: Future[StreamingQuery] = Future()
 
@@ -165,6 +179,7 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
             forget(frame.sparkSession)
             identity = _identity(stream, checkpoint, frame, batch_id, handle)
             stream.write(frame, replace(identity, is_first=is_first))
+            waking.committed((stream.name, *stream.beside))
         except Exception as error:
             state.error = state.error or error
             raise
@@ -185,8 +200,14 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif stream.trigger:
-        writer = writer.trigger(processingTime=stream.trigger)
-    with _batches_without_rows(spark) if stream.without_rows else nullcontext():
+        writer = writer.trigger(processingTime=LOOK if stream.trigger == FOLLOW else stream.trigger)
+    with ExitStack() as starting:
+        if stream.without_rows:
+            starting.enter_context(_batches_without_rows(spark))
+        if stream.trigger == FOLLOW and not available_now:
+            wake = starting.enter_context(wakeable(stream.frame.sparkSession, stream.name))
+            # Before its first look, or a commit right after that would wake nobody.
+            waking.follow(stream.name, stream.reads, wake)
         query = writer.start()
     handle.set_result(query)
     return RunningQuery(stream, query, state)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from common.errors import MedallionError, SourceChangedError
 from common.streaming import Gate, RunningQuery, Stream, start
+from common.waking import Waking
 from orchestration.console import say
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Supervisor:
         self._troubles: dict[str, _Trouble] = {}
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
+        self.waking = Waking()
         self.queries: list[RunningQuery] = []
         self._waiting: list[tuple[Stream, Callable[[], bool]]] = []
 
@@ -155,7 +157,10 @@ class Supervisor:
             if when is not None and not when(stream):
                 self._waiting.append((stream, functools.partial(when, stream)))
                 continue
-            self.queries.append(start(self._spark, stream, self.gate, available_now=available_now))
+            self.queries.append(self._begin(stream, available_now=available_now))
+
+    def _begin(self, stream: Stream, *, available_now: bool) -> RunningQuery:
+        return start(self._spark, stream, self.gate, self.waking, available_now=available_now)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -169,7 +174,7 @@ class Supervisor:
             if is_ready() and not self._stop.is_said():
                 self._waiting.remove(waiting)
                 is_bounded = stream.name in self._bounded
-                self.queries.append(start(self._spark, stream, self.gate, available_now=is_bounded))
+                self.queries.append(self._begin(stream, available_now=is_bounded))
         for place, query in enumerate(self.queries):
             self._mend(place, query)
         return self._first_failure()
@@ -199,14 +204,14 @@ class Supervisor:
             elif now >= trouble.due and not self._stop.is_said() and not self._is_hopeless(query.name):
                 trouble.due = None
                 is_bounded = query.name in self._bounded
-                self.queries[place] = start(self._spark, query.stream, self.gate, available_now=is_bounded)
+                self.queries[place] = self._begin(query.stream, available_now=is_bounded)
 
     def _renew(self, place: int, query: RunningQuery) -> None:
         """Make a query anew whose source has got other columns: it goes on where it ended."""
         if query.stream.again is not None and not self._stop.is_said():
             say(f"{query.name}: the table it reads has new columns; it goes on with them")
             stream, is_bounded = query.stream.again(), query.name in self._bounded
-            self.queries[place] = start(self._spark, stream, self.gate, available_now=is_bounded)
+            self.queries[place] = self._begin(stream, available_now=is_bounded)
 
     def _is_hopeless(self, name: str) -> bool:
         trouble = self._troubles.get(name)

@@ -192,11 +192,12 @@ class Wiring:
         if isinstance(declared.to, KafkaSink):
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
         made = gold.publish.stream(self._context, declared, client)
-        return replace(made, again=lambda: self._publication(declared))
+        return replace(made, reads=(declared.reads,), again=lambda: self._publication(declared))
 
     def _stream(self, declared: Table) -> Stream:
         reads = () if isinstance(declared, Topic) else sources(declared)
-        return replace(self._build(declared), reads=reads, again=lambda: self._stream(declared))
+        made = self._build(declared)
+        return replace(made, reads=reads, beside=declared.side_tables, again=lambda: self._stream(declared))
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout

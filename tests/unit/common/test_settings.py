@@ -32,7 +32,11 @@ def refusal(text: str | None = None, overrides: Sequence[str] = ()) -> str:
 
 def test_without_any_source_the_defaults_hold() -> None:
     settings = load()
-    assert settings.bronze.trigger == "2 seconds"
+    assert (settings.bronze.trigger, settings.silver.trigger, settings.gold.trigger) == (
+        "1 second",
+        "follow",
+        "follow",
+    )
     assert settings.data_dir == Path("data")
     assert settings.spark.state_store == "rocksdb"
 
@@ -55,7 +59,7 @@ def test_one_file_does_not_linger_for_the_next_load(tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("bronze:\n  trigger: 9 seconds\n")
     assert load_settings(file=other).bronze.trigger == "9 seconds"
-    assert load_settings().bronze.trigger == "2 seconds"
+    assert load_settings().bronze.trigger == "1 second"
 
 
 @pytest.mark.parametrize(
@@ -167,8 +171,23 @@ def test_durations_that_spark_refuses_are_refused(text: str) -> None:
     assert "is not a duration" in refusal(None, [f"bronze.trigger='{text}'"])
 
 
+@pytest.mark.parametrize("layer", ["silver", "gold"])
+@pytest.mark.parametrize(
+    ("text", "trigger"), [("follow", "follow"), (" Follow ", "follow"), ("2s", "2 seconds"), ("asap", "")]
+)
+def test_silver_and_gold_follow_a_table_or_have_an_interval(layer: str, text: str, trigger: str) -> None:
+    assert getattr(load(None, [f"{layer}.trigger='{text}'"]), layer).trigger == trigger
+
+
+def test_bronze_has_no_table_to_follow() -> None:
+    assert refusal(None, ["bronze.trigger=follow"]) == (
+        "flag: bronze.trigger is 'follow': it reads Kafka and has no table to follow; "
+        "write an interval like '1 second', or 'asap'."
+    )
+
+
 def test_an_empty_section_is_as_if_it_were_not_there() -> None:
-    assert load("bronze:\n").bronze.trigger == "2 seconds"
+    assert load("bronze:\n").bronze.trigger == "1 second"
 
 
 def test_settings_are_frozen() -> None:

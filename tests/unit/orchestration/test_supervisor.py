@@ -194,7 +194,7 @@ def _restarts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """Starts that the supervisor makes, with whether they have an end; pauses are short."""
     made: list[tuple[str, bool]] = []
 
-    def start(session: Any, stream: Any, gate: Any, *, available_now: bool) -> Mended:
+    def start(session: Any, stream: Any, gate: Any, waking: Any, *, available_now: bool) -> Mended:
         made.append((stream, available_now))
         return Mended(stream)
 
