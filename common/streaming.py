@@ -20,13 +20,13 @@ from common.delta import MicroBatch
 from common.delta_once import forget
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.metrics import dropped_by_dedupe, late_watermark_ms
+from common.spark_conf import WITHOUT_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _HANDLE_SECONDS = 60.0
-_WITHOUT_ROWS = "spark.sql.streaming.noDataMicroBatches.enabled"
 _REGISTRY = re.compile(r"medallion\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
@@ -195,12 +195,12 @@ def start(spark: SparkSession, stream: Stream, gate: Gate, *, available_now: boo
 @contextmanager
 def _batches_without_rows(spark: SparkSession) -> Iterator[None]:
     """A query that is started in here has them: it copies the session's settings at its start."""
-    before = str(spark.conf.get(_WITHOUT_ROWS))
-    spark.conf.set(_WITHOUT_ROWS, "true")
+    before = str(spark.conf.get(WITHOUT_ROWS))
+    spark.conf.set(WITHOUT_ROWS, "true")
     try:
         yield
     finally:
-        spark.conf.set(_WITHOUT_ROWS, before)
+        spark.conf.set(WITHOUT_ROWS, before)
 
 
 def _identity(
