@@ -1,11 +1,12 @@
 """What a Spark streaming checkpoint says, read from its files without Spark.
 
-A checkpoint holds ``metadata`` (the query's id), ``offsets/N`` (written when micro-batch N is planned)
-and ``commits/N`` (written when it is done). Spark purges old entries while we read: what vanishes
-between listing and reading is absent. Nothing here writes.
+A checkpoint holds ``metadata`` (the query's id), ``offsets/N`` (written when micro-batch N is planned),
+``commits/N`` (written when it is done) and, where the query keeps any, ``state``. Spark purges old entries
+while we read: what vanishes between listing and reading is absent. Nothing here writes.
 
-An ``offsets/N`` file: line 1 the format (``v1``), line 2 JSON about the micro-batch, then a line per
-source with the position up to which the micro-batch reads, or ``-`` for a source without one.
+An ``offsets/N`` file: line 1 the format (``v1``), line 2 JSON about the micro-batch and the
+settings that the query keeps from its first start, then a line per source with the position up to which
+the micro-batch reads, or ``-`` for a source without one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from common.folder import Folder
 
 _BATCH = re.compile(r"^\d+$")
 _HEADER_LINES = 2
+_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,15 @@ class Entry:
         watermark_ms: The event-time watermark it ran with, milliseconds since the epoch; 0 = none yet.
         timestamp_ms: When it was planned, milliseconds since the epoch; 0 = not recorded.
         sources: Per source, in the query's order, the parsed position up to which it reads.
+        partitions: Into how many partitions its query shuffles, the same since its first start, whatever the
+            session says; ``None`` = not recorded.
     """
 
     batch_id: int
     watermark_ms: int
     timestamp_ms: int
     sources: tuple[Mapping[str, Any] | None, ...]
+    partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class Checkpoint:
         self._root = Folder(path)
         self._offsets = self._root / "offsets"
         self._commits = self._root / "commits"
+        self._state = self._root / "state"
 
     def exists(self) -> bool:
         """Whether a query was ever started on it."""
@@ -101,6 +107,15 @@ class Checkpoint:
         """Every planned micro-batch that Spark has kept, oldest first."""
         return tuple(sorted(_batches(self._offsets)))
 
+    def state_partitions(self) -> int | None:
+        """In how many partitions the query keeps its state; ``None`` where it keeps none, or not yet.
+
+        Raises:
+            CheckpointMismatchError: The newest ``offsets`` file is not what Spark 4.1 writes.
+        """
+        newest = self.entry(self.last_planned()) if self._state.names() else None
+        return None if newest is None else newest.partitions
+
     def entry(self, batch_id: int | None) -> Entry | None:
         """A planned micro-batch, or None when it is not there (any more).
 
@@ -118,8 +133,13 @@ class Checkpoint:
                 raise ValueError(f"format {lines[0]!r}")  # noqa: TRY301  # one place says it
             head = json.loads(lines[1])
             sources = tuple(_source(line) for line in lines[_HEADER_LINES:])
+            partitions = head.get("conf", {}).get(_PARTITIONS)
             return Entry(
-                batch_id, int(head.get("batchWatermarkMs", 0)), int(head.get("batchTimestampMs", 0)), sources
+                batch_id,
+                watermark_ms=int(head.get("batchWatermarkMs", 0)),
+                timestamp_ms=int(head.get("batchTimestampMs", 0)),
+                sources=sources,
+                partitions=None if partitions is None else int(partitions),
             )
         except (ValueError, IndexError, AttributeError) as error:
             raise self._unreadable(f"offsets/{batch_id}") from error

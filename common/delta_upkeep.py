@@ -5,8 +5,7 @@ Neither changes a row: a stream that reads the table sees nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from common.delta import noting
@@ -14,26 +13,16 @@ from common.delta import noting
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MIB = 1024 * 1024
-
-_SIZES = {
-    # A MERGE writes whole files anew, and a reader of few keys reads whole files: neither wants huge ones.
-    "spark.databricks.delta.optimize.maxFileSize": str(64 * _MIB),
-    "spark.databricks.delta.optimize.minFileSize": str(48 * _MIB),
-    # Up to here rows that are clustered already are clustered again with new ones.
-    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(1024 * _MIB),
-    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": str(1536 * _MIB),
-}
-
 
 def compact(spark: SparkSession, path: str, told: str, *, cluster_by: Sequence[str] = ()) -> None:
     """Make many small files few, or lay rows together by some columns; ``told`` is the note.
 
-    A table that was written anew as a whole has forgotten its columns, and is told them again.
+    How large files get, the session says (`common.spark_conf`). A table that was written anew as a whole has
+    forgotten its columns, and is told them again.
     """
     from delta.tables import DeltaTable  # noqa: PLC0415
 
-    with _set(spark, _SIZES), noting(spark, told):
+    with noting(spark, told):
         if cluster_by:
             known = DeltaTable.forPath(spark, path).detail().select("clusteringColumns").first()
             if known is None or list(known[0] or ()) != list(cluster_by):
@@ -51,21 +40,6 @@ def vacuum(spark: SparkSession, path: str, told: str) -> int:
     done = DeltaTable.forPath(spark, path).history(2).where("operation = 'VACUUM END'").first()
     metrics = {} if done is None else done["operationMetrics"] or {}
     return int(metrics.get("numDeletedFiles", 0))
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, former in before.items():
-            if former is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, former)
 
 
 def _named(path: str) -> str:

@@ -218,7 +218,7 @@ class SparkSettings(_Section):
     shuffle_partitions: int = Field(
         default=2,
         ge=1,
-        description="State partitions of a stateful query; fixed for ever at its first start.",
+        description="State partitions of a stateful query, fixed at its first start (see below).",
     )
     fsync: bool = Field(
         default=True,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common import avro_schema, class_archive, process
+from common import avro_schema, class_archive, process, spark_conf
 from common.errors import SetupError
 from common.jars import require
 from common.java import find_java
@@ -18,72 +18,6 @@ from common.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-STATE_STORES = {
-    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
-}
-
-# Held fixed because a result or a guarantee depends on it; `spark.conf` of the settings still wins.
-_CONF = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    # INT96, the default, has no min/max statistics and is not what other readers expect.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.compression.codec": "zstd",
-    # A fresh table's state is rebuilt at every commit: 50 tasks by default, for a handful of files.
-    "spark.databricks.delta.snapshotPartitions": "2",
-    # Delta's choice for local files starts helper processes for every commit; this one, two. Neither is
-    # safe for two processes on one table: the lease is.
-    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
-    # A micro-batch without a row leaves its commit too: by it a replay is known, and a checkpoint its table.
-    "spark.databricks.delta.skipRecordingEmptyCommits": "false",
-    "spark.databricks.delta.v2.enableMode": "NONE",
-    # Each empty micro-batch costs a commit; a query that closes windows by one asks for them itself.
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.minBatchesToRetain": "50",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
-    "spark.sql.streaming.numRecentProgressUpdates": "20",
-    # A few queries have more plans than the 100 classes kept by default: each compiled anew in every batch.
-    "spark.sql.codegen.cache.maxEntries": "1000",
-    # A micro-batch is kept for seconds: a search for the best encoding costs more than it saves.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # Each plan is written out for a UI: in the long form 4 % of the CPU in a profile of small batches.
-    "spark.sql.ui.explainMode": "simple",
-    # Results that come to the driver are few; what would fill its heap is refused before it does.
-    "spark.driver.maxResultSize": "256m",
-    # Tasks that list a folder, for VACUUM: 10,000 by default, a minute and more for the smallest table.
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
-    # Where a column was written in Python: asking costs more than all else that building a plan does.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Old executions and plans fill the driver of a job that runs for months.
-    "spark.ui.retainedJobs": "50",
-    "spark.ui.retainedStages": "50",
-    "spark.ui.retainedTasks": "2000",
-    "spark.sql.ui.retainedExecutions": "25",
-    "spark.sql.streaming.ui.retainedProgressUpdates": "20",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.scheduler.mode": "FAIR",
-    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|key",
-}
-
-
-_LOCAL_DISK = {
-    "spark.hadoop.fs.file.impl": "medallion.disk.LocalDisk",
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "medallion.disk.LocalFiles",
-    "spark.delta.logStore.file.impl": "medallion.disk.LinkLogStore",
-}
-"""The local disk without a process forked per file, and a commit that is there or never was."""
-
-_ONE_MACHINE = {
-    # Planning anew between the stages of a query takes small batches time, and has little to choose here.
-    "spark.sql.adaptive.enabled": "false",
-}
-"""What pays on one machine, with as many shuffle partitions as cores, and not on a cluster."""
-
 
 _LOG = "-Dmedallion.log={}"
 """Where the JVM logs; it also tells our JVMs from others."""
@@ -119,34 +53,72 @@ def build_session(
     _log_python(log_dir / f"{app}.python.log")
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    local = settings.spark.master.startswith("local")
-    if local:
+    submitted = _submitted()
+    is_small = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master)) == "small"
+    options = [*_java_options(log_dir / f"{app}.log"), *(["-XX:TieredStopAtLevel=1"] if is_short else [])]
+    if is_small:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-    conf = dict(_CONF)
-    conf["spark.sql.shuffle.partitions"] = str(settings.spark.shuffle_partitions)
-    conf["spark.sql.streaming.stateStore.providerClass"] = STATE_STORES[settings.spark.state_store]
-    conf["spark.ui.enabled"] = str(settings.spark.ui).lower()
-    conf["spark.driver.memory"] = settings.spark.driver_memory
-    conf |= registry_conf(settings)
-    paths = [str(jar) for jar in jars]
-    if local:
-        # On the driver's own class path the classes load faster than from a child loader.
-        conf["spark.driver.extraClassPath"] = os.pathsep.join(paths)
-        conf |= _LOCAL_DISK | _ONE_MACHINE
-    else:
-        conf["spark.jars"] = ",".join(paths)
-    options = _java_options(log_dir / f"{app}.log") + (["-XX:TieredStopAtLevel=1"] if is_short else [])
-    if local and "ArchiveClassesAtExit" not in settings.spark.conf.get("spark.driver.extraJavaOptions", ""):
-        options += class_archive.options(java, jars)
+        if "ArchiveClassesAtExit" not in settings.spark.conf.get(spark_conf.JAVA_OPTIONS, ""):
+            options += class_archive.options(java, jars)
     if not settings.spark.fsync:
         options.append("-Dmedallion.disk.volatile=true")
-    own = "spark.driver.extraJavaOptions"
-    conf["spark.sql.warehouse.dir"] = (log_dir.parent / "spark-warehouse").as_uri()
-    conf |= settings.spark.conf
-    conf[own] = " ".join([*options, *filter(None, [settings.spark.conf.get(own)])])
-    conf |= {"spark.app.name": f"medallion {app}", "spark.master": settings.spark.master}
+    conf = session_conf(settings, app, log_dir, jars, options, submitted)
     return _launch(conf, log_dir / f"{app}.log", log_dir / f"{app}.jvm.log")
+
+
+def session_conf(  # noqa: PLR0913, PLR0917  # all that has a say in it
+    settings: Settings,
+    app: str,
+    log_dir: Path,
+    jars: Sequence[Path],
+    java_options: Sequence[str],
+    submitted: Mapping[str, str],
+) -> dict[str, str]:
+    """A session's configuration: the profile's, then ``spark.conf`` of the settings, then what was submitted.
+
+    Args:
+        settings: Master, memory, partitions, state store, and any further Spark setting.
+        app: Name of the application.
+        log_dir: Folder of its log.
+        jars: What the session loads.
+        java_options: The engine's own; those of ``spark.conf`` come after them.
+        submitted: What `spark-submit` was given; its master chooses the profile, if it has one.
+    """
+    profile = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master))
+    paths = [str(jar) for jar in jars]
+    loaded = {spark_conf.CLASS_PATH: os.pathsep.join(paths)}
+    if profile == "cluster":
+        loaded = {spark_conf.JARS: ",".join(paths)}
+    own = settings.spark.conf
+    always = {
+        spark_conf.JAVA_OPTIONS: " ".join([*java_options, *filter(None, [own.get(spark_conf.JAVA_OPTIONS)])]),
+        spark_conf.APP_NAME: f"medallion {app}",
+        spark_conf.MASTER: settings.spark.master,
+    }
+    warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
+    given = _chosen(settings) | registry_conf(settings) | warehouse | loaded | always
+    return {**spark_conf.values(profile, given), **own, **always, **submitted}
+
+
+def _chosen(settings: Settings) -> dict[str, str]:
+    """What the engine's own settings say, in Spark's words."""
+    chosen = settings.spark
+    return {
+        spark_conf.DRIVER_MEMORY: chosen.driver_memory,
+        spark_conf.SHUFFLE_PARTITIONS: str(chosen.shuffle_partitions),
+        spark_conf.STATE_STORE: spark_conf.STATE_STORES[chosen.state_store],
+        spark_conf.UI: str(chosen.ui).lower(),
+    }
+
+
+def _submitted() -> dict[str, str]:
+    """What `spark-submit` was given, whose JVM is there already; nothing else where it did not start us."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # half a second that `medallion status` saves
+
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001  # before that a SparkConf knows nothing of the JVM's
+    return dict(SparkConf().getAll())
 
 
 def registry_conf(settings: Settings) -> dict[str, str]:
@@ -170,10 +142,7 @@ def _hush() -> None:
 
 
 def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
-    """Start the JVM with what it prints in a file, then the session in it.
-
-    Under `spark-submit` the JVM is there already, and what was submitted with `--conf` wins.
-    """
+    """Start the JVM, unless it is there already, with what it prints in a file; then the session in it."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # half a second that `medallion status` saves
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
@@ -181,10 +150,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
 
     _hush()
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        submitted = SparkConf()
-        wanted = SparkConf(loadDefaults=False).setAll([*conf.items(), *submitted.getAll()])
-    elif SparkContext._gateway is None:  # noqa: SLF001  # asked before a second one is started
+    if SparkContext._gateway is None:  # noqa: SLF001  # asked before a second one is started
         try:
             with output.open("ab") as said:
                 gateway = launch_gateway(wanted, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]

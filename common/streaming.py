@@ -21,6 +21,7 @@ from common.delta_once import forget
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.metrics import dropped_by_dedupe, forget_dropped, late_watermark_ms
 from common.settings import FOLLOW
+from common.spark_conf import WITHOUT_ROWS
 from common.waking import LOOK, Waking, wakeable
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _HANDLE_SECONDS = 60.0
-_WITHOUT_ROWS = "spark.sql.streaming.noDataMicroBatches.enabled"
 _REGISTRY = re.compile(r"medallion\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
@@ -216,12 +216,12 @@ def start(
 @contextmanager
 def _batches_without_rows(spark: SparkSession) -> Iterator[None]:
     """A query that is started in here has them: it copies the session's settings at its start."""
-    before = str(spark.conf.get(_WITHOUT_ROWS))
-    spark.conf.set(_WITHOUT_ROWS, "true")
+    before = str(spark.conf.get(WITHOUT_ROWS))
+    spark.conf.set(WITHOUT_ROWS, "true")
     try:
         yield
     finally:
-        spark.conf.set(_WITHOUT_ROWS, before)
+        spark.conf.set(WITHOUT_ROWS, before)
 
 
 def _identity(

@@ -105,7 +105,8 @@ def opened(
         stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
-        say(f"Spark {spark.version} on {settings.spark.master}, started in {time.monotonic() - began:.1f} s")
+        took = f"{time.monotonic() - began:.1f} s"
+        say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
         supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())

@@ -24,6 +24,7 @@ from common.errors import PipelineError, Problem, TableMissingError
 from common.identity import check_identity, check_side_table
 from common.layout import Layout
 from common.settings import Settings
+from common.spark_conf import SHUFFLE_PARTITIONS
 from common.streaming import Stream
 from gold.compaction import compacting
 from gold.context import Context
@@ -32,6 +33,7 @@ from gold.source import lacks_feed
 from orchestration.console import say
 from orchestration.kafka import client_options, sink_options
 from orchestration.lineage import in_data_order, sources, written
+from orchestration.state_partitions import other_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +71,7 @@ class Wiring:
             self._mend(declared)
             told[declared.table] = self._check(declared)
             self._tell_of_a_lack(declared)
+            self._tell_of_partitions(declared)
         for declared in self._tables(layer):
             stream = self._stream(declared)
             self._check_meaning(declared, told[declared.table], stream.declared)
@@ -182,6 +185,14 @@ class Wiring:
                 f"{declared.table}: {declared.reads} keeps no change data feed, so rows that are deleted or "
                 f"replaced there stay in it. From now on: {statement}"
             )
+
+    def _tell_of_partitions(self, declared: Table) -> None:
+        if isinstance(declared, Topic):
+            return
+        checkpoint = Checkpoint(self.layout.checkpoint_path(declared.table))
+        wanted = int(str(self.spark.conf.get(SHUFFLE_PARTITIONS)))
+        if (told := other_partitions(declared, checkpoint, wanted)) is not None:
+            say(told)
 
     @property
     def _context(self) -> Context:

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from common.declare import Aggregate, Pipeline, Session, Topic, Window
 from common.errors import HistoryGoneError
-from common.spark import STATE_STORES
+from common.spark_conf import STATE_STORES
 from common.streaming import RunningQuery
 from tests.conftest import make_settings
 from tests.integration.engine import Engine

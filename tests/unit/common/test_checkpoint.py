@@ -83,6 +83,23 @@ def test_an_entry_has_its_times_and_positions(tmp_path: Path) -> None:
     assert kafka_position(entry) == {"a": {0: 5, 1: 7}}
 
 
+def test_the_partitions_of_a_state_are_read(tmp_path: Path) -> None:
+    plan(tmp_path, 0, DELTA)
+    checkpoint = Checkpoint(str(tmp_path))
+    assert checkpoint.state_partitions() is None  # it keeps none
+    (tmp_path / "state" / "0").mkdir(parents=True)
+    assert checkpoint.state_partitions() == 2
+
+
+def test_a_state_whose_partitions_are_not_recorded_says_none(tmp_path: Path) -> None:
+    (tmp_path / "state" / "0").mkdir(parents=True)
+    checkpoint = Checkpoint(str(tmp_path))
+    assert checkpoint.state_partitions() is None
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n-')
+    assert checkpoint.state_partitions() is None
+
+
 def test_a_delta_position_is_read(tmp_path: Path) -> None:
     plan(tmp_path, 0, DELTA)
     plan(tmp_path, 1, None)
@@ -108,7 +125,7 @@ def test_an_empty_file_is_no_planned_batch(tmp_path: Path) -> None:
     assert Checkpoint(str(tmp_path)).entry(1) is None
 
 
-@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1", "v1\n{}\n17", "v1\nnot json\n-"])
+@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1", "v1\n{}\n17", "v1\nnot json\n-", 'v1\n{"conf":7}\n-'])
 def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text(text)

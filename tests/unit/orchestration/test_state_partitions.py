@@ -1,0 +1,58 @@
+"""A state that is divided otherwise than the setting says is told, with what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from common.checkpoint import Checkpoint
+from common.declare import Aggregate, Gold, Json, Silver
+from orchestration.state_partitions import other_partitions
+
+ORDERS = Silver(
+    "orders",
+    reads="bronze.orders",
+    value=Json("id string, at timestamp"),
+    columns={"id": "id", "at": "at"},
+    key=["id"],
+    event_time="at",
+    watermark="1 hour",
+)
+TOTAL = Aggregate("total", reads="silver.orders", by=["id"], measures={"n": "count(*)"})
+
+
+def begun(folder: Path, partitions: int, *, state: bool = True) -> Checkpoint:
+    (folder / "offsets").mkdir()
+    head = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": str(partitions)}}
+    (folder / "offsets" / "0").write_text(f"v1\n{json.dumps(head)}\n-")
+    if state:
+        (folder / "state" / "0").mkdir(parents=True)
+    return Checkpoint(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("declared", "way"),
+    [(ORDERS, "under a new name"), (TOTAL, "from silver.orders: medallion rebuild gold.total")],
+    ids=["silver", "gold"],
+)
+def test_another_number_is_told_with_what_to_do(tmp_path: Path, declared: Silver | Gold, way: str) -> None:
+    told = other_partitions(declared, begun(tmp_path, 2), 8)
+    assert told is not None
+    assert told.startswith(f"{declared.table}: its state partitions are 2 ")
+    assert "which is 8 now" in told
+    assert "Set it to 2 again" in told
+    assert way in told
+
+
+def test_the_same_number_needs_no_word(tmp_path: Path) -> None:
+    assert other_partitions(TOTAL, begun(tmp_path, 2), 2) is None
+
+
+def test_a_query_without_state_has_nothing_to_keep(tmp_path: Path) -> None:
+    assert other_partitions(TOTAL, begun(tmp_path, 2, state=False), 8) is None
+
+
+def test_a_query_that_has_not_begun_takes_what_is_set(tmp_path: Path) -> None:
+    assert other_partitions(TOTAL, Checkpoint(str(tmp_path / "none")), 8) is None
