@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,52 +11,69 @@ if TYPE_CHECKING:
 
 DUPLICATES = "numDroppedDuplicateRows"
 LATE = "numRowsDroppedByWatermark"
+_KEYS = {DUPLICATES: "duplicates", LATE: "late"}
 
 
-def dropped_by_dedupe(query: StreamingQuery) -> dict[str, int]:
-    """Duplicate and late rows that the running micro-batch dropped.
+class Dropped:
+    """What the running micro-batch of a query drops; its plan is walked once, at the first question.
 
-    Exact once the batch was consumed whole and only once: persist it first. Summed over all stateful
-    operators of the plan.
+    Args:
+        query: Hands out the query: its first micro-batch may begin before that is known.
     """
-    counts = {"duplicates": 0, "late": 0}
-    for node in _executed(query):
-        metrics = node.metrics()
-        for name, key in ((DUPLICATES, "duplicates"), (LATE, "late")):
-            if metrics.contains(name):
-                counts[key] += int(metrics.apply(name).value())
-    return counts
+
+    def __init__(self, query: Callable[[], StreamingQuery]) -> None:
+        self._query = query
+
+    def counts(self) -> dict[str, int]:
+        """Duplicate and late rows that were dropped, summed over all stateful operators of the plan.
+
+        Exact once the batch was consumed whole and only once: persist it first.
+        """
+        counts = dict.fromkeys(_KEYS.values(), 0)
+        for name, metric in self._metrics:
+            counts[_KEYS[name]] += int(metric.value())
+        return counts
+
+    def forget(self) -> None:
+        """Count anew: the micro-batch is worked out again, because its first result could not be kept."""
+        for _, metric in self._metrics:
+            metric.reset()
+
+    def late_watermark_ms(self) -> int | None:
+        """The watermark by which the micro-batch judges rows late, milliseconds since the epoch.
+
+        It is an older one than progress reports show: that of the batch before the last. A row is late when
+        its event time is at or before it. None where no operator has one.
+        """
+        return self._late_watermark_ms
+
+    @cached_property
+    def _operators(self) -> tuple[Any, ...]:
+        return tuple(_stateful(self._query()))
+
+    @cached_property
+    def _metrics(self) -> tuple[tuple[str, Any], ...]:
+        found = []
+        for node in self._operators:
+            metrics = node.metrics()
+            found += [(name, metrics.apply(name)) for name in _KEYS if metrics.contains(name)]
+        return tuple(found)
+
+    @cached_property
+    def _late_watermark_ms(self) -> int | None:
+        judging = (node for node in self._operators if node.metrics().contains(LATE))
+        found = (node.eventTimeWatermarkForLateEvents() for node in judging)
+        return next((int(each.get()) for each in found if each.isDefined()), None)
 
 
-def forget_dropped(query: StreamingQuery) -> None:
-    """Count anew: the running micro-batch is worked out again, because its first result could not be kept."""
-    for node in _executed(query):
-        metrics = node.metrics()
-        for name in (DUPLICATES, LATE):
-            if metrics.contains(name):
-                metrics.apply(name).reset()
-
-
-def late_watermark_ms(query: StreamingQuery) -> int | None:
-    """The watermark by which the running micro-batch judged rows late, milliseconds since the epoch.
-
-    It is an older one than progress reports show: that of the batch before the last. A row is late when
-    its event time is at or before it. None where no operator has one.
-    """
-    found = (node.eventTimeWatermarkForLateEvents() for node in _executed(query) if _judges_late(node))
-    return next((int(each.get()) for each in found if each.isDefined()), None)
-
-
-def _judges_late(node: Any) -> bool:
-    return bool(node.metrics().contains(LATE))
-
-
-def _executed(query: StreamingQuery) -> Iterator[Any]:
-    """The operators of the plan that the running micro-batch has executed."""
+def _stateful(query: StreamingQuery) -> Iterator[Any]:
+    """The operators, of the plan that the running micro-batch executes, that drop rows."""
     execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001  # progress comes only after the batch
     nodes: list[Any] = [execution.executedPlan()]
     while nodes:
         node = nodes.pop()
-        yield node
+        metrics = node.metrics()
+        if any(metrics.contains(name) for name in _KEYS):
+            yield node
         children = node.children()
         nodes.extend(children.apply(i) for i in range(children.size()))

@@ -19,7 +19,7 @@ from common.checkpoint import Checkpoint
 from common.delta import MicroBatch
 from common.delta_once import forget
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
-from common.metrics import dropped_by_dedupe, forget_dropped, late_watermark_ms
+from common.metrics import Dropped
 from common.settings import FOLLOW
 from common.spark_conf import WITHOUT_ROWS
 from common.waking import LOOK, Waking, wakeable
@@ -229,6 +229,8 @@ def _identity(
 ) -> MicroBatch:
     query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     entry, before = checkpoint.entry(batch_id), checkpoint.entry(batch_id - 1)
+    # The first batch may begin before `start` has handed the query out.
+    dropped = Dropped(lambda: handle.result(timeout=_HANDLE_SECONDS))
     return MicroBatch(
         pipeline=stream.pipeline,
         query=stream.name,
@@ -238,10 +240,9 @@ def _identity(
         planned_ms=entry.timestamp_ms if entry else 0,
         before=tuple(before.sources) if before else (),
         declared=stream.declared,
-        # The first batch may begin before `start` has handed the query out.
-        dropped=lambda: dropped_by_dedupe(handle.result(timeout=_HANDLE_SECONDS)),
-        forget_dropped=lambda: forget_dropped(handle.result(timeout=_HANDLE_SECONDS)),
-        late_watermark_ms=lambda: late_watermark_ms(handle.result(timeout=_HANDLE_SECONDS)),
+        dropped=dropped.counts,
+        forget_dropped=dropped.forget,
+        late_watermark_ms=dropped.late_watermark_ms,
     )
 
 

@@ -40,10 +40,14 @@ def event_key(silver: Silver) -> tuple[str, ...]:
 def keyed(frame: DataFrame, *, key: Sequence[str], event_time: str) -> DataFrame:
     """Judged rows with ``__key``, the text by which two rows are one event, and ``__event_time``."""
     accepted = F.col(VERDICT) == ACCEPT
-    coordinates = F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
-    return frame.withColumn(KEY, F.when(accepted, key_text(frame, key)).otherwise(coordinates)).withColumn(
+    return frame.withColumn(KEY, F.when(accepted, key_text(frame, key)).otherwise(coordinates())).withColumn(
         EVENT_TIME, F.when(accepted, F.col(event_time))
     )
+
+
+def coordinates() -> Column:
+    """The key of a row that is nobody's duplicate."""
+    return F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
 
 
 def deduplicated(frame: DataFrame, watermark: str) -> DataFrame:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from common.checkpoint import delta_position_of
 from common.declare import Rule
@@ -24,8 +25,8 @@ from common.settled import Settled, of_batch, settled
 from common.settled import few as few_of
 from common.small import Small
 from silver.parse import META
-from silver.rules import REASONS, VERDICT, WARNED
-from silver.tables import accepted, accepted_rows, rejected, rejected_rows
+from silver.rules import LATE, REASONS, VERDICT, WARNED
+from silver.tables import WATERMARK, accepted, accepted_rows, rejected, rejected_rows
 from silver.tally import Tally, counted, tallied
 
 
@@ -61,8 +62,10 @@ class Judged:
         rows = self.kept.arrow
         if rows is None:
             return counted(self.frame, rules)
+        in_time = rows.filter(pc.not_equal(rows[VERDICT], LATE))
         broken = {
-            rule.name: _with(rows[WARNED if rule.on_fail == "warn" else REASONS], rule.name) for rule in rules
+            rule.name: _with(in_time[WARNED if rule.on_fail == "warn" else REASONS], rule.name)
+            for rule in rules
         }
         verdicts = {each["values"]: each["counts"] for each in rows[VERDICT].value_counts().to_pylist()}
         return tallied(verdicts, broken)
@@ -74,6 +77,21 @@ class Judged:
             return few_of(accepted(self.frame), number, self.small)
         taken = accepted_rows(rows)
         return Settled.of(self.kept.session, taken, lambda: accepted(self.frame))
+
+    def late(self, number: int, watermark_ms: int) -> Settled:
+        """Those at or before the watermark, as the table of late rows has them."""
+        time = F.timestamp_millis(F.lit(watermark_ms).cast("bigint"))
+
+        def frame() -> DataFrame:
+            return accepted(self.frame, LATE).withColumn(WATERMARK, time)
+
+        rows = self.kept.arrow
+        if rows is None:
+            return few_of(frame(), number, self.small)
+        taken = accepted_rows(rows, LATE)
+        at = pa.scalar(watermark_ms * 1000, pa.timestamp("us", "UTC"))
+        taken = taken.append_column(WATERMARK, pa.repeat(at, taken.num_rows))
+        return Settled.of(self.kept.session, taken, frame)
 
     def rejected(self, rule_version: str, number: int) -> Settled:
         """Those set aside, as the quarantine table has them; judged by these rules."""

@@ -1,9 +1,9 @@
-"""Rows that the watermark dropped, found again by their place in bronze.
+"""Late rows: those at or before the watermark that Spark judges a micro-batch by.
 
-Spark counts the rows it drops and forgets them. A micro-batch that dropped some has its files read once
-more, and the rows at or before the watermark that Spark judged by are the late ones: kept in
-``silver.<name>__late`` with that watermark, and inserted into silver where their key is not there yet.
-A micro-batch without late rows costs nothing.
+They are kept in ``silver.<name>__late`` with that watermark, and inserted into silver where their key is not
+there yet. ``silver.lateness`` tells them apart before Spark sees them. Should Spark drop any all the same, it
+has counted them and forgotten them: then the files of the micro-batch are read once more, and all of them
+found again. A micro-batch without late rows costs nothing.
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ from silver.dedupe import EVENT_TIME, event_key
 from silver.exact import one_per_key
 from silver.few import Judged
 from silver.rules import ACCEPT, VERDICT
-from silver.tables import ARRIVAL, COORDINATES, accepted, accepted_rows
+from silver.tables import ARRIVAL, COORDINATES, WATERMARK, accepted, accepted_rows
 from silver.unknown import evolved, refuse
 
 STEP = "late"
 """The step of a micro-batch that writes late rows, to either table."""
-
-WATERMARK = "_watermark"
 
 
 def late_schema(silver: StructType) -> StructType:
@@ -91,34 +89,25 @@ class LateRows:
     judged: Callable[[DataFrame], DataFrame]
 
     @contextmanager
-    def of(self, judged: Judged, batch: MicroBatch, dropped: int, small: Small) -> Iterator[Late | None]:
-        """The late rows of a micro-batch, while the context lasts; ``None`` where Spark dropped none.
+    def of(self, judged: Judged, batch: MicroBatch, marked: int, dropped: int) -> Iterator[Late | None]:
+        """The late rows of a micro-batch, while the context lasts; ``None`` where it has none.
 
         Args:
             judged: The micro-batch as it came out of Spark's operators, consumed whole.
             batch: Its identity.
-            dropped: How many late rows Spark says it dropped.
-            small: What is worked out in the driver.
+            marked: How many of its rows are late.
+            dropped: How many more Spark says it dropped.
 
         Raises:
             AccountError: Another number of late rows is found than Spark counted.
             HistoryGoneError: A file that the micro-batch has read is gone.
             UnknownFieldError: One has a field that is to stop the query.
         """
-        if not dropped:
+        if not marked and not dropped:
             yield None
             return
-        session = judged.kept.session
-        # By all executors: what is read again may be much, though few of it came late.
-        anew = None if judged.kept.arrow is None else _nothing
-        with settled(self._found(session, batch), small, once=True, anew=anew) as late:
-            if late.rows != dropped:
-                raise AccountError(
-                    f"{self.silver.table}, micro-batch {batch.batch_id}: Spark dropped {dropped} late rows, "
-                    f"but {late.rows} are found in the files of {self.bronze_path} that it read. Nothing of "
-                    "the micro-batch is written; the next start does it again. Where a lookup's table "
-                    "changed meanwhile, that is all; otherwise report it, with the pipeline."
-                )
+        small = judged.small
+        with self._all(judged, batch, marked, dropped) as late:
             if self.silver.late != "merge":
                 yield Late(late)
                 return
@@ -142,6 +131,23 @@ class LateRows:
                 new = evolved(rows.frame, self.silver, batch.pipeline, self.silver_path)
                 rows = few(new, late.merged, small)
             delta.append(rows, self.silver_path, batch, STEP, counts, small=small)
+
+    @contextmanager
+    def _all(self, judged: Judged, batch: MicroBatch, marked: int, dropped: int) -> Iterator[Settled]:
+        watermark = batch.late_watermark_ms()
+        if not dropped and watermark is not None:
+            yield judged.late(marked, watermark)
+            return
+        # By all executors: what is read again may be much, though few of it came late.
+        with settled(self._found(judged.kept.session, batch), judged.small, once=True) as late:
+            if late.rows != marked + dropped:
+                raise AccountError(
+                    f"{self.silver.table}, micro-batch {batch.batch_id}: {marked} late rows came and Spark "
+                    f"dropped {dropped}, but {late.rows} are found in the files of {self.bronze_path} that "
+                    "it read. Nothing of the micro-batch is written; the next start does it again. Where a "
+                    "lookup's table changed meanwhile, that is all; otherwise report it, with the pipeline."
+                )
+            yield late
 
     def _found(self, spark: SparkSession, batch: MicroBatch) -> DataFrame:
         watermark = batch.late_watermark_ms()
@@ -184,7 +190,7 @@ class LateRows:
             found = first.take(lacking(first, others, key=key, itself=COORDINATES))
         except NotComparableError:
             return None
-        return local(late.session, found, late.schema)
+        return Settled.of(late.session, found, lambda: local(late.session, found, late.frame.schema).frame)
 
     def _missing(self, first: Settled, fresh: DataFrame, small: Small) -> DataFrame:
         """Late rows, one per key, of the keys that no other row of silver or of the micro-batch has.
@@ -203,10 +209,6 @@ class LateRows:
         taken = [each.join(mine, same & ~itself, "left_semi").select(*key) for each in others]
         rows = first.frame
         return rows.join(taken[0].union(taken[1]), list(key), "left_anti").select(*rows.columns)
-
-
-def _nothing() -> None:
-    """Nothing has to be undone where rows are found again."""
 
 
 def _is_there(path: str) -> bool:

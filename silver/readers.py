@@ -91,7 +91,7 @@ def field_texts(text: Column, schema: StructType) -> Column:
     Gives a struct of ``fault`` and ``value`` (and of what else a reading has); null for a null.
     """
     spec = {"format": "json", "schema": schema.jsonValue(), "max_depth": 1000}
-    return _call("read", _result(schema), text.cast("binary"), F.lit(json.dumps(spec)))
+    return call("read", _result(schema), text.cast("binary"), F.lit(json.dumps(spec)))
 
 
 def _result(fields: StructType) -> StructType:
@@ -137,11 +137,11 @@ def _avro(bronze: DataFrame, value: Avro) -> Reading:
 
 def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader: str = _CLASS) -> Reading:
     loose = _loose(schema)
-    column = _call("read", _result(loose), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
+    column = call("read", _result(loose), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
     return Reading(bronze.withColumn(READ, column), tuple(loose.fields))
 
 
-def _call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
+def call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
     """A Java method of ours as an expression of Spark: bytes in, an internal row out, nothing converted.
 
     It is told to be non-deterministic, which it is not: so Spark neither repeats it where its fields are
@@ -193,7 +193,7 @@ def _lenient(bronze: DataFrame, schema: StructType) -> Reading:
     read = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = F.col("value").cast("string")
-    once = _call("text", StringType(), F.col("value"))
+    once = call("text", StringType(), F.col("value"))
     whole = bronze.select("*", F.from_json(once, read, options).alias(_PARSED))
     fault = (
         F.when(F.length("value") == 0, EMPTY_VALUE)

@@ -36,6 +36,8 @@ TOMBSTONE = "tombstone"
 QUARANTINE = "quarantine"
 DROP = "drop"
 FAIL = "fail"
+LATE = "late"
+"""What becomes of a row; ``late`` is said of accepted ones, once the watermark is known."""
 
 
 def judged(  # noqa: PLR0913

@@ -21,8 +21,9 @@ from silver.first_load import FirstLoad
 from silver.hand_over import HandOver, known_until_ms
 from silver.judge import judge, read, without_bytes
 from silver.late import LateRows, late_schema
+from silver.lateness import marked
 from silver.parse import META
-from silver.rules import ACCEPT, VERDICT, version
+from silver.rules import ACCEPT, LATE, VERDICT, version
 from silver.source import bronze_stream, needs_snapshot
 from silver.write import Writer
 
@@ -119,6 +120,8 @@ def rows(bronze: DataFrame, silver: Silver, asked: Mapping[str, DataFrame] | Non
     Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written.
     """
     judged = judge(read(bronze, silver), silver, asked)
+    if silver.dedupe != "exact":
+        judged = marked(judged)
     # Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.
-    judged = judged.withColumn(META, without_bytes(F.col(VERDICT) == ACCEPT))
+    judged = judged.withColumn(META, without_bytes(F.col(VERDICT).isin(ACCEPT, LATE)))
     return judged if silver.dedupe == "exact" else deduplicated(judged, silver.watermark)

@@ -73,16 +73,20 @@ _PLACED = {
 """Columns of the silver table beside the declared ones, and what they are in ``_kafka``."""
 
 
-def accepted(frame: DataFrame) -> DataFrame:
-    """Rows without a reason, as the silver table has them."""
+WATERMARK = "_watermark"
+"""The column of a late row that says by which watermark it was late."""
+
+
+def accepted(frame: DataFrame, verdict: str = ACCEPT) -> DataFrame:
+    """Rows without a reason, as the silver table has them; or those of another verdict."""
     declared = [name for name in frame.columns if name not in _SCRATCH]
     placed = [F.col(f"{META}.{field}").alias(name) for name, field in _PLACED.items()]
-    return frame.where(F.col(VERDICT) == ACCEPT).select(*declared, *placed)
+    return frame.where(F.col(VERDICT) == verdict).select(*declared, *placed)
 
 
-def accepted_rows(rows: pa.Table) -> pa.Table:
+def accepted_rows(rows: pa.Table, verdict: str = ACCEPT) -> pa.Table:
     """``accepted`` of rows in the driver."""
-    rows = rows.filter(pc.equal(rows[VERDICT], ACCEPT))
+    rows = rows.filter(pc.equal(rows[VERDICT], verdict))
     columns = {name: rows[name] for name in rows.column_names if name not in _SCRATCH}
     return pa.table(columns | {name: _field(rows, field) for name, field in _PLACED.items()})
 

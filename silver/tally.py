@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from common.declare import Rule
 from common.errors import RuleFailedError
 from silver.parse import META
-from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
+from silver.rules import ACCEPT, DROP, FAIL, LATE, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
 
-_VERDICTS = (ACCEPT, QUARANTINE, DROP, TOMBSTONE, FAIL)
+_VERDICTS = (ACCEPT, QUARANTINE, DROP, TOMBSTONE, FAIL, LATE)
 _SHOWN = 5
 """Coordinates in a message."""
 
@@ -23,7 +23,9 @@ class Tally:
     """Rows by verdict, and by rule; a row that breaks two rules counts for both.
 
     Attributes:
-        rules: Rows that broke a rule, whatever its verb; rules that none broke are left out.
+        rules: Rows that broke a rule, whatever its verb; rules that none broke are left out. What a late row
+            broke is not counted.
+        late: Rows at or before the watermark, as far as Spark has not dropped them.
     """
 
     accepted: int
@@ -32,6 +34,7 @@ class Tally:
     tombstones: int
     failed: int
     rules: Mapping[str, int]
+    late: int = 0
 
 
 def counted(kept: DataFrame, rules: Sequence[Rule]) -> Tally:
@@ -52,6 +55,7 @@ def tallied(verdicts: Mapping[str, int], broken: Mapping[str, int]) -> Tally:
         tombstones=verdicts.get(TOMBSTONE, 0),
         failed=verdicts.get(FAIL, 0),
         rules={name: rows for name, rows in broken.items() if rows},
+        late=verdicts.get(LATE, 0),
     )
 
 
@@ -80,4 +84,5 @@ def rule_failure(kept: DataFrame, tally: Tally, rules: Sequence[Rule], query: st
 
 
 def _broken(rule: Rule) -> Column:
-    return F.count_if(F.array_contains(WARNED if rule.on_fail == "warn" else REASONS, rule.name))
+    broke = F.array_contains(WARNED if rule.on_fail == "warn" else REASONS, rule.name)
+    return F.count_if(broke & (F.col(VERDICT) != LATE))

@@ -24,6 +24,7 @@ from silver.exact import write_exact
 from silver.few import Judged, consumed
 from silver.hand_over import HandOver
 from silver.late import LateRows
+from silver.lateness import judge_by
 from silver.rules import version
 from silver.tables import accepted
 from silver.tally import Tally, rule_failure
@@ -67,6 +68,7 @@ class Writer:
             UnknownFieldError: A value has a field that is to; nothing is written.
             ForeignChangeError: Somebody else changed what it reads; nothing is written.
         """
+        judge_by(frame.sparkSession, batch.late_watermark_ms())
         with consumed(frame, batch, self.bronze_path, self.small) as whole:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
             tally = whole.tally(self.silver.rules)
@@ -76,7 +78,8 @@ class Writer:
             if whole.has_unknown:
                 refuse(whole.frame, self.silver)
             judged = whole.weighed()
-            counts: Mapping[str, Any] = {**_counts(tally), **batch.dropped()}
+            dropped = batch.dropped()
+            counts: Mapping[str, Any] = {**_counts(tally), **dropped, "late": tally.late + dropped["late"]}
             if self.silver.dedupe == "exact":
                 rows, path = self._grown(judged, batch), self.silver_path
                 counts = write_exact(rows, self.silver, path, batch, ACCEPTED, counts, judged.small)
@@ -92,7 +95,7 @@ class Writer:
         """Write accepted rows and late ones; what the commit counts."""
         less = judged.small
         with (
-            self.late_rows.of(judged, batch, counts["late"], less) as late,
+            self.late_rows.of(judged, batch, tally.late, counts["late"] - tally.late) as late,
             self._fresh(judged, tally.accepted, batch) as (rows, known),
         ):
             counts = {

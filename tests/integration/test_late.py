@@ -146,14 +146,28 @@ def test_gold_follows_what_was_merged(shop: Shop) -> None:
     assert newest["late 3"] == NOON - timedelta(hours=1)
 
 
-def test_a_batch_without_late_rows_reads_nothing_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: object) -> None:
         raise AssertionError("bronze was read again")
 
     monkeypatch.setattr("silver.late.LateRows._input", never)
     shop.more(("plain", EVENING, 1), ("plain", EVENING, 1))
+    shop.more(("told apart", NOON, 1), ("told apart", NOON, 2), ("besides", EVENING, 1))
     shop.engine.run("silver")
     shop.check()
+
+
+def test_late_rows_that_spark_drops_are_found_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tasks were not told the watermark."""
+    with monkeypatch.context() as patch:
+        patch.setattr("silver.write.judge_by", _nothing)
+        shop.more(("dropped", NOON, 1), ("dropped", NOON, 2), ("beside it", EVENING, 1))
+        shop.engine.run("silver")
+    shop.check()
+    told = [one["counts"] for one in shop.engine.commits("silver.orders") if one["counts"]["late"]][-1]
+    assert (told["late"], told["merged"], told["duplicates"]) == (2, 1, 0)
 
 
 CUTS = ("accepted silver.orders", "late silver.orders__late", "late silver.orders", "quarantine")
@@ -200,18 +214,24 @@ def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     shop.more(("stray", NOON, 1))
     version = shop.engine.version("silver.orders")
     with monkeypatch.context() as patch:
-        patch.setattr("common.streaming.late_watermark_ms", lambda _: 0)
+        patch.setattr("silver.write.judge_by", _nothing)
+        patch.setattr("common.metrics.Dropped.late_watermark_ms", lambda _: 0)
         with pytest.raises(
-            AccountError, match=r"silver\.\w+, micro-batch \d+: Spark dropped 1 late rows, but 0"
+            AccountError, match=r"silver\.\w+, micro-batch \d+: 0 late rows came and Spark dropped 1, but 0"
         ):
             shop.engine.run("silver")
     with monkeypatch.context() as patch:
+        patch.setattr("silver.write.judge_by", _nothing)
         patch.setattr(LogReader, "files_between", lambda *_: (Added(1, 1, "gone.parquet"),))
         with pytest.raises(HistoryGoneError, match=r"bronze/orders/gone.parquet, which it reads, is gone"):
             shop.engine.run("silver")
     assert shop.engine.version("silver.orders") == version
     shop.engine.run("silver")
     shop.check()
+
+
+def _nothing(*_: object) -> None:
+    """In the place of what tells tasks the watermark."""
 
 
 def test_a_deleted_late_table_is_refused(shop: Shop) -> None:
