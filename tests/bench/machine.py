@@ -18,7 +18,7 @@ import platform
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +48,7 @@ class Stat(NamedTuple):
     started: int
     own: int
     of_children: int
+    virtual: int
     resident: int
 
 
@@ -125,7 +126,7 @@ class Tree:
         """Take note of the members that are alive now."""
         self.ended |= self.seen.keys() - alive.keys()
         self.seen.update(alive)
-        self.peak_bytes = max(self.peak_bytes, sum(stat.resident for stat in alive.values()))
+        self.peak_bytes = max(self.peak_bytes, _resident(alive.values()))
 
     @property
     def ticks(self) -> int:
@@ -136,6 +137,16 @@ class Tree:
             known[stat.parent] = known.get(stat.parent, 0) + stat.own + stat.of_children
         own = sum(stat.own for stat in self.seen.values())
         return own + sum(max(0, stat.of_children - known.get(stat.pid, 0)) for stat in self.seen.values())
+
+
+def _resident(stats: Iterable[Stat]) -> int:
+    """Memory of processes; one that has just been forked still has its parent's, which is counted once."""
+    by_pid = {stat.pid: stat for stat in stats}
+    return sum(
+        stat.resident
+        for stat in by_pid.values()
+        if stat.parent not in by_pid or by_pid[stat.parent].virtual != stat.virtual
+    )
 
 
 class Meter:
@@ -222,6 +233,7 @@ def parsed(stat: bytes) -> Stat:
         started=int(fields[19]),
         own=int(fields[11]) + int(fields[12]),
         of_children=int(fields[13]) + int(fields[14]),
+        virtual=int(fields[20]),
         resident=int(fields[21]) * _PAGE,
     )
 

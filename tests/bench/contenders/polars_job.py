@@ -35,23 +35,27 @@ APP = "loop"
 POLL_SECONDS = 0.5
 """How long a running loop gathers messages for a micro-batch."""
 
-BRONZE = {
-    "partition": pl.Int32,
-    "offset": pl.Int64,
-    "timestamp": pl.Int64,
-    "key": pl.Binary,
-    "value": pl.Binary,
-}
-EVENT = {
-    "event_id": pl.String,
-    "event_time": pl.String,
-    "sent_at": pl.Int64,
-    "kind": pl.String,
-    "product": pl.String,
-    "cents": pl.Int64,
-    "quantity": pl.Int32,
-    "user": pl.Struct({"id": pl.Int64, "country": pl.String}),
-}
+BRONZE = pl.Schema(
+    {
+        "partition": pl.Int32(),
+        "offset": pl.Int64(),
+        "timestamp": pl.Int64(),
+        "key": pl.Binary(),
+        "value": pl.Binary(),
+    }
+)
+EVENT = pl.Schema(
+    {
+        "event_id": pl.String(),
+        "event_time": pl.String(),
+        "sent_at": pl.Int64(),
+        "kind": pl.String(),
+        "product": pl.String(),
+        "cents": pl.Int64(),
+        "quantity": pl.Int32(),
+        "user": pl.Struct({"id": pl.Int64(), "country": pl.String()}),
+    }
+)
 LATEST = ("user_id", "event_id", "event_time", "sent_at", "product", "cents")
 BLANK = b"{}"
 TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
