@@ -71,7 +71,8 @@ def is_cheap_enough(report: Report, at_least: float | None) -> bool:
     """Whether ours took so many times less CPU than the tutorial in the run's drain; also where none asks."""
     if at_least is None:
         return True
-    found = next((section.raw for section in report.sections if section.name == "drain"), None)
+    drains = [one for section in report.sections if section.name == "drain" for one in section.raw]
+    found = next((drain for drain in drains if "tutorial" in drain.contenders), None)
     times = float("nan") if found is None else ratio(found.cpu("tutorial"), found.cpu(OURS))
     is_enough = bool(times >= at_least)
     verdict = "at least" if is_enough else "NOT at least"

@@ -14,12 +14,13 @@ Columns are numpy arrays of equal length. Times are microseconds since 1970 in U
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tests.bench.text_rows import Bytes, Integers, digits, hexed, iso, quoted, table, texts
 
 PRODUCTS = 5_000
 USERS = 100_000
@@ -36,12 +37,8 @@ COUNTRIES = ("DE", "FR", "PL", "VN", "US", "BR", "IN", "JP")
 
 _ZIPF = 1.05
 _SECOND = 1_000_000
-_DAY = 86_400 * _SECOND
 _SOON = 1_000
 """Most duplicates come within so many messages."""
-
-Integers = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +87,22 @@ class Batch:
 
     def event_ids(self) -> NDArray[np.bytes_]:
         """Ids, such as ``e0123456789abcdef``: as many as there are events, in no order."""
-        return _texts(_event_ids(self))
+        return texts(_event_ids(self))
 
     def products(self) -> NDArray[np.bytes_]:
         """Names of the products, such as ``p0042``."""
-        return _texts(_product_names(self.product))
+        return texts(_product_names()[self.product])
 
     def values(self) -> list[bytes]:
         """The messages."""
-        found: list[bytes] = _texts(_documents(self)).tolist()
+        found: list[bytes] = texts(_documents(self)).tolist()
         for at in np.flatnonzero(self.malformed).tolist():
             found[at] = _spoilt(found[at], int(self.malformed[at]), int(self.number[at]))
         return found
 
     def keys(self) -> list[bytes]:
         """Keys of the messages: the user."""
-        found: list[bytes] = _texts(_digits(self.user, 6)).tolist()
+        found: list[bytes] = texts(digits(self.user, 6)).tolist()
         return found
 
 
@@ -200,11 +197,6 @@ class Stream:
         return (_mixed(number, self.seed, field) % np.uint64(bound)).astype(np.int64)
 
 
-def starting(stream: Stream, start: int, per_second: int) -> Stream:
-    """The stream, sent from another moment on and at another rate."""
-    return replace(stream, start=start, per_second=per_second)
-
-
 def _mixed(number: Integers, seed: int, field: int) -> NDArray[np.uint64]:
     """Splitmix64: a bijection of numbers that leaves no trace of their order."""
     with np.errstate(over="ignore"):
@@ -242,29 +234,38 @@ _FIELDS = (
     ('"},"note":"', 200),
     ('"}', 0),
 )
+_NAMES = quoted(("Ada Lovelace", "Lu Zak", "J-P Dupont", "Ngoc Tran", "Jo Li"), 14)
+_SYSTEMS = quoted(("ios", "android", "linux"), 9)
+_LOCALES = table(("de-DE", "en-US", "pl-PL", "vi-VN"), 5)
+_TRUTHS = table(("true", "false"), 5)
+_KINDS = quoted(KINDS, 8)
+_COUNTRIES = table(COUNTRIES, 2)
+_WORDS = ["left", "at", "the", "door", "gift", "call", "before", "ring", "twice", "fragile", "this", "side"]
+_PHRASES = 4_096
 
 
 def _documents(batch: Batch) -> Bytes:
-    event, seed = batch.event, batch.seed
+    def pick(field: int, bound: int) -> Integers:
+        return (_mixed(batch.event, batch.seed, field) % np.uint64(bound)).astype(np.int64)
+
+    phrases = _phrases(batch.seed)
     columns = (
         _event_ids(batch),
-        _iso(batch.event_time),
-        _digits(batch.sent_at, 16),
-        _quoted(KINDS, 8)[batch.kind],
-        _product_names(batch.product),
-        _digits(batch.cents, 5),
-        _digits(batch.quantity, 1),
-        _digits(_pick(event, seed, 21, 1_000), 3),
-        _digits(batch.user, 6),
-        _quoted(("Ada Lovelace", "Lu Zak", "J-P Dupont", "Ngoc Tran", "Jo Li"), 14)[
-            _pick(event, seed, 22, 5)
-        ],
-        _table(COUNTRIES, 2)[batch.country],
-        _table(("true", "false"), 5)[_pick(event, seed, 23, 2)],
-        _quoted(("ios", "android", "linux"), 9)[_pick(event, seed, 24, 3)],
-        _digits(_pick(event, seed, 25, 400), 4),
-        _table(("de-DE", "en-US", "pl-PL", "vi-VN"), 5)[_pick(event, seed, 26, 4)],
-        _notes(event, seed),
+        iso(batch.event_time),
+        digits(batch.sent_at, 16),
+        _KINDS[batch.kind],
+        _product_names()[batch.product],
+        digits(batch.cents, 5),
+        digits(batch.quantity, 1),
+        digits(pick(21, 1_000), 3),
+        digits(batch.user, 6),
+        _NAMES[pick(22, len(_NAMES))],
+        _COUNTRIES[batch.country],
+        _TRUTHS[pick(23, 2)],
+        _SYSTEMS[pick(24, len(_SYSTEMS))],
+        digits(pick(25, 400), 4),
+        _LOCALES[pick(26, len(_LOCALES))],
+        np.concatenate([phrases[pick(30 + slot, _PHRASES)] for slot in range(5)], axis=1),
         None,
     )
     rows = np.empty((len(batch), sum(len(text) + width for text, width in _FIELDS)), dtype=np.uint8)
@@ -276,32 +277,6 @@ def _documents(batch: Batch) -> Bytes:
             rows[:, at : at + width] = column
             at += width
     return rows
-
-
-def _notes(event: Integers, seed: int) -> Bytes:
-    slots = [_phrases(seed)[_pick(event, seed, 30 + slot, 4_096)] for slot in range(5)]
-    return np.concatenate(slots, axis=1)
-
-
-@cache
-def _phrases(seed: int) -> Bytes:
-    chance = np.random.default_rng(seed)
-    words = [
-        "left",
-        "at",
-        "the",
-        "door",
-        "gift",
-        "call",
-        "before",
-        "ring",
-        "twice",
-        "fragile",
-        "this",
-        "side",
-    ]
-    made = [" ".join(chance.choice(words, 12))[:32].ljust(32) + f"#{number:06} " for number in range(4_096)]
-    return _table(tuple(made), 40)
 
 
 def _spoilt(value: bytes, kind: int, number: int) -> bytes:
@@ -316,48 +291,17 @@ def _spoilt(value: bytes, kind: int, number: int) -> bytes:
 
 
 def _event_ids(batch: Batch) -> Bytes:
-    mixed = _mixed(batch.event, batch.seed, 0).astype(">u8").view(np.uint8).reshape(-1, 8)
-    rows = np.full((len(batch), 17), ord("e"), dtype=np.uint8)
-    rows[:, 1:] = _table(tuple(f"{byte:02x}" for byte in range(256)), 2)[mixed].reshape(-1, 16)
-    return rows
-
-
-def _product_names(product: Integers) -> Bytes:
-    return _table(tuple(f"p{number:04}" for number in range(PRODUCTS)), 5)[product]
-
-
-def _iso(micros: Integers) -> Bytes:
-    days, rest = np.divmod(micros, _DAY)
-    seconds, fraction = np.divmod(rest, _SECOND)
-    unique, places = np.unique(days, return_inverse=True)
-    dates = _table(tuple(np.datetime_as_string(unique.astype("datetime64[D]")).tolist()), 10)
-    clock = _table(tuple(f"T{s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}." for s in range(86_400)), 10)
-    end = np.full((len(micros), 1), ord("Z"), dtype=np.uint8)
-    return np.concatenate([dates[places], clock[seconds], _digits(fraction, 6), end], axis=1)
-
-
-def _digits(numbers: Integers, width: int) -> Bytes:
-    rows = np.empty((len(numbers), width), dtype=np.uint8)
-    rest = numbers
-    for at in range(width - 1, -1, -1):
-        rest, digit = np.divmod(rest, 10)
-        rows[:, at] = digit + ord("0")
-    return rows
-
-
-def _quoted(texts: tuple[str, ...], width: int) -> Bytes:
-    return _table(tuple(f'"{text}"' for text in texts), width)
+    letter = np.full((len(batch), 1), ord("e"), dtype=np.uint8)
+    return np.concatenate([letter, hexed(_mixed(batch.event, batch.seed, 0))], axis=1)
 
 
 @cache
-def _table(texts: tuple[str, ...], width: int) -> Bytes:
-    joined = "".join(text.ljust(width) for text in texts).encode("ascii")
-    return np.frombuffer(joined, dtype=np.uint8).reshape(len(texts), width)
+def _product_names() -> Bytes:
+    return table(tuple(f"p{number:04}" for number in range(PRODUCTS)), 5)
 
 
-def _pick(event: Integers, seed: int, field: int, bound: int) -> Integers:
-    return (_mixed(event, seed, field) % np.uint64(bound)).astype(np.int64)
-
-
-def _texts(rows: Bytes) -> Any:
-    return np.ascontiguousarray(rows).view(f"S{rows.shape[1]}").reshape(-1)
+@cache
+def _phrases(seed: int) -> Bytes:
+    chance = np.random.default_rng(seed)
+    made = (" ".join(chance.choice(_WORDS, 12))[:32].ljust(32) for _ in range(_PHRASES))
+    return table(tuple(f"{text}#{number:06} " for number, text in enumerate(made)), 40)

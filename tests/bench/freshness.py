@@ -5,9 +5,6 @@ and a reader of delta-rs polls silver and both gold tables. What is measured are
 begins when gold has its first row and a warm-up has passed; sending goes on until the window's rows have
 come, or have been waited for long enough. Events that are duplicates, malformed or beyond the watermark do
 not count; those that never came do, as older than all that did.
-
-An event is seen in silver when its own row is there; in ``groups`` when its product's row has seen its
-moment of sending or a later one; in ``latest`` when its user's row is it or a newer event.
 """
 
 from __future__ import annotations
@@ -18,21 +15,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from tests.bench import topic
 from tests.bench.contenders.contender import Contender
-from tests.bench.events import PRODUCTS, USERS, Batch, Stream
+from tests.bench.contenders.started import ContenderError
+from tests.bench.events import Stream
+from tests.bench.fresh_reader import GOLD, TABLES, Ages, Reader, ages
 from tests.bench.machine import Meter, Usage
 from tests.bench.oracle import GROUPS, Expected, Tables, differences, expected, rows
 from tests.bench.plots import Lines
 from tests.bench.report import Section, table
 from tests.bench.run import OURS, Run
 from tests.bench.sender import sending
-from tests.bench.stats import Goal, Quantile, number, quantile, ratio
-from tests.bench.watch import Arrivals, Moments, Numbers, Watch, users
+from tests.bench.stats import Goal, Quantile, number, ratio
 
+SLOW, FAST = 2_000, 20_000
+"""Messages a second."""
 POLL_SECONDS = 0.05
 FIRST_GOLD_SECONDS = 300.0
 """How long to wait for a first row of gold before the window begins all the same."""
@@ -40,24 +39,6 @@ GRACE_SECONDS = 30.0
 """How long rows of the window are waited for after its end."""
 CATCH_UP_SECONDS = 120.0
 _SECOND = 1_000_000
-TABLES = ("silver", "groups", "latest")
-
-
-@dataclass(frozen=True, slots=True)
-class Ages:
-    """Of one table's rows, seconds, by the moment of sending.
-
-    Attributes:
-        seen: Ages of rows that came.
-        unseen: For how long rows that did not come had been waited for.
-        over_time: Median and 99th percentile by second of the window.
-    """
-
-    seen: int
-    unseen: int
-    p50: Quantile
-    p99: Quantile
-    over_time: Sequence[tuple[float, float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,98 +64,12 @@ class Fresh:
 
     def gold(self, share: str) -> Quantile:
         """The worse of both gold tables: ``p50`` or ``p99``."""
-        return max((getattr(self.ages[name], share) for name in TABLES[1:]), key=lambda q: q.seconds)
+        return max((getattr(self.ages[name], share) for name in GOLD), key=lambda q: q.seconds)
 
     @property
     def share_seen(self) -> float:
         """Of the window's events, in the worse of both gold tables."""
-        return min(ratio(a.seen, a.seen + a.unseen) for a in (self.ages[name] for name in TABLES[1:]))
-
-
-class Reader:
-    """Polls the three tables, and knows at the end when each event was first seen."""
-
-    def __init__(self, tables: Tables, stream: Stream) -> None:
-        self._silver = Watch(tables.silver, ["sent_at"])
-        self._groups = Watch(tables.groups, ["product", "newest_sent_at"])
-        self._latest = Watch(tables.latest, ["user_id", "event_time"])
-        self.arrivals = Arrivals(stream.start, stream.step)
-        self.products = Moments(stream.start, PRODUCTS)
-        self.users = Moments(stream.start, USERS)
-        self._has_rows: set[str] = set()
-
-    @property
-    def has_gold(self) -> bool:
-        """Whether both gold tables have had rows."""
-        return {"groups", "latest"} <= self._has_rows
-
-    def poll(self) -> None:
-        """Look at all three."""
-        for seen in self._silver.poll():
-            self.arrivals.note(seen.at, seen.rows["sent_at"].to_numpy())
-        for seen in self._groups.poll():
-            keys = seen.rows["product"].str.slice(1).cast(pl.Int64).to_numpy()
-            self.products.note(seen.at, keys, seen.rows["newest_sent_at"].to_numpy())
-            self._note("groups", seen.rows)
-        for seen in self._latest.poll():
-            event_time = seen.rows["event_time"].dt.cast_time_unit("us").cast(pl.Int64)
-            self.users.note(seen.at, seen.rows["user_id"].to_numpy() - 100_000, event_time.to_numpy())
-            self._note("latest", seen.rows)
-
-    def _note(self, name: str, found: pl.DataFrame) -> None:
-        if found.height:
-            self._has_rows.add(name)
-
-    def first_seen(self, name: str, batch: Batch) -> Numbers:
-        """When each event of a batch was first seen in a table; -1 where it was not."""
-        if name == "silver":
-            return self.arrivals.first_seen(batch.event)
-        if name == "groups":
-            return self.products.first_seen(batch.product, batch.sent_at)
-        return self.users.first_seen(users(batch), batch.event_time)
-
-
-def counted(batch: Batch, name: str) -> Numbers:
-    """Which events of a batch count for a table.
-
-    A late event never shows in the table of newest events where a newer one of its user is there already.
-    """
-    is_first = batch.event == batch.number
-    in_time = batch.late == 0 if name == "latest" else ~batch.is_beyond
-    return np.flatnonzero(batch.is_valid & is_first & in_time)
-
-
-def ages(reader: Reader, stream: Stream, window: tuple[int, int], until: int) -> dict[str, Ages]:
-    """Ages of the window's events, by table.
-
-    Args:
-        reader: Has polled until ``until``.
-        stream: What was sent.
-        window: Moments of sending, from and until, microseconds since 1970.
-        until: The last poll.
-    """
-    first, end = ((moment - stream.start) // stream.step + 1 for moment in window)
-    batch = stream.batch(first, end - first)
-    found = {}
-    for name in TABLES:
-        at = counted(batch, name)
-        sent = batch.sent_at[at]
-        seen = reader.first_seen(name, batch)[at]
-        came = seen >= 0
-        age = np.where(came, seen - sent, until - sent) / _SECOND
-        second = (sent - window[0]) // _SECOND
-        found[name] = Ages(
-            int(came.sum()),
-            int((~came).sum()),
-            quantile(age[came], age[~came], 0.5),
-            quantile(age[came], age[~came], 0.99),
-            [
-                (float(at), quantile(a[c], a[~c], 0.5).seconds, quantile(a[c], a[~c], 0.99).seconds)
-                for at in np.unique(second)
-                for a, c in [(age[second == at], came[second == at])]
-            ],
-        )
-    return found
+        return min(ratio(a.seen, a.seen + a.unseen) for a in (self.ages[name] for name in GOLD))
 
 
 def measured(run: Run, contender: Contender, per_second: int, seconds: float, warm_up: float) -> Fresh:
@@ -215,7 +110,8 @@ def measured(run: Run, contender: Contender, per_second: int, seconds: float, wa
         found = _waited_for(watch, reader, stream, window)
         sent = sender.stop()
         kept_up, failures = _caught_up(contender, folder, stream, sent)
-        started.stop()
+        if kept_up:
+            started.stop()
     # A peer that does not keep up is told so in the table: its ages are lower bounds, and void nothing.
     void = failures if contender.name == OURS else []
     done = Fresh(
@@ -268,18 +164,26 @@ def _line(name: str, done: Fresh) -> str:
 def freshness(run: Run) -> Section:
     """W2, at 2,000 and 20,000 messages a second."""
     seconds, warm_up = run.sized(run.seconds, 300, 45), run.sized(run.warm_up, 120, 30)
-    rates = (run.per_second,) if run.per_second else (2_000,) if run.quick else (2_000, 20_000)
-    found = []
+    rates = (run.per_second,) if run.per_second else (SLOW,) if run.quick else (SLOW, FAST)
+    found, failures = [], []
     for rate in rates:
-        peers = () if run.quick else ("polars", "tutorial") if rate <= 2_000 else ("polars",)
-        found += [measured(run, one, rate, seconds, warm_up) for one in run.contenders(peers)]
+        peers = () if run.quick else ("polars", "tutorial") if rate <= SLOW else ("polars",)
+        for one in run.contenders(peers):
+            try:
+                found.append(measured(run, one, rate, seconds, warm_up))
+            except ContenderError as error:
+                run.say(f"{one.name} FAILED: {error}")
+                failures.append(f"{one.name} at {rate:,}/s: {error}")
+    failures += [
+        f"{one.contender} at {one.per_second:,}/s: {fault}" for one in found for fault in one.failures
+    ]
     return Section(
         "freshness",
         "Freshness: from sending to a reader",
         _lines(found, run, seconds, warm_up),
         [goal for rate in rates for goal in _goals([one for one in found if one.per_second == rate])],
         found,
-        [f"{one.contender} at {one.per_second:,}/s: {failure}" for one in found for failure in one.failures],
+        failures,
         [_plot(found, rate) for rate in rates],
     )
 
@@ -327,10 +231,12 @@ def _lines(found: Sequence[Fresh], run: Run, seconds: float, warm_up: float) -> 
 
 
 def _goals(found: Sequence[Fresh]) -> list[Goal]:
-    ours = next(one for one in found if one.contender == OURS)
+    ours = next((one for one in found if one.contender == OURS), None)
+    if ours is None:
+        return []
     rate, why = ours.per_second, ours.usage.refusal or ""
     p50, p99 = (ours.gold(share).seconds if not why else None for share in ("p50", "p99"))
-    if rate > 2_000:
+    if rate > SLOW:
         goals = [Goal(f"W2 {rate:,}/s, gold p99, s", p99, 6.0, "at most", why)]
     else:
         goals = [
@@ -339,7 +245,7 @@ def _goals(found: Sequence[Fresh]) -> list[Goal]:
             Goal(f"W2 {rate:,}/s, cores", ours.usage.cores, 1.2, "at most"),
         ]
     for one in found:
-        if one.contender == OURS or rate > 2_000:
+        if one.contender == OURS or rate > SLOW:
             continue
         times = ratio(one.gold("p50").seconds, ours.gold("p50").seconds)
         noisy = why or one.usage.refusal or ""

@@ -22,8 +22,6 @@ import polars as pl
 from deltalake import DeltaTable
 from numpy.typing import NDArray
 
-from tests.bench.events import FIRST_USER, Batch
-
 Numbers = NDArray[np.int64]
 _SHIFT = 43
 """Bits of a moment, in microseconds since some days before the stream's start: a hundred days."""
@@ -139,8 +137,3 @@ class Arrivals:
         for at, found in reversed(self._found):
             first[found] = at
         return first[numbers]
-
-
-def users(batch: Batch) -> Numbers:
-    """Keys of the table of newest events."""
-    return batch.user - FIRST_USER

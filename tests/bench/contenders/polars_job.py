@@ -20,7 +20,11 @@ import argparse
 import io
 import json
 import signal
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +80,18 @@ class Loop:
         self.newest = 0
         self.known = pl.DataFrame(schema={"event_id": pl.String, "event_time": pl.Datetime("us", "UTC")})
         self.totals = _groups(parsed([]))
+        self.took: defaultdict[str, float] = defaultdict(float)
 
     def path(self, name: str) -> str:
         """Of a table."""
         return str(self.folder / name)
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Add the block's seconds to those of what it does."""
+        began = time.monotonic()
+        yield
+        self.took[what] += time.monotonic() - began
 
     def resume(self) -> None:
         """Take the state from the tables, and finish a micro-batch that was cut off."""
@@ -127,28 +139,30 @@ class Loop:
         for partition, newest in rows.group_by("partition").agg(pl.col("offset").max()).iter_rows():
             self.offsets[partition] = newest + 1
         self.number += 1
-        self._write(
-            "bronze",
-            rows,
-            metadata={"before": json.dumps(before), "offsets": json.dumps(self.offsets)},
-        )
+        places = {"before": json.dumps(before), "offsets": json.dumps(self.offsets)}
+        with self.timed("bronze"):
+            self._write("bronze", rows, metadata=places)
         if not self.bronze_only:
             self._further(rows)
 
     def _further(self, rows: pl.DataFrame, *, is_replay: bool = False) -> None:
         def once(name: str, write: Callable[[], None]) -> None:
-            if not is_replay or self._done(name) < self.number:
-                write()
+            with self.timed(name):
+                if not is_replay or self._done(name) < self.number:
+                    write()
 
-        events = parsed(rows["value"].to_list())
-        needed = ("event_id", "event_time", "cents", "user_id")
-        is_bad = events.select(pl.any_horizontal(pl.col(needed).is_null())).to_series()
+        with self.timed("reading"):
+            events = parsed(rows["value"].to_list())
+            needed = ("event_id", "event_time", "cents", "user_id")
+            is_bad = events.select(pl.any_horizontal(pl.col(needed).is_null())).to_series()
         if is_bad.any():
             once("quarantine", lambda: self._write("quarantine", rows.filter(is_bad)))
-        fresh = self._fresh(events.filter(~is_bad))
+        with self.timed("dedupe"):
+            fresh = self._fresh(events.filter(~is_bad))
         silver = fresh.with_columns(batch=pl.lit(self.number, dtype=pl.Int64))
         once("silver", lambda: self._write("silver", silver))
-        self.totals = _added(self.totals, _groups(fresh))
+        with self.timed("groups"):
+            self.totals = _added(self.totals, _groups(fresh))
         once("groups", lambda: self._write("groups", self.totals, mode="overwrite"))
         once("latest", lambda: self._merge(fresh))
 
@@ -286,12 +300,15 @@ def main() -> None:
         return all(loop.offsets.get(partition, 0) >= end for partition, end in ends.items())
 
     while not is_over():
-        messages = consumer.consume(MOST, POLL_SECONDS)
+        with loop.timed("consume"):
+            messages = consumer.consume(MOST, POLL_SECONDS)
         if failed := [message.error() for message in messages if message.error() is not None]:
             raise SystemExit(f"the broker refused: {failed[0]}")
         if messages:
             loop.take(messages)
     consumer.close()
+    for what, seconds in loop.took.items():
+        sys.stdout.write(f"{what}: done in {seconds:.2f} s\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from common import process
 
 ROOT = Path(__file__).parents[3]
 _POLL_SECONDS = 0.05
+_PHASE = re.compile(r"^(\w+)[: ].* in ([\d.]+) s\b", re.MULTILINE)
 
 
 class ContenderError(Exception):
@@ -108,12 +110,21 @@ class Started:
         self._process.wait()
 
     def end(self) -> None:
-        """Leave nothing of it."""
-        left = [self.pid, *_session(self.pid)]
-        for pid in reversed(left):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Leave nothing of it: it goes first, so that it starts no more, then whatever it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        # Until it is waited for, its pid stays the name of its session.
+        while left := _session(self.pid):
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_POLL_SECONDS)
         self._process.wait()
+
+    def phases(self) -> dict[str, float]:
+        """Seconds by what it says of itself, in lines such as ``silver: 20,000 rows in 4.3 s``."""
+        text = self._log.read_text(encoding="utf-8", errors="replace")
+        return {name: float(seconds) for name, seconds in _PHASE.findall(text)}
 
     def said(self, lines: int = 30) -> str:
         """The end of its output."""
@@ -126,8 +137,8 @@ def _session(pid: int) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != pid:
-            with contextlib.suppress(OSError, ProcessLookupError):
-                if os.getsid(int(entry.name)) == pid:
+            with contextlib.suppress(OSError):
+                if os.getsid(int(entry.name)) == pid and process.started(int(entry.name)):
                     found.append(int(entry.name))
     return found
 

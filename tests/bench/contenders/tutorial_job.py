@@ -189,7 +189,9 @@ def main() -> None:
     parser.add_argument("--running", action="store_true")
     parser.add_argument("--bronze-only", action="store_true")
     given = parser.parse_args()
+    began = time.monotonic()
     spark = session(given.folder)
+    sys.stdout.write(f"\nSpark started in {time.monotonic() - began:.1f} s\n")
     stopped: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: stopped.append(number))
     job = Job(spark, given.folder, running=given.running)
@@ -207,9 +209,11 @@ def main() -> None:
         if failures:
             sys.exit("\n".join(failures))
     else:
-        for layer in layers:
+        for name, layer in zip(("bronze", "silver", "gold"), layers, strict=False):
+            began = time.monotonic()
             for query in layer():
                 query.awaitTermination()
+            sys.stdout.write(f"\n{name}: done in {time.monotonic() - began:.1f} s\n")
     spark.stop()
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.bench import __main__ as command
-from tests.bench import drain, page
-from tests.bench.drain import Drain, Drained
+from tests.bench import drain_report as drain
+from tests.bench import page
+from tests.bench.drain_report import Drain, Drained
 from tests.bench.machine import Usage
 from tests.bench.plots import Bars, Lines, html
 from tests.bench.report import Report, Section
@@ -37,7 +38,8 @@ def usage(seconds: float, cpu: float, foreign: float = 0.0) -> Usage:
 
 def drained(contender: str, seconds: float, cpu: float, *failures: str, foreign: float = 0.0) -> Drained:
     tables = {"bronze": {"files": 2, "commits": 3, "bytes": 4}}
-    return Drained(contender, 1_000_000, usage(seconds, cpu, foreign), tables, failures)
+    phases = {"bronze": seconds / 4}
+    return Drained(contender, 1_000_000, usage(seconds, cpu, foreign), tables, phases, failures)
 
 
 def test_a_section_is_replaced_where_it_stands() -> None:
@@ -76,6 +78,8 @@ def test_rounds_are_told_by_their_median_and_failures_are_left_out() -> None:
     assert found.failures == ["tutorial: silver: 1 row lost"]
     row = next(line for line in drain.lines(found, "what") if line.startswith("| tutorial"))
     assert row.split(" | ")[2:4] == ["100", "4.17"]
+    assert "| ours | bronze | 3.0 | 25 % |" in drain.lines(found, "what")
+    assert "| ours | start, end and between | 9.0 | 75 % |" in drain.lines(found, "what")
 
 
 def test_the_clock_of_a_run_that_others_disturbed_is_not_used() -> None:
@@ -96,7 +100,7 @@ def report() -> Report:
         "Drain & more",
         drain.lines(runs, "What was run."),
         [Goal("W1 x", 5.0, 6.0, "at least")],
-        runs,
+        [runs],
         runs.failures,
         [Bars("CPU", {"ours": 20.0, "none": math.nan}, "s"), Lines("Age", series, "s", "s")],
     )
@@ -107,7 +111,7 @@ def test_one_run_is_three_files(tmp_path: Path) -> None:
     report().write(tmp_path, to_docs=False)
     raw = json.loads((tmp_path / "bench.json").read_text())
     assert raw["machine"] == MACHINE
-    assert raw["sections"][0]["raw"]["runs"][1]["usage"]["cpu"] == 100
+    assert raw["sections"][0]["raw"][0]["runs"][1]["usage"]["cpu"] == 100
     text = (tmp_path / "bench.md").read_text()
     assert "| W1 x | at least 6 | 5 | missed by 17 % |" in text
     assert text.index("## Goals") < text.index("## Drain & more")
@@ -149,6 +153,6 @@ def test_the_check_compares_cpu_with_the_tutorial(bound: float | None, enough: b
 
 def test_the_check_fails_where_the_tutorial_did_not_count() -> None:
     runs = Drain(1_000_000, 1, (drained("ours", 10, 20), drained("tutorial", 60, 100, "silver: lost")))
-    section = Section("drain", "Drain", [], raw=runs)
+    section = Section("drain", "Drain", [], raw=[runs])
     assert not command.is_cheap_enough(Report(MACHINE, {}, [section]), 0.1)
     assert not command.is_cheap_enough(Report(MACHINE, {}, []), 0.1)

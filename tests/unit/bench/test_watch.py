@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.bench import freshness
+from tests.bench import fresh_reader
 from tests.bench.events import Stream
-from tests.bench.freshness import Reader, counted
+from tests.bench.fresh_reader import Reader, counted
 from tests.bench.oracle import LATEST, Tables, groups_of, latest_of, silver_rows
 from tests.bench.watch import Arrivals, Moments, Watch
 
@@ -85,7 +85,7 @@ def test_ages_are_those_of_the_windows_events(tmp_path: Path, monkeypatch: pytes
     reader.poll()
     assert reader.has_gold
     window = (NOW, NOW + 3_000_000)
-    ages = freshness.ages(reader, stream, window, NOW + 4_000_000)
+    ages = fresh_reader.ages(reader, stream, window, NOW + 4_000_000)
     batch = stream.batch(1, 300)  # sent in the window
     for name in ("silver", "groups", "latest"):
         at = counted(batch, name)
