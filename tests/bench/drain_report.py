@@ -124,7 +124,12 @@ def _phase_lines(drain: Drain) -> list[str]:
     """Where the time went, as each process says of itself: of its last run that counts."""
     last = {name: drain.of(name)[-1] for name in drain.contenders if drain.of(name)}
     body = [
-        (name, phase, f"{seconds:.1f}", f"{seconds / run.usage.seconds:.0%}".replace("%", " %"))
+        (
+            name,
+            phase,
+            "-" if run.usage.refusal else f"{seconds:.1f}",
+            f"{seconds / run.usage.seconds:.0%}".replace("%", " %"),
+        )
         for name, run in last.items()
         for phase, seconds in [*run.phases.items(), (_REST, run.usage.seconds - sum(run.phases.values()))]
     ]

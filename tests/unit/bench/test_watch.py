@@ -10,10 +10,12 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.bench import fresh_reader
+from tests.bench import fresh_reader, freshness
 from tests.bench.events import Stream
-from tests.bench.fresh_reader import Reader, counted
+from tests.bench.fresh_reader import TABLES, Ages, Reader, counted
+from tests.bench.machine import Usage
 from tests.bench.oracle import LATEST, Tables, groups_of, latest_of, silver_rows
+from tests.bench.stats import Quantile
 from tests.bench.watch import Arrivals, Moments, Watch
 
 NOW = 1_800_000_000_000_000
@@ -106,3 +108,37 @@ def test_what_does_not_count() -> None:
     assert not batch.is_beyond[counted(batch, "silver")].any()
     assert batch.late[counted(batch, "silver")].any()
     assert not batch.late[counted(batch, "latest")].any()
+
+
+def fresh(contender: str, p50: float, *, foreign: float = 0.0, at_least: bool = False) -> freshness.Fresh:
+    ages = Ages(99, 1, Quantile(p50, at_least), Quantile(2 * p50, at_least), [(0.0, p50, 2 * p50)])
+    usage = Usage(60.0, 45.0, 2**30, {}, foreign, 0.0)
+    return freshness.Fresh(
+        contender, 2_000, 30, 60, 20.0, usage, dict.fromkeys(TABLES, ages), kept_up=not at_least
+    )
+
+
+def verdicts(*found: freshness.Fresh) -> dict[str, tuple[float | None, bool | None]]:
+    goals = freshness._goals(found)
+    return {goal.what.removeprefix("W2 2,000/s, "): (goal.measured, goal.is_met) for goal in goals}
+
+
+def test_goals_of_freshness_are_those_of_the_worse_table_and_of_the_peers() -> None:
+    told = verdicts(fresh("ours", 1.2), fresh("polars", 0.3), fresh("tutorial", 90.0, at_least=True))
+    assert told == {
+        "gold p50, s": (1.2, True),
+        "gold p99, s": (2.4, True),
+        "cores": (0.75, True),
+        "gold p50 of ours / the Polars loop": (pytest.approx(4), False),
+        "gold p50 of the tutorial / ours": (pytest.approx(75), True),
+    }
+
+
+def test_ages_on_a_disturbed_machine_are_refused_and_its_cores_are_not() -> None:
+    told = verdicts(fresh("ours", 1.2, foreign=0.5), fresh("polars", 0.3))
+    assert told == {
+        "gold p50, s": (None, None),
+        "gold p99, s": (None, None),
+        "cores": (0.75, True),
+        "gold p50 of ours / the Polars loop": (None, None),
+    }
