@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import drain, freshness, machine, topic
+from tests.bench import drain, files, flat, freshness, idle, machine, restart, state, topic
 from tests.bench.report import Report
 from tests.bench.run import OURS, PEERS, Run, Workload
 from tests.bench.stats import ratio
@@ -23,6 +23,11 @@ WORKLOADS: Mapping[str, Workload] = {
     "bronze": drain.bronze,
     "malformed": drain.malformed,
     "freshness": freshness.freshness,
+    "restart": restart.restart,
+    "files": files.files,
+    "idle": idle.idle,
+    "flat": flat.flat,
+    "state": state.state,
 }
 """By name, in the order in which they run."""
 
