@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.bench import drain, files, flat, freshness, idle, machine, restart, state, topic
-from tests.bench.report import Report
+from tests.bench.contenders.started import ContenderError
+from tests.bench.report import Report, Section
 from tests.bench.run import OURS, PEERS, Run, Workload
 from tests.bench.stats import ratio
 
@@ -57,9 +58,17 @@ def main(words: Sequence[str] | None = None) -> int:
             report = Report(machine.facts(), {**vars(given), "only": list(names)})
             for name in names:
                 run.say(f"{name} begins")
-                report.sections.append(WORKLOADS[name](run))
+                report.sections.append(_section(name, run))
                 report.write(given.out, to_docs=False)
     return _told(report, given)
+
+
+def _section(name: str, run: Run) -> Section:
+    """What a workload found; one that a process broke off is a failure, and the others go on."""
+    try:
+        return WORKLOADS[name](run)
+    except ContenderError as error:
+        return Section(name, f"{name}: broken off", [], failures=[str(error)])
 
 
 def _told(report: Report, given: argparse.Namespace) -> int:

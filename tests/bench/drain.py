@@ -76,12 +76,11 @@ def _drained(
         contender.drain(folder, source, bronze_only=bronze_only) as started,
         Meter({contender.name: started.pid, BROKER: run.broker.pid}) as meter,
     ):
-        before = meter.read()
         try:
             started.await_end(_TIMEOUT_SECONDS)
         except ContenderError as error:
             failures.append(str(error))
-        usage = meter.read().since(before, contender.name)
+        usage = meter.read().since(meter.at_birth(contender.name, started.began), contender.name)
         phases = started.phases()
     tables = contender.tables(folder)
     if not failures:

@@ -177,8 +177,8 @@ def freshness(run: Run) -> Section:
     found, failures = [], []
     for rate in rates:
         peers = () if run.quick else ("polars", "tutorial") if rate <= SLOW else ("polars",)
-        seconds = run.sized(run.seconds, 300 if rate <= SLOW else 120, 45)
-        warm_up = run.sized(run.warm_up, 120 if rate <= SLOW else 60, 30)
+        seconds = run.sized(run.seconds, 300 if rate <= SLOW else 120, 30)
+        warm_up = run.sized(run.warm_up, 120 if rate <= SLOW else 60, 20)
         for one in run.contenders(peers):
             try:
                 found.append(measured(run, one, rate, seconds, warm_up))

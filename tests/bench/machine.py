@@ -1,7 +1,7 @@
 """What processes cost, and what else the machine did meanwhile, as Linux counts it in ``/proc``.
 
     with Meter({"ours": pid, "broker": broker.pid}) as meter:
-        before = meter.read()
+        before = meter.read()           # or meter.at_birth("ours", began), for all that it has used
         ...
         usage = meter.read().since(before, "ours")
 
@@ -19,7 +19,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -163,7 +163,7 @@ class Meter:
         self._thread = threading.Thread(target=self._watch, daemon=True, name="meter")
 
     def __enter__(self) -> Self:
-        self._sample()
+        self._first = self.read()
         self._thread.start()
         return self
 
@@ -172,6 +172,15 @@ class Meter:
     ) -> None:
         self._over.set()
         self._thread.join()
+
+    def at_birth(self, group: str, began: float) -> Reading:
+        """The counters as they were when a group's process was started, a moment before this meter.
+
+        Args:
+            group: It had used nothing then.
+            began: When that was, by ``time.monotonic``.
+        """
+        return replace(self._first, at=began, cpu={**self._first.cpu, group: 0.0})
 
     def read(self) -> Reading:
         """The counters as they are now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,16 @@ def test_docs_get_the_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "## Two",
         "## Drain & more",
     ]
+
+
+def test_docs_get_no_section_with_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "PAGE", tmp_path / "performance.md")
+    page.PAGE.write_text(PAGE)
+    whole = report().sections[0]
+    report_ = Report(MACHINE, {}, [replace(whole, failures=["ours: silver: 1 row lost"])])
+    report_.write(tmp_path, to_docs=True)
+    assert page.PAGE.read_text() == PAGE
+    assert report_.failures == ["drain: ours: silver: 1 row lost"]
 
 
 @pytest.mark.parametrize(("bound", "enough"), [(4.9, True), (5.1, False), (None, True)])
