@@ -122,9 +122,13 @@ class Shop:
         return Path(self.layout.table_path(name))
 
     def grow(self) -> None:
-        """Run each query once, then give its table files and a history."""
-        for hop, (_, name) in HOPS.items():
+        """Run each query once, then give each table files and a history.
+
+        All queries first: one that begins reads all that its source has.
+        """
+        for hop in HOPS:
             self.turn(hop, 0)
+        for _, name in HOPS.values():
             rows = {
                 "bronze.events": preloaded.bronze_rows,
                 "silver.events": preloaded.silver_rows,
