@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all unit integration chaos bench check fmt lock clean
+.PHONY: help setup demo test test-all unit integration chaos bench bench-quick bench-check check fmt lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,9 +32,17 @@ integration: setup ## only the tests on a real broker and real tables
 chaos: setup ## only the tests that kill and corrupt
 	@$(BIN)/python -m pytest tests/chaos $(ARGS)
 
-bench: setup ## measure what strictness and gold cost, into docs/performance.md
+bench: setup ## measure everything beside its peers, into docs/performance.md: some hours
+	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)
 	@PYTHONPATH=. $(BIN)/python tests/bench/strict_json.py
 	@PYTHONPATH=. $(BIN)/python tests/bench/merge_cost.py
+
+bench-quick: setup ## a small drain beside both peers, and a minute of freshness: under six minutes on two cores
+	@PYTHONPATH=. $(BIN)/python -m tests.bench --quick --no-page $(ARGS)
+
+bench-check: setup ## what CI may ask: the tutorial's way takes at least 2.5 times our CPU
+	@PYTHONPATH=. $(BIN)/python -m tests.bench --only drain --events 20000 --rounds 1 --against tutorial \
+		--cpu-at-least 2.5 --no-page $(ARGS)
 
 check: $(VENV)/.installed ## format, lint, types, import law
 	@$(BIN)/ruff format --check .

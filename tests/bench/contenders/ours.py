@@ -1,0 +1,97 @@
+"""The product: a user's pipeline file, run by the real ``medallion`` command with its default settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
+from tests.bench.contenders.started import Started, set_options
+from tests.bench.oracle import Tables
+from tests.bench.topic import Source
+
+PIPELINE = """
+from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
+
+pipeline = Pipeline(
+    name="shop",
+    bronze=[Topic("events", topics=["{topic}"])],
+    silver=[
+        Silver(
+            "events",
+            reads="bronze.events",
+            value=Json(
+                "event_id string, event_time timestamp, sent_at bigint, kind string, product string, "
+                "cents bigint, quantity int, user struct<id: bigint, country: string>"
+            ),
+            columns={{
+                "event_id": "event_id", "event_time": "event_time", "sent_at": "sent_at", "kind": "kind",
+                "product": "product", "cents": "cents", "quantity": "quantity", "user_id": "user.id",
+                "country": "user.country",
+            }},
+            key=["event_id"], event_time="event_time", watermark="10 minutes",
+        )
+    ],
+    gold=[
+        Aggregate(
+            "groups", reads="silver.events", by=["product"],
+            measures={{"events": "count(*)", "cents": "sum(cents)", "newest_sent_at": "max(sent_at)"}},
+        ),
+        Upsert(
+            "latest", reads="silver.events", key=["user_id"], newest_by=["event_time", "event_id"],
+            columns=["user_id", "event_id", "event_time", "sent_at", "product", "cents"],
+        ),
+    ],
+)
+"""
+
+
+class Ours:
+    """The product.
+
+    Args:
+        settings: Further settings, as ``--set`` takes them.
+    """
+
+    name = "ours"
+    what = "`medallion`, its default settings"
+    drops_beyond = False
+
+    def __init__(self, settings: Sequence[str] = ()) -> None:
+        self._settings = tuple(settings)
+
+    def drain(self, folder: Path, source: Source, *, bronze_only: bool = False) -> Started:
+        """``medallion backfill``, or ``run bronze --available-now``."""
+        words = ("run", "bronze", "--available-now") if bronze_only else ("backfill",)
+        return self.command(folder, source, *words)
+
+    def run(self, folder: Path, source: Source) -> Started:
+        """``medallion up``."""
+        return self.command(folder, source, "up")
+
+    def command(self, folder: Path, source: Source, *words: str) -> Started:
+        """Any verb over the folder's tables; its output is in ``<folder>/<verb>.log``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        file, settings = folder / "shop.py", folder / "medallion.yaml"
+        file.write_text(PIPELINE.format(topic=source.topic), encoding="utf-8")
+        settings.touch()
+        given = (
+            f"data_dir={folder / 'data'}",
+            f"kafka.bootstrap_servers={source.bootstrap_servers}",
+            f"spark.master=local[{CORES}]",
+            f"spark.driver_memory={DRIVER_MEMORY}",
+            *self._settings,
+        )
+        options = ("-p", str(file), "--settings", str(settings), *set_options(given))
+        return Started("orchestration", (*words, *options), folder / f"{words[0]}.log")
+
+    def tables(self, folder: Path) -> Tables:
+        """Below its data folder."""
+        root = folder / "data" / "shop" / "tables"
+        return Tables(
+            bronze=root / "bronze" / "events",
+            silver=root / "silver" / "events",
+            quarantine=root / "silver" / "events__quarantine",
+            groups=root / "gold" / "groups",
+            latest=root / "gold" / "latest",
+        )

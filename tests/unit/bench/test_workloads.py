@@ -1,0 +1,266 @@
+"""W3 to W8: figures made of what was measured, goals, and what makes them void."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from tests.bench import files, flat, idle, restart, state
+from tests.bench.__main__ import WORKLOADS
+from tests.bench.contenders.started import ContenderError, Started
+from tests.bench.events import WATERMARK_SECONDS
+from tests.bench.files import Count, Files, Part
+from tests.bench.flat import Flat
+from tests.bench.idle import Idle
+from tests.bench.machine import Usage
+from tests.bench.oracle import Tables
+from tests.bench.restart import Gold, Kill, Restart
+from tests.bench.settling import all_paths
+from tests.bench.shop import HOPS, Measured, Size, Spent
+from tests.bench.state import Feed, Held
+
+GIB = 2**30
+
+
+def usage(seconds: float, cpu: float, foreign: float = 0.0) -> Usage:
+    return Usage(seconds, cpu, GIB, {"broker": 1.0}, foreign, 0.0)
+
+
+def tables(folder: Path) -> Tables:
+    names = ("bronze", "silver", "quarantine", "groups", "latest")
+    return Tables(**{name: folder / name for name in names})
+
+
+class Running:
+    """Stands for a process that neither ends nor says anything."""
+
+    def check(self) -> None:
+        """It runs."""
+
+    def said(self) -> str:
+        """Nothing."""
+        return ""
+
+
+RUNNING = cast("Started", Running())
+
+
+def test_every_workload_can_be_asked_for() -> None:
+    assert {"restart", "files", "idle", "flat", "state"} <= set(WORKLOADS)
+
+
+# W3
+
+
+def flatly(**cpu: tuple[float, float]) -> Flat:
+    hops = dict(zip(("bronze", "silver", "gold"), HOPS, strict=True))
+    batches = [
+        Measured(hops[layer], times, Spent(1.0, spent * share), Spent(2.0, spent * share * 2))
+        for layer, pair in cpu.items()
+        for times, spent in zip((1, 100), pair, strict=True)
+        for share in (0.5, 1.0, 9.0)
+    ]
+    sizes = [
+        Size(hop, times, 20_000 * times, 10 * times, 100 * times, 0.01) for hop in HOPS for times in (1, 100)
+    ]
+    return Flat(1, tuple(batches), tuple(sizes))
+
+
+def test_a_median_of_micro_batches_is_compared_with_the_smallest_table() -> None:
+    found = flatly(bronze=(0.2, 0.22), silver=(0.3, 0.45), gold=(1.0, 1.4))
+    assert found.cpu("commit to bronze", 100) == 0.22
+    assert found.whole_cpu("commit to bronze", 100) == 0.44
+    verdicts = [goal.verdict for goal in flat.goals(found, 100)]
+    assert verdicts == ["met", "missed by 30 %", "met"]
+
+
+def test_a_table_that_is_not_a_hundred_times_as_large_is_told_so() -> None:
+    goal = flat.goals(flatly(bronze=(1, 1), silver=(1, 1), gold=(1, 1)), 10)[0]
+    assert "10 times the table, not" in goal.note
+    assert goal.measured is None or math.isnan(goal.measured)
+
+
+def test_each_table_has_its_row() -> None:
+    text = flat.lines(flatly(bronze=(0.2, 0.22), silver=(0.3, 0.45), gold=(1.0, 1.4)), (1, 100))
+    row = next(line for line in text if line.startswith("| commit to silver | 2,000,000"))
+    assert row.split(" | ")[2:9] == ["1,000", "10,000", "1,000", "450", "1.5", "900", "1.5"]
+
+
+# W4
+
+
+def remembered(ids: int, cpu: float, peak: float, *failures: str) -> Held:
+    return Held(ids, 1.0, 2.0, int(peak * GIB), GIB, (cpu / 2, cpu * 1.5), (1.0, 2.0), 1_000, failures)
+
+
+@pytest.mark.parametrize("ids", [60_000, 1_000_000, 10_000_000])
+def test_the_watermark_covers_the_ids_that_were_asked_for(ids: int) -> None:
+    stream = state.stream_of(ids)
+    covered = WATERMARK_SECONDS * 1_000_000 / stream.step
+    assert covered == pytest.approx(ids, rel=0.02)
+    batch = stream.batch(0, 5_000)
+    assert batch.is_valid.all()
+    assert len(set(batch.event_ids().tolist())) == 5_000
+    assert not batch.late.any()
+
+
+def test_micro_batches_are_told_by_their_mean() -> None:
+    found = [remembered(1_000_000, 2.0, 1.5), remembered(10_000_000, 5.0, 2.5)]
+    assert found[0].batch_cpu == 2.0
+    assert [goal.verdict for goal in state.goals(found, 10_000_000)] == ["met", "missed by 25 %"]
+
+
+def test_ids_that_were_lost_void_the_goals() -> None:
+    found = [remembered(1_000_000, 2.0, 1.5), remembered(10_000_000, 3.0, 2.5, "lost")]
+    assert [goal.is_met for goal in state.goals(found, 10_000_000)] == [None, None]
+    assert [goal.is_met for goal in state.goals(found[:1], 10_000_000)] == [None, None]
+    assert state.lines([])
+
+
+def test_a_feed_waits_until_silver_has_its_rows(tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "bronze", tmp_path / "silver", state.stream_of(60_000))
+    rows = feed.next(100, 2)
+    ids = feed._stream.batch(0, 100).event_ids().astype("U").tolist()
+    for part in (ids[:60], ids[60:]):
+        write_deltalake(str(tmp_path / "silver"), pa.table({"event_id": part}), mode="append")
+    assert feed.put(rows, RUNNING, files=2) < 60
+    assert feed.differences() == []
+    write_deltalake(str(tmp_path / "silver"), pa.table({"event_id": ids[:1]}), mode="append")
+    assert feed.differences() == ["silver has 101 rows of 100 ids, 100 were sent"]
+
+
+def test_a_feed_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_TIMEOUT_SECONDS", 0.1)
+    feed = Feed(tmp_path / "bronze", tmp_path / "silver", state.stream_of(60_000))
+    with pytest.raises(ContenderError, match="silver has 0 of 10 rows"):
+        feed.put(feed.next(10), RUNNING)
+
+
+# W5
+
+
+def filed(seconds: float, bronze: tuple[int, int], *failures: str) -> Files:
+    before, after = ({"bronze": Count(n, 2**20, 50), "latest": Count(2, 2**20, 9)} for n in bronze)
+    part = Part(seconds / 2, usage(seconds / 2, 10), before, after, usage(20, 5))
+    return Files(2_000, seconds, (part, part), failures)
+
+
+def test_files_are_worked_out_for_an_hour() -> None:
+    found = filed(600, (700, 5))
+    assert found.hourly("bronze") == 30
+    assert found.written_hourly("bronze") == 8_400
+    (goal,) = files.goals(found)
+    assert (goal.measured, goal.verdict) == (30, "met (bronze, worked out from 600 s of stream)")
+
+
+def test_the_table_with_the_most_files_decides() -> None:
+    (goal,) = files.goals(filed(3_600, (7_000, 75)))
+    assert goal.verdict == "missed by 25 % (bronze, counted)"
+
+
+def test_files_of_tables_that_are_wrong_are_no_figure() -> None:
+    (goal,) = files.goals(filed(600, (700, 5), "silver: 1 row lost"))
+    assert goal.is_met is None
+
+
+def test_files_are_told_by_table() -> None:
+    text = files.lines(filed(600, (700, 5)))
+    assert "| bronze | 700 | 5 | 50 | 1.0 MiB | 30 | 8,400 |" in text
+    assert "Maintenance took 40 s" in text[-1]
+    assert "33 %" in text[-1]
+
+
+def test_live_files_are_counted(tmp_path: Path) -> None:
+    where = tables(tmp_path)
+    for _ in range(3):
+        write_deltalake(str(where.bronze), pa.table({"a": [1]}), mode="append")
+    found = files.counts(where)
+    assert set(found) == {"bronze"}
+    assert (found["bronze"].files, found["bronze"].commits) == (3, 3)
+    assert found["bronze"].bytes > 0
+
+
+# W8
+
+
+def test_idling_is_judged_by_cores_and_commits() -> None:
+    busy = Idle(usage(600, 60), {"bronze": 0, "silver": 2})
+    assert [goal.verdict for goal in idle.goals(busy)] == ["missed by 100 %", "missed by 2"]
+    quiet = Idle(usage(60, 1), {"bronze": 0})
+    assert [goal.verdict for goal in idle.goals(quiet)] == ["met (over 60 s, not 600)"] * 2
+    assert "| 0.100 | 0.002 | silver 2 | 1.00 GiB | 0.00 |" in idle.lines(busy)
+
+
+def test_versions_of_tables_that_are_not_there_are_told(tmp_path: Path) -> None:
+    where = tables(tmp_path)
+    write_deltalake(str(where.silver), pa.table({"a": [1]}))
+    write_deltalake(str(tmp_path / "silver__late"), pa.table({"a": [1]}))
+    found = idle.versions(where)
+    assert found == {"bronze": -1, "silver": 0, "quarantine": -1, "groups": -1, "latest": -1, "late": 0}
+    assert set(found) == set(all_paths(where))
+
+
+# W6
+
+
+def killed(seconds: float, foreign: float = 0.0) -> Kill:
+    return Kill(3.0, seconds - 1, seconds, seconds + 1, usage(seconds + 1, 20, foreign))
+
+
+def test_restarts_are_judged_by_median_and_worst() -> None:
+    found = Restart(2_000, 100_000, (killed(9), killed(10), killed(18)))
+    assert [goal.verdict for goal in restart.goals(found)] == ["met", "missed by 50 %"]
+    row = "| first gold row of an event sent after the kill | 9 | 10 | 18 |"
+    assert row in restart.lines(found)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        Restart(2_000, 100, (killed(9), killed(9, foreign=0.9))),
+        Restart(2_000, 100, (killed(9),), ("silver: 1 row twice",)),
+    ],
+)
+def test_a_disturbed_clock_or_a_wrong_table_voids_restarts(found: Restart) -> None:
+    assert {goal.is_met for goal in restart.goals(found)} == {None}
+
+
+def gold(where: Tables, groups: list[int], latest: list[int]) -> None:
+    write_deltalake(str(where.groups), pa.table({"newest_sent_at": groups}), mode="overwrite")
+    write_deltalake(str(where.latest), pa.table({"sent_at": latest}), mode="append")
+
+
+def test_gold_is_as_new_as_its_newest_row(tmp_path: Path) -> None:
+    where = tables(tmp_path)
+    found = Gold(where)
+    found.poll()
+    assert found.newest == {"groups": 0, "latest": 0}
+    gold(where, [5, 7], [6, 2])
+    found.poll()
+    assert found.newest == {"groups": 7, "latest": 6}
+    changed = found.changed_at
+    found.poll()
+    assert found.changed_at == changed
+    gold(where, [4], [9])
+    found.poll()
+    assert found.newest == {"groups": 7, "latest": 9}
+    assert found.changed_at > changed
+
+
+def test_gold_that_does_not_come_up_to_date_ends_the_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "_TIMEOUT_SECONDS", 0.1)
+    with pytest.raises(ContenderError, match="gold does not come up to date"):
+        Gold(tables(tmp_path)).until(lambda: False, RUNNING)
+
+
+def test_no_figure_is_no_number() -> None:
+    empty: Any = Flat(1, (), ())
+    assert math.isnan(empty.cpu("commit to bronze", 1))
+    assert {goal.is_met for goal in flat.goals(empty, 100)} == {None}
