@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from common import delta_checksum
+from common import delta_checksum, delta_open
 from common.delta_log import LogReader
+from common.duck import asked
 from common.folder import Folder
 from common.literals import FEW
 
@@ -63,8 +64,6 @@ class Direct:
             groups: Its columns are columns of the table.
             columns: Those that are read, the groups' among them; unset: all.
         """
-        import duckdb  # noqa: PLC0415  # loaded when a table is there to read
-
         bounds = " AND ".join(_bounds(groups, groups.column_names)) or None
         if self._is_much(bounds):
             return None
@@ -76,12 +75,7 @@ class Direct:
             f"t.{_quoted(n)} IS NOT DISTINCT FROM g.{_quoted(n)}" for n in groups.column_names
         )
         query = f"SELECT t.* FROM t SEMI JOIN g ON {same} LIMIT {self.small.rows + 1}"  # noqa: S608
-        with duckdb.connect(config={"threads": 1}) as database:
-            # What it would push down into Arrow's readers they cannot do for all types.
-            database.execute("SET disabled_optimizers = 'join_filter_pushdown'")
-            database.register("t", pa.RecordBatchReader.from_stream(found))
-            database.register("g", groups)
-            rows = database.sql(query).to_arrow_table()
+        rows = asked(query, t=pa.RecordBatchReader.from_stream(found), g=groups)
         return None if rows.num_rows > self.small.rows else rows.cast(schema)
 
     def append(self, rows: pa.Table | None, told: str, *, mode: str = "append") -> None:
@@ -148,11 +142,9 @@ class TooMuchError(Exception):
 
 def opened(path: str, small: Small) -> Direct | None:
     """A table, if it is one that is read and written directly."""
-    from deltalake import DeltaTable  # noqa: PLC0415  # see above
-
     if not is_for_driver(path, small):
         return None
-    table = DeltaTable(Folder(path).path)
+    table = delta_open.opened(Folder(path).path)
     if not _is_plain(table):
         return None
     return Direct(table, path, small)

@@ -8,12 +8,10 @@ what is handed back are positions of rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from common.duck import asked
 
 _AT = "row"
 _PLAIN = (
@@ -144,15 +142,6 @@ def _asked(query: str, **tables: pa.Table) -> pa.Table:
     import duckdb  # noqa: PLC0415  # loaded when rows are there to compare
 
     try:
-        with _database() as database:
-            for name, table in tables.items():
-                database.register(name, table)
-            return database.sql(query).to_arrow_table()
+        return asked(query, **tables)
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotComparableError(str(error)) from error
-
-
-def _database() -> DuckDBPyConnection:
-    import duckdb  # noqa: PLC0415  # see above
-
-    return duckdb.connect(config={"threads": 1})

@@ -1,0 +1,71 @@
+"""Tables kept open by delta-rs: what a thread opens again and again reads only the commits that are new.
+
+To open a table reads its log from the last checkpoint on, a hundred commits and more. A table that took the
+place of another at the same path is opened anew.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_FIRST = f"_delta_log/{0:020}.json"
+_MOST_TABLES = 32
+_MOST_TIMES = 500
+"""So often a table is brought up to date before it is opened anew: nothing adds up for months."""
+
+_own = threading.local()
+
+
+@dataclass
+class _Open:
+    """A table that is open.
+
+    Attributes:
+        table: It.
+        born: What its first commit's file is known by; None where that is cleaned away.
+        times: How often it was asked for.
+    """
+
+    table: DeltaTable
+    born: tuple[int, int] | None
+    times: int = 0
+
+
+def opened(path: str) -> DeltaTable:
+    """A table on the local disk as it is now; of the calling thread alone, until it asks again.
+
+    Raises:
+        DeltaError: There is none, or delta-rs cannot read it.
+    """
+    from deltalake import DeltaTable  # noqa: PLC0415  # loaded when a table is there to read
+
+    tables: dict[str, _Open] = _own.__dict__.setdefault("tables", {})
+    found, born = tables.pop(path, None), _born(path)
+    if found is None or found.born != born or found.times >= _MOST_TIMES or not _is_there(found, path):
+        found = _Open(DeltaTable(path), born)
+    else:
+        found.table.update_incremental()
+    found.times += 1
+    tables[path] = found  # the newest last
+    while len(tables) > _MOST_TABLES:
+        del tables[next(iter(tables))]
+    return found.table
+
+
+def _born(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(f"{path}/{_FIRST}")  # noqa: PTH116  # asked for each micro-batch
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _is_there(found: _Open, path: str) -> bool:
+    """Whether the log still has the version that is open: a power cut's commit may be taken back."""
+    return os.path.exists(f"{path}/_delta_log/{found.table.version():020}.json")  # noqa: PTH110  # see above
