@@ -143,7 +143,7 @@ def held(run: Run, ids: int, batches: int) -> Held:
         ours.command(folder, source, "run", "silver") as started,
         Meter({OURS: started.pid}) as whole,
     ):
-        before = whole.read()
+        before = whole.at_birth(OURS, started.began)
         while feed.sent < live:
             rows = min(LOADED_AT_ONCE, live - feed.sent)
             seconds = feed.put(feed.next(rows, 2), started, files=2)
