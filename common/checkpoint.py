@@ -34,8 +34,8 @@ class Entry:
         watermark_ms: The event-time watermark it ran with, milliseconds since the epoch; 0 = none yet.
         timestamp_ms: When it was planned, milliseconds since the epoch; 0 = not recorded.
         sources: Per source, in the query's order, the parsed position up to which it reads.
-        partitions: Into how many partitions its query shuffles, the same since its first start, whatever the
-            session says; ``None`` = not recorded.
+        partitions: Into how many partitions its query shuffles for its state: the same since its first start,
+            whatever the session says; ``None`` = not recorded.
     """
 
     batch_id: int
