@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -86,7 +87,6 @@ class Lines:
         parts.append(
             f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 6}" text-anchor="end">{escape(self.x)}</text>'
         )
-        parts.append(f'<text x="4" y="{_TOP - 6}">{escape(self.y)}</text>')
         for at, (name, each) in enumerate(shown.items()):
             path = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in each)
             colour = _COLOURS[at % 6]
@@ -94,7 +94,7 @@ class Lines:
             parts.append(
                 f'<text x="{_LEFT + 8 + at * 130}" y="{_TOP + 12}" fill="{colour}">{escape(name)}</text>'
             )
-        return _framed(self.title, parts, _HEIGHT)
+        return _framed(f"{self.title}: {self.y}", parts, _HEIGHT)
 
 
 Plot = Bars | Lines
@@ -139,15 +139,19 @@ def _body(lines: Sequence[str]) -> str:
             parts.append(_table(rows))
             rows = []
         if line:
-            parts.append(f"<p>{escape(line)}</p>")
+            parts.append(f"<p>{_text(line)}</p>")
     return "".join(parts)
+
+
+def _text(line: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(line))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *rest = rows
-    made = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"]
+    made = [f"<tr>{''.join(f'<th>{_text(cell)}</th>' for cell in head)}</tr>"]
     for row in rest:
-        cells = "".join(f"<td{_kind(cell)}>{escape(cell)}</td>" for cell in row)
+        cells = "".join(f"<td{_kind(cell)}>{_text(cell)}</td>" for cell in row)
         made.append(f"<tr>{cells}</tr>")
     return f"<table>{''.join(made)}</table>"
 
