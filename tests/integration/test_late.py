@@ -207,6 +207,26 @@ def test_a_death_after_any_step_loses_and_doubles_nothing(
     ]
 
 
+def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own counts have been added to by then."""
+    fetched = []
+
+    def too_large(frame: Any) -> None:
+        fetched.append(frame.count())
+
+    with monkeypatch.context() as patch:
+        patch.setattr("silver.write.judge_by", _nothing)
+        patch.setattr("common.settled.collected", too_large)
+        shop.more(("again", NOON, 1), ("twice", EVENING, 1), ("twice", EVENING, 1), ("twice", EVENING, 1))
+        shop.engine.run("silver")
+    assert fetched
+    shop.check()
+    told = [one["counts"] for one in shop.engine.commits("silver.orders") if one["counts"]["late"]][-1]
+    assert (told["accepted"], told["late"], told["merged"], told["duplicates"]) == (1, 1, 1, 2)
+
+
 def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
