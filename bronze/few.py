@@ -12,28 +12,24 @@ from common.delta import MicroBatch
 from common.delta_direct import is_for_driver
 from common.settled import Settled, collected
 from common.small import Small
-
-_UNKNOWN = 2048  # bytes per record, as long as nothing is known of them
-_LEAST = 1024  # and no less, however light the last ones were: the next may not be
-_FORGETS = 0.98
-_TOO_MANY_TIMES = 16  # so many times the bytes of a small micro-batch fill the driver
+from common.weight import Weight
 
 
-@dataclass
-class Weight:
-    """How heavy records are, by the last that came to the driver: Kafka tells their number, not their size.
+@dataclass(frozen=True, slots=True)
+class Few:
+    """Tells micro-batches that are light from others: Kafka tells the number of records, not their size.
 
     Attributes:
         path: The table.
         small: What is written from the driver.
-        bytes_per_record: In memory, with key, headers and coordinates.
+        weight: Of records with key, headers and coordinates.
     """
 
     path: str
     small: Small
-    bytes_per_record: float = _UNKNOWN
+    weight: Weight
 
-    def few(self, frame: DataFrame, batch: MicroBatch) -> DataFrame | Settled:
+    def rows(self, frame: DataFrame, batch: MicroBatch) -> DataFrame | Settled:
         """A micro-batch's frame; its rows, where they are few and likely to be light.
 
         Never those of the first after a start: what may have ended the last process does not come again.
@@ -41,17 +37,11 @@ class Weight:
         most = None if batch.is_first else at_most(batch)
         if most is None or most > self.small.rows or not is_for_driver(self.path, self.small):
             return frame
-        if most * self.bytes_per_record > self.small.batch_bytes:
-            self.bytes_per_record *= _FORGETS  # they may be light by now
+        if not self.weight.is_light(most):
             return frame
         arrow = _collected(frame, batch)
-        if arrow is None:
-            # They were too heavy for the driver.
-            self.bytes_per_record = _TOO_MANY_TIMES * self.small.batch_bytes / max(1, most)
-            return frame
-        if arrow.num_rows:
-            self.bytes_per_record = max(_LEAST, arrow.nbytes / arrow.num_rows)
-        return Settled(frame, arrow.num_rows, arrow)
+        self.weight.learn(most, arrow)
+        return frame if arrow is None else Settled(frame, arrow.num_rows, arrow)
 
 
 def _collected(frame: DataFrame, batch: MicroBatch) -> pa.Table | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bronze.few import Weight
+from bronze.few import Few
 from bronze.source import options
 from bronze.table import INGESTED, PROPERTIES, SCHEMA
 from common import delta
@@ -16,6 +16,7 @@ from common.delta import MicroBatch
 from common.layout import Layout
 from common.settings import Settings
 from common.streaming import Stream
+from common.weight import Weight
 
 
 def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
@@ -40,11 +41,11 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
         reader = reader.option(name, value)
     files = spark.sparkContext.defaultParallelism
 
-    weight = Weight(path, settings.small)
+    few = Few(path, settings.small, Weight(settings.small.batch_bytes))
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         # One task per Kafka partition would make one small file per partition and batch.
-        rows = weight.few(frame.coalesce(files), batch)
+        rows = few.rows(frame.coalesce(files), batch)
         delta.append(rows, path, batch, "append", {}, small=settings.small)
 
     return Stream(

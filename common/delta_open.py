@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_FIRST = f"_delta_log/{0:020}.json"
 _MOST_TABLES = 32
 _MOST_TIMES = 500
 """So often a table is brought up to date before it is opened anew: nothing adds up for months."""
 
 _own = threading.local()
+
+_File = tuple[int, int]
+"""Inode, and nanoseconds of its last change."""
 
 
 @dataclass
@@ -29,11 +31,15 @@ class _Open:
     Attributes:
         table: It.
         born: What its first commit's file is known by; None where that is cleaned away.
+        version: The one that it was handed out at.
+        newest: The same of that commit's file.
         times: How often it was asked for.
     """
 
     table: DeltaTable
-    born: tuple[int, int] | None
+    born: _File | None
+    version: int = -1
+    newest: _File | None = None
     times: int = 0
 
 
@@ -46,11 +52,13 @@ def opened(path: str) -> DeltaTable:
     from deltalake import DeltaTable  # noqa: PLC0415  # loaded when a table is there to read
 
     tables: dict[str, _Open] = _own.__dict__.setdefault("tables", {})
-    found, born = tables.pop(path, None), _born(path)
-    if found is None or found.born != born or found.times >= _MOST_TIMES or not _is_there(found, path):
+    found, born = tables.pop(path, None), _file(path, 0)
+    if found is None or found.born != born or found.times >= _MOST_TIMES or not _is_same(found, path):
         found = _Open(DeltaTable(path), born)
     else:
         found.table.update_incremental()
+    found.version = found.table.version()
+    found.newest = _file(path, found.version)
     found.times += 1
     tables[path] = found  # the newest last
     while len(tables) > _MOST_TABLES:
@@ -58,14 +66,17 @@ def opened(path: str) -> DeltaTable:
     return found.table
 
 
-def _born(path: str) -> tuple[int, int] | None:
+def _file(path: str, version: int) -> _File | None:
+    """What a commit's file is known by."""
     try:
-        status = os.stat(f"{path}/{_FIRST}")  # noqa: PTH116  # asked for each micro-batch
+        status = os.stat(f"{path}/_delta_log/{version:020}.json")  # noqa: PTH116  # for each micro-batch
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns
 
 
-def _is_there(found: _Open, path: str) -> bool:
-    """Whether the log still has the version that is open: a power cut's commit may be taken back."""
-    return os.path.exists(f"{path}/_delta_log/{found.table.version():020}.json")  # noqa: PTH110  # see above
+def _is_same(found: _Open, path: str) -> bool:
+    """Whether the log still has the version that was handed out, and what was committed through it since."""
+    if found.newest is None or found.newest != _file(path, found.version):
+        return False
+    return _file(path, found.table.version()) is not None

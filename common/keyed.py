@@ -29,8 +29,11 @@ class NotComparableError(Exception):
 
 
 def is_plain(schema: pa.Schema, names: Sequence[str]) -> bool:
-    """Whether some columns are of types that are ordered here as Spark orders them; a float's -0.0 is not."""
-    return all(any(one(schema.field(name).type) for one in _PLAIN) for name in names)
+    """Whether some columns are of types that are ordered here as Spark orders them; a float's -0.0 is not.
+
+    A name that is written otherwise than the column is Spark's, which looks at no case.
+    """
+    return all(name in schema.names and any(one(schema.field(name).type) for one in _PLAIN) for name in names)
 
 
 def newest(

@@ -143,7 +143,9 @@ def settled(
     else:
         arrow = None if once else taken(frame, small)
     if arrow is not None:
-        yield local(frame.sparkSession, arrow, frame.schema)
+        found = local(frame.sparkSession, arrow, frame.schema)
+        # They were likely to be few and are not: what is made of them is the executors'.
+        yield found if arrow.num_rows <= small.rows else Settled(found.frame, arrow.num_rows)
         return
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:

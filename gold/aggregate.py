@@ -51,7 +51,8 @@ def stream(context: Context, gold: Aggregate) -> Stream:
     before = _Before()
 
     def write(result: DataFrame, batch: MicroBatch) -> None:
-        anew = batch.forget_dropped if before.rows <= of_batch(result, small).rows else None
+        few = of_batch(result, small).rows
+        anew = batch.forget_dropped if few and before.rows <= few else None
         with settled(result, small, once=True, anew=anew) as rows:
             before.rows = rows.rows
             counts = {"groups": rows.rows}

@@ -24,6 +24,7 @@ from common.errors import MedallionError
 from common.settled import Settled, of_batch, settled
 from common.settled import few as few_of
 from common.small import Small
+from common.weight import Weight
 from silver.parse import META
 from silver.rules import LATE, REASONS, VERDICT, WARNED
 from silver.tables import WATERMARK, accepted, accepted_rows, rejected, rejected_rows
@@ -103,7 +104,9 @@ class Judged:
 
 
 @contextmanager
-def consumed(frame: DataFrame, batch: MicroBatch, bronze_path: str, small: Small) -> Iterator[Judged]:
+def consumed(
+    frame: DataFrame, batch: MicroBatch, bronze_path: str, small: Small, weight: Weight
+) -> Iterator[Judged]:
     """Consume a micro-batch whole, once, and keep it until the end of the block.
 
     Args:
@@ -111,9 +114,12 @@ def consumed(frame: DataFrame, batch: MicroBatch, bronze_path: str, small: Small
         batch: Its identity.
         bronze_path: The table that it is read from.
         small: What few rows are.
+        weight: Of rows as they come out of the query.
     """
-    if _is_few(batch, bronze_path, small):
+    read = _few_read(batch, bronze_path, small)
+    if read is not None and weight.is_light(read):
         with settled(frame, small, once=True, anew=batch.forget_dropped) as kept:
+            weight.learn(read, kept.arrow)
             yield Judged(kept, small)
         return
     rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
@@ -123,16 +129,22 @@ def consumed(frame: DataFrame, batch: MicroBatch, bronze_path: str, small: Small
         rows.unpersist()
 
 
-def _is_few(batch: MicroBatch, path: str, small: Small) -> bool:
-    """Whether a micro-batch reads few rows of a table, by its log."""
+def _few_read(batch: MicroBatch, path: str, small: Small) -> int | None:
+    """How many rows of a table a micro-batch reads, by its log, where they are few.
+
+    Never those of the first after a start: what may have ended the last process does not come again.
+    """
     start, end = (delta_position_of(each) for each in (batch.before, batch.positions))
-    if not small.rows or start is None or end is None or start.in_snapshot or end.in_snapshot:
-        return False  # what a table's first state has takes long to tell
+    if batch.is_first or not small.rows or start is None or end is None:
+        return None
+    if start.in_snapshot or end.in_snapshot:
+        return None  # what a table's first state has takes long to tell
     try:
         read = LogReader(path).between(start, end)
     except MedallionError:
-        return False  # Spark tells what is amiss with the table
-    return read.rows is not None and read.rows <= small.rows and read.bytes <= small.batch_bytes
+        return None  # Spark tells what is amiss with the table
+    is_few = read.rows is not None and read.rows <= small.rows and read.bytes <= small.batch_bytes
+    return read.rows if is_few else None
 
 
 def _with(lists: pa.ChunkedArray, name: str) -> int:

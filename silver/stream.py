@@ -14,6 +14,7 @@ from common.layout import Layout
 from common.settings import Settings
 from common.spark import registry_conf
 from common.streaming import Stream
+from common.weight import Weight
 from silver import first_load, lookups, tables
 from silver.changes import ChangeWatch
 from silver.dedupe import deduplicated
@@ -108,7 +109,17 @@ def stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=Writer(silver, bronze_path, path, aside, late_rows, hand_over, watch, settings.small),
+        write=Writer(
+            silver,
+            bronze_path,
+            path,
+            aside,
+            late_rows,
+            hand_over,
+            watch,
+            settings.small,
+            Weight(settings.small.batch_bytes),
+        ),
         checkpoint=checkpoint,
         trigger=settings.silver.trigger,
     )

@@ -19,6 +19,7 @@ from common.declare import Silver
 from common.delta import MicroBatch
 from common.settled import Settled, few
 from common.small import Small
+from common.weight import Weight
 from silver.changes import ChangeWatch
 from silver.exact import write_exact
 from silver.few import Judged, consumed
@@ -49,6 +50,7 @@ class Writer:
         hand_over: Knows what came past the stream.
         watch: Looks at bronze's commits.
         small: What is worked out in the driver.
+        weight: Of its rows.
     """
 
     silver: Silver
@@ -59,6 +61,7 @@ class Writer:
     hand_over: HandOver
     watch: ChangeWatch
     small: Small
+    weight: Weight
 
     def __call__(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write one micro-batch.
@@ -69,7 +72,7 @@ class Writer:
             ForeignChangeError: Somebody else changed what it reads; nothing is written.
         """
         judge_by(frame.sparkSession, batch.late_watermark_ms())
-        with consumed(frame, batch, self.bronze_path, self.small) as whole:
+        with consumed(frame, batch, self.bronze_path, self.small, self.weight) as whole:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
             tally = whole.tally(self.silver.rules)
             self.watch.look_at(batch)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from bronze.few import Weight, at_most
+from bronze.few import Few, at_most
 from common.delta import MicroBatch
 from common.settled import Settled
 from common.small import Small
+from common.weight import Weight
 
 KIB = 1024
 
@@ -38,11 +39,11 @@ def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any)
 
 
 def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp_path: Path) -> None:
-    weight = Weight(str(tmp_path), Small(rows=100, file_rows=1000, batch_bytes=100 * KIB))
+    few = Few(str(tmp_path), Small(rows=100, file_rows=1000, batch_bytes=100 * KIB), Weight(100 * KIB))
 
     def come(records: int, size: int) -> bool:
         frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
-        rows = weight.few(frame, batch({"a": {"0": 0}}, {"a": {"0": records}}))
+        rows = few.rows(frame, batch({"a": {"0": 0}}, {"a": {"0": records}}))
         assert (rows.frame if isinstance(rows, Settled) else rows).count() == records
         return isinstance(rows, Settled)
 
@@ -59,10 +60,10 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp
 
 def test_the_time_that_they_share_is_the_plans(spark: Any, tmp_path: Path) -> None:
     """What Spark would write is left out of the code that it makes."""
-    weight = Weight(str(tmp_path), Small(rows=100))
+    few = Few(str(tmp_path), Small(rows=100), Weight(1024 * KIB))
     frame = spark.range(3).selectExpr("id", "timestamp_millis(1700000000123) AS ingested_at")
     planned = replace(batch({"a": {"0": 0}}, {"a": {"0": 3}}), planned_ms=1_700_000_000_123)
-    rows = weight.few(frame, planned)
+    rows = few.rows(frame, planned)
     assert isinstance(rows, Settled)
     assert rows.arrow is not None
     assert rows.arrow.sort_by("id").to_pylist() == [
@@ -73,16 +74,17 @@ def test_the_time_that_they_share_is_the_plans(spark: Any, tmp_path: Path) -> No
 
 def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so few of them as would fill a sixteenth of it."""
-    weight, asked = Weight("/nowhere", Small(rows=1000, batch_bytes=1024 * KIB)), []
+    weight, asked = Weight(1024 * KIB), []
+    few = Few("/nowhere", Small(rows=1000, batch_bytes=1024 * KIB), weight)
 
     def come(records: int) -> None:
         monkeypatch.setattr("bronze.few.collected", lambda _: asked.append(records))
-        weight.few("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
+        few.rows("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
 
     for records in (320, 320, 30, 20):
         come(records)
     assert asked == [320, 20]
-    weight.bytes_per_record = 52 * KIB
+    weight.bytes_per_row = 52 * KIB
     for _ in range(160):
         come(320)
     assert asked.count(320) == 2, "after some micro-batches it is tried again"
@@ -90,6 +92,6 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
 
 def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:
     """What filled the driver, and ended it, comes again first."""
-    weight = Weight(str(tmp_path), Small(rows=100))
+    few = Few(str(tmp_path), Small(rows=100), Weight(1024 * KIB))
     first = batch({"a": {"0": 0}}, {"a": {"0": 5}}, is_first=True)
-    assert weight.few("frame", first) == "frame"  # type: ignore[arg-type,comparison-overlap]
+    assert few.rows("frame", first) == "frame"  # type: ignore[arg-type,comparison-overlap]

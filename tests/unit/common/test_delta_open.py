@@ -58,6 +58,25 @@ def test_a_commit_that_is_taken_back_is_not_there(tmp_path: Path) -> None:
     assert numbers(tmp_path) == [1, 3]
 
 
+def test_a_commit_that_is_another_under_the_same_number(tmp_path: Path) -> None:
+    """Taken back and made anew while nobody looked."""
+    put(tmp_path, 1)
+    put(tmp_path, 2)
+    assert numbers(tmp_path) == [1, 2]
+    (tmp_path / f"_delta_log/{1:020}.json").rename(tmp_path / "aside")
+    put(tmp_path, 3)
+    assert numbers(tmp_path) == [1, 3]
+
+
+def test_a_table_stays_open_that_is_written_through_it(tmp_path: Path) -> None:
+    put(tmp_path, 1)
+    first = opened(str(tmp_path))
+    for number in range(2, 4):
+        write_deltalake(opened(str(tmp_path)), pa.table({"n": [number]}), mode="append")
+    assert opened(str(tmp_path)) is first
+    assert numbers(tmp_path) == [1, 2, 3]
+
+
 def test_a_log_whose_first_commits_were_cleaned_away(tmp_path: Path) -> None:
     for number in range(3):
         put(tmp_path, number)
