@@ -1,4 +1,4 @@
-"""How heavy rows are in the driver, by the last that came: before, their number is known and not their size."""
+"""How heavy rows are in the driver, by the last that came: their number is known before, not their size."""
 
 from __future__ import annotations
 
