@@ -7,6 +7,7 @@ maintained and started again, while the stream goes on. An hour is worked out fr
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from tests.bench.settling import all_paths, settled
 from tests.bench.stats import Goal, ratio
 
 MOST_FILES = 60
+FULL_BYTES = 48 * 1024 * 1024
+"""Maintenance leaves files from this size on as they are, and makes one of smaller ones."""
 HOUR = 3_600.0
 _SETTLE_SECONDS = 300.0
 _MAINTAIN_SECONDS = 900.0
@@ -75,11 +78,16 @@ class Files:
     failures: tuple[str, ...] = ()
 
     def hourly(self, name: str) -> float:
-        """Live files of a table per hour of stream, as counted after the last maintenance.
+        """Live files of a table after an hour of stream and maintenance; counted, if it was an hour.
 
-        More than there would be after an hour: each table's last file, which is not full, counts whole.
+        Else worked out from its bytes, in proportion to the time and in the smallest files that
+        maintenance leaves alone; never fewer than were counted. To take files for bytes would have the
+        one file of a short run stand for sixty.
         """
-        return self.parts[-1].after[name].files * HOUR / self.seconds
+        count = self.parts[-1].after[name]
+        if self.seconds >= HOUR:
+            return count.files
+        return max(count.files, math.ceil(count.bytes * HOUR / self.seconds / FULL_BYTES))
 
     def written_hourly(self, name: str) -> float:
         """Live files that come per hour where nobody maintains the table: as the first stretch left them."""
@@ -165,8 +173,9 @@ def lines(found: Files, settings: tuple[str, ...] = ()) -> list[str]:
         f"`medallion up` with its default settings{given} under {found.per_second:,} messages a second, "
         f"{found.seconds:.0f} s of them. The job was stopped for `medallion maintain` {times}, the stream "
         "was not. Counted: live files before and after the last maintenance, commits and bytes. Worked out, "
-        "in proportion to the time: files per hour after maintenance, whose last ones, which are not full, "
-        "count whole; and files per hour without it, from the first stretch."
+        "in proportion to the time: files per hour with maintenance, from the bytes, in files of "
+        f"{FULL_BYTES // 2**20} MiB, the smallest that it leaves alone (counted, where it was an hour); and "
+        "files per hour without it, from the first stretch."
     )
     last = found.parts[-1]
     rows = [

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from common import delta_upkeep
 from tests.bench import files, flat, idle, restart, state
 from tests.bench.__main__ import WORKLOADS
 from tests.bench.contenders.started import ContenderError, Started
@@ -149,7 +150,8 @@ def test_a_feed_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def filed(seconds: float, bronze: tuple[int, int], *failures: str) -> Files:
-    before, after = ({"bronze": Count(n, 2**20, 50), "latest": Count(2, 2**20, 9)} for n in bronze)
+    size = 240 * 2**20
+    before, after = ({"bronze": Count(n, size, 50), "latest": Count(2, 2**20, 9)} for n in bronze)
     part = Part(seconds / 2, usage(seconds / 2, 10), before, after, usage(20, 5))
     return Files(2_000, seconds, (part, part), failures)
 
@@ -160,6 +162,15 @@ def test_files_are_worked_out_for_an_hour() -> None:
     assert found.written_hourly("bronze") == 8_400
     (goal,) = files.goals(found)
     assert (goal.measured, goal.verdict) == (30, "met (bronze, worked out from 600 s of stream)")
+
+
+def test_files_are_never_fewer_than_were_counted() -> None:
+    assert filed(600, (700, 45)).hourly("bronze") == 45
+
+
+def test_full_files_are_those_that_maintenance_leaves_alone() -> None:
+    sizes = {name.rpartition(".")[2]: int(size) for name, size in delta_upkeep._SIZES.items()}
+    assert sizes["minFileSize"] == files.FULL_BYTES
 
 
 def test_the_table_with_the_most_files_decides() -> None:
@@ -174,7 +185,8 @@ def test_files_of_tables_that_are_wrong_are_no_figure() -> None:
 
 def test_files_are_told_by_table() -> None:
     text = files.lines(filed(600, (700, 5)))
-    assert "| bronze | 700 | 5 | 50 | 1.0 MiB | 30 | 8,400 |" in text
+    assert "| bronze | 700 | 5 | 50 | 240.0 MiB | 30 | 8,400 |" in text
+    assert "| latest | 2 | 2 | 9 | 1.0 MiB | 2 | 24 |" in text
     assert "Maintenance took 40 s" in text[-1]
     assert "33 %" in text[-1]
 
