@@ -29,7 +29,7 @@ from common.folder import Folder
 from common.literals import FEW
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable, WriterProperties
+    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, WriterProperties
 
     from common.delta_commit import Commit
     from common.small import Small
@@ -43,6 +43,9 @@ _READER, _WRITER = 1, 4
 
 _NAMES = 100_000
 """So many names of files a table's checkpoint may have: each opening reads them all, in half a second."""
+
+_CLEANS_EVERY = 100
+"""Commits, of which one has delta-rs look for log files that have expired: it lists all that there are."""
 
 _ATTEMPTS = 3
 
@@ -88,7 +91,12 @@ class Direct:
             raise LookupError(f"rows have {rows.column_names}, the table {schema.names}")
         rows = rows.select(schema.names)
         write_deltalake(
-            self.table, rows, mode=mode, commit_properties=_noted(told), writer_properties=_compressed()
+            self.table,
+            rows,
+            mode=mode,
+            commit_properties=_noted(told),
+            post_commithook_properties=_afterwards(self.table),
+            writer_properties=_compressed(),
         )  # type: ignore[call-overload]
 
     def change(self, changes: pa.Table, told: str, *, key: Sequence[str]) -> None:
@@ -113,6 +121,7 @@ class Direct:
             source_alias="s",
             target_alias="t",
             commit_properties=_noted(told),
+            post_commithook_properties=_afterwards(self.table),
             writer_properties=_compressed(),
         )
         merge = merge.when_matched_delete(f"s.{DO} = '{DELETED}'").when_matched_update(values)
@@ -306,6 +315,13 @@ def _noted(told: str) -> CommitProperties:
     from deltalake import CommitProperties  # noqa: PLC0415  # see above
 
     return CommitProperties(custom_metadata={"userMetadata": told})
+
+
+def _afterwards(table: DeltaTable) -> PostCommitHookProperties:
+    """What follows a commit: a look at the whole log for what has expired, now and then."""
+    from deltalake import PostCommitHookProperties  # noqa: PLC0415  # see above
+
+    return PostCommitHookProperties(cleanup_expired_logs=(table.version() + 1) % _CLEANS_EVERY == 0)
 
 
 def _compressed() -> WriterProperties:
