@@ -21,7 +21,7 @@ from common.declare import Rule
 from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import MedallionError
-from common.settled import Settled, of_batch, settled
+from common.settled import Settled, of_batch, settled, taken
 from common.settled import few as few_of
 from common.small import Small
 from common.weight import Weight
@@ -37,11 +37,13 @@ class Judged:
 
     Attributes:
         kept: All of them.
-        small: What is small to what is made of them.
+        small: What is small to what is made of all of them.
+        fewer: What is small to a few of them.
     """
 
     kept: Settled
     small: Small
+    fewer: Small
 
     @property
     def frame(self) -> DataFrame:
@@ -57,6 +59,20 @@ class Judged:
     def weighed(self) -> Judged:
         """With what is small to them, now that they were consumed and their size is known."""
         return self if self.kept.arrow is not None else replace(self, small=of_batch(self.frame, self.small))
+
+    def of_keys(self, keys: Settled, columns: Sequence[str]) -> pa.Table | None:
+        """Some columns of the accepted rows that have one of a few keys; nothing, where they are many.
+
+        Args:
+            keys: The keys, by the names of their columns; not null.
+            columns: Those that are asked for.
+        """
+        if self.kept.arrow is not None:
+            return accepted_rows(self.kept.arrow).select(list(columns))
+        names = keys.schema.names
+        asked = F.broadcast(keys.frame.select(*(F.col(f"`{name}`") for name in names)).distinct())
+        found = accepted(self.frame).join(asked, names, "left_semi")
+        return taken(found.select(*(F.col(f"`{name}`") for name in columns)), self.fewer)
 
     def tally(self, rules: Sequence[Rule]) -> Tally:
         """What became of them."""
@@ -76,8 +92,8 @@ class Judged:
         rows = self.kept.arrow
         if rows is None:
             return few_of(accepted(self.frame), number, self.small)
-        taken = accepted_rows(rows)
-        return Settled.of(self.kept.session, taken, lambda: accepted(self.frame))
+        found = accepted_rows(rows)
+        return Settled.of(self.kept.session, found, lambda: accepted(self.frame))
 
     def late(self, number: int, watermark_ms: int) -> Settled:
         """Those at or before the watermark, as the table of late rows has them."""
@@ -88,19 +104,19 @@ class Judged:
 
         rows = self.kept.arrow
         if rows is None:
-            return few_of(frame(), number, self.small)
-        taken = accepted_rows(rows, LATE)
+            return few_of(frame(), number, self.fewer)
+        late = accepted_rows(rows, LATE)
         at = pa.scalar(watermark_ms * 1000, pa.timestamp("us", "UTC"))
-        taken = taken.append_column(WATERMARK, pa.repeat(at, taken.num_rows))
-        return Settled.of(self.kept.session, taken, frame)
+        late = late.append_column(WATERMARK, pa.repeat(at, late.num_rows))
+        return Settled.of(self.kept.session, late, frame)
 
     def rejected(self, rule_version: str, number: int) -> Settled:
         """Those set aside, as the quarantine table has them; judged by these rules."""
         rows = self.kept.arrow
         if rows is None:
             return few_of(rejected(self.frame, rule_version), number, self.small)
-        taken = rejected_rows(rows, rule_version)
-        return Settled.of(self.kept.session, taken, lambda: rejected(self.frame, rule_version))
+        found = rejected_rows(rows, rule_version)
+        return Settled.of(self.kept.session, found, lambda: rejected(self.frame, rule_version))
 
 
 @contextmanager
@@ -120,11 +136,11 @@ def consumed(
     if read is not None and weight.is_light(read):
         with settled(frame, small, once=True, anew=batch.forget_dropped) as kept:
             weight.learn(read, kept.arrow)
-            yield Judged(kept, small)
+            yield Judged(kept, small, small)
         return
     rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield Judged(Settled(rows, 0), small)
+        yield Judged(Settled(rows, 0), small, small)
     finally:
         rows.unpersist()
 

@@ -33,7 +33,7 @@ from silver.dedupe import EVENT_TIME, event_key
 from silver.exact import one_per_key
 from silver.few import Judged
 from silver.rules import ACCEPT, VERDICT
-from silver.tables import ARRIVAL, COORDINATES, WATERMARK, accepted, accepted_rows
+from silver.tables import ARRIVAL, COORDINATES, WATERMARK, accepted
 from silver.unknown import evolved, refuse
 
 STEP = "late"
@@ -106,7 +106,7 @@ class LateRows:
         if not marked and not dropped:
             yield None
             return
-        small = judged.small
+        small = judged.fewer
         with self._all(judged, batch, marked, dropped) as late:
             if self.silver.late != "merge":
                 yield Late(late)
@@ -177,8 +177,8 @@ class LateRows:
 
     def _missing_of_few(self, late: Settled, judged: Judged, small: Small) -> Settled | None:
         """What ``_missing`` finds, where it can be told without a job of Spark's."""
-        rows, fresh, key = late.arrow, judged.kept.arrow, event_key(self.silver)
-        if rows is None or fresh is None or not is_plain(rows.schema, (*key, *ARRIVAL)):
+        rows, key = late.arrow, event_key(self.silver)
+        if rows is None or not is_plain(rows.schema, (*key, *ARRIVAL)):
             return None
         read = tuple(dict.fromkeys((*key, *COORDINATES)))
         try:
@@ -186,8 +186,10 @@ class LateRows:
             table = delta_direct.near(self.silver_path, first.select(list(key)), small, read)
             if table is None:
                 return None
-            others = [table, accepted_rows(fresh)]
-            found = first.take(lacking(first, others, key=key, itself=COORDINATES))
+            fresh = judged.of_keys(late.renamed({name: name for name in key}), read)
+            if fresh is None:
+                return None
+            found = first.take(lacking(first, [table, fresh], key=key, itself=COORDINATES))
         except NotComparableError:
             return None
         return Settled.of(late.session, found, lambda: local(late.session, found, late.frame.schema).frame)

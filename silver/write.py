@@ -113,7 +113,7 @@ class Writer:
                 session = judged.kept.session
                 delta.append_nothing(session, self.silver_path, batch, ACCEPTED, counts, less)
             if late:
-                self.late_rows.write(late, batch, counts, less)
+                self.late_rows.write(late, batch, counts, judged.fewer)
         return counts
 
     @contextmanager

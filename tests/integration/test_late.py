@@ -17,6 +17,7 @@ from common.declare import Pipeline, Rule, Topic, Upsert
 from common.delta_commit import Added
 from common.delta_log import LogReader
 from common.errors import AccountError, CheckpointMismatchError, HistoryGoneError, QueryFailedError
+from common.small import NEVER
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.integration.test_silver import NOON, ORDERS, records, value
@@ -205,6 +206,24 @@ def test_a_death_after_any_step_loses_and_doubles_nothing(
         ("accepted", 3, 1),
         ("late", 3, 1),
     ]
+
+
+def test_a_few_late_rows_among_many_rows(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The micro-batch is the executors', its late rows are the driver's."""
+    with monkeypatch.context() as patch:
+        patch.setattr("silver.few._few_read", _nothing)
+        patch.setattr("silver.few.of_batch", lambda *_: NEVER)
+        shop.more(
+            ("among", NOON, 1),
+            ("among", NOON, 2),
+            ("a", NOON, 1),  # silver has its key
+            ("beside", NOON, 1),  # one of its key comes in time
+            ("beside", EVENING, 1),
+        )
+        shop.engine.run("silver")
+    shop.check()
+    told = [one["counts"] for one in shop.engine.commits("silver.orders") if one["counts"]["late"]][-1]
+    assert (told["accepted"], told["late"], told["merged"]) == (1, 4, 1)
 
 
 def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(

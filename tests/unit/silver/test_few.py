@@ -48,7 +48,7 @@ def both(spark: Any) -> tuple[Judged, Judged]:
     frame = rows(spark)
     small = Small(rows=100)
     with_driver = local(spark, frame.toArrow(), frame.schema)
-    return Judged(Settled(frame, 0), Small()), Judged(with_driver, small)
+    return Judged(Settled(frame, 0), Small(), Small()), Judged(with_driver, small, small)
 
 
 def test_rows_are_counted_by_verdict_and_by_rule(spark: Any) -> None:
@@ -79,7 +79,7 @@ def test_rows_are_told_apart(spark: Any) -> None:
 def test_without_a_row(spark: Any) -> None:
     """An empty micro-batch has empty tables, with their columns."""
     _, here = both(spark)
-    empty = Judged(local(spark, here.kept.arrow.slice(0, 0), here.kept.schema), here.small)  # type: ignore[union-attr]
+    empty = Judged(local(spark, here.kept.arrow.slice(0, 0), here.kept.schema), here.small, here.fewer)  # type: ignore[union-attr]
     assert not empty.tally(RULES).accepted
     assert empty.accepted(0).arrow.schema.names == here.accepted(2).arrow.schema.names  # type: ignore[union-attr]
     assert not empty.rejected("v1", 0).rows
@@ -91,4 +91,4 @@ def test_unknown_fields_are_seen(spark: Any) -> None:
     frame = rows(spark).selectExpr(
         "named_struct('rescued', if(id = 'id1', '{}', null)) as _kafka", "id", "__verdict"
     )
-    assert Judged(local(spark, frame.toArrow(), frame.schema), Small(rows=9)).has_unknown
+    assert Judged(local(spark, frame.toArrow(), frame.schema), Small(rows=9), Small(rows=9)).has_unknown
