@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from common import delta_upkeep
+from common import spark_conf
 from tests.bench import files, flat, idle, restart, state
 from tests.bench.__main__ import WORKLOADS
 from tests.bench.contenders.started import ContenderError, Started
@@ -169,8 +169,8 @@ def test_files_are_never_fewer_than_were_counted() -> None:
 
 
 def test_full_files_are_those_that_maintenance_leaves_alone() -> None:
-    sizes = {name.rpartition(".")[2]: int(size) for name, size in delta_upkeep._SIZES.items()}
-    assert sizes["minFileSize"] == files.FULL_BYTES
+    set_to = spark_conf.values("small", {})
+    assert set_to["spark.databricks.delta.optimize.minFileSize"] == str(files.FULL_BYTES)
 
 
 def test_the_table_with_the_most_files_decides() -> None:
