@@ -52,8 +52,10 @@ def stream(
     def judged(given: DataFrame) -> DataFrame:
         return judge(read(given, silver), silver, asked)
 
+    rule_version = version(silver)
+
     def set_aside(frame: DataFrame) -> DataFrame:
-        return tables.rejected(frame, version(silver))
+        return tables.rejected(frame, rule_version)
 
     grows = silver.unknown_fields == "evolve"
 
@@ -119,6 +121,7 @@ def stream(
             watch,
             settings.small,
             Weight(settings.small.batch_bytes),
+            rule_version,
         ),
         checkpoint=checkpoint,
         trigger=settings.silver.trigger,

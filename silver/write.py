@@ -26,7 +26,6 @@ from silver.few import Judged, consumed
 from silver.hand_over import HandOver
 from silver.late import LateRows
 from silver.lateness import judge_by
-from silver.rules import version
 from silver.tables import accepted
 from silver.tally import Tally, rule_failure
 from silver.unknown import evolved, refuse
@@ -51,6 +50,7 @@ class Writer:
         watch: Looks at bronze's commits.
         small: What is worked out in the driver.
         weight: Of its rows.
+        rule_version: Of the rules that judge its rows.
     """
 
     silver: Silver
@@ -62,6 +62,7 @@ class Writer:
     watch: ChangeWatch
     small: Small
     weight: Weight
+    rule_version: str
 
     def __call__(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write one micro-batch.
@@ -78,7 +79,7 @@ class Writer:
             self.watch.look_at(batch)
             if tally.failed:
                 raise rule_failure(whole.frame, tally, self.silver.rules, self.silver.table)
-            if whole.has_unknown:
+            if self.silver.unknown_fields == "fail" and whole.has_unknown:
                 refuse(whole.frame, self.silver)
             judged = whole.weighed()
             dropped = batch.dropped()
@@ -89,7 +90,7 @@ class Writer:
             else:
                 counts = self._write(judged, tally, batch, counts)
             if bad := tally.quarantined + tally.dropped:
-                aside = judged.rejected(version(self.silver), bad)
+                aside = judged.rejected(self.rule_version, bad)
                 delta.append(aside, self.quarantine_path, batch, "quarantine", counts, small=judged.small)
 
     def _write(
