@@ -18,12 +18,21 @@ from pathlib import Path
 from orchestration.broker import Broker
 from tests.bench.contenders.contender import Contender
 from tests.bench.contenders.ours import Ours
-from tests.bench.contenders.polars_loop import PolarsLoop
-from tests.bench.contenders.tutorial import Tutorial
+from tests.bench.contenders.script import Script
 from tests.bench.report import Section
 
 OURS = Ours.name
-PEERS: dict[str, Callable[[], Contender]] = {"tutorial": Tutorial, "polars": PolarsLoop}
+PEERS: dict[str, Contender] = {
+    one.name: one
+    for one in (
+        Script(
+            "tutorial",
+            "three readStream/writeStream queries, Spark's and Delta's default settings, "
+            "the same jars and heap",
+        ),
+        Script("polars", "a hand-written loop of confluent-kafka, Polars and delta-rs, one process"),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ class Run:
     def contenders(self, peers: Sequence[str]) -> list[Contender]:
         """Ours, and the peers of a workload, unless the command line named others."""
         names = peers if self.peers is None else self.peers
-        return [self.ours(), *(PEERS[name]() for name in names)]
+        return [self.ours(), *(PEERS[name] for name in names)]
 
     def scratch(self, name: str) -> Path:
         """A new, empty folder."""

@@ -16,7 +16,6 @@ What it has not: state beyond memory, rows beyond the watermark (they are left o
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import signal
@@ -31,6 +30,8 @@ from typing import Any
 import polars as pl
 from confluent_kafka import Consumer, Message, TopicPartition
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from tests.bench.contenders.told import told
 
 MOST = 100_000
 """Messages of a micro-batch: with more of them a drain costs no less, and takes more memory."""
@@ -275,16 +276,12 @@ def _within(before: Mapping[int, int], until: Mapping[int, int]) -> pl.Expr:
 
 def main() -> None:
     """Drain, or run until SIGINT."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--running", action="store_true")
-    parser.add_argument("--bronze-only", action="store_true")
-    given = parser.parse_args()
+    given = told()
     stopped: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: stopped.append(number))
-    loop = Loop(given.folder, bronze_only=given.bronze_only)
+    folder = given.folder / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    loop = Loop(folder, bronze_only=given.bronze_only)
     loop.resume()
     consumer = Consumer(
         {"bootstrap.servers": given.bootstrap, "group.id": "loop", "enable.auto.commit": False}

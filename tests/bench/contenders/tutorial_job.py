@@ -12,7 +12,6 @@ Nothing of the product takes part but the jars that it has locked. Settings are 
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -24,6 +23,7 @@ from common.jars import require
 from common.java import find_java
 from common.settings import load_settings
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
+from tests.bench.contenders.told import told
 
 SCHEMA = (
     "event_id string, event_time timestamp, sent_at bigint, kind string, product string, cents bigint, "
@@ -182,13 +182,7 @@ class Job:
 
 def main() -> None:
     """Drain, or run until SIGINT."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--running", action="store_true")
-    parser.add_argument("--bronze-only", action="store_true")
-    given = parser.parse_args()
+    given = told()
     began = time.monotonic()
     spark = session(given.folder)
     sys.stdout.write(f"\nSpark started in {time.monotonic() - began:.1f} s\n")

@@ -1,4 +1,4 @@
-"""The tutorial way, as a contender: ``tutorial_job`` in a process of its own."""
+"""A peer: a script beside this module, ``<name>_job``, in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from tests.bench.oracle import Tables
 from tests.bench.topic import Source
 
 
-class Tutorial:
-    """Three queries with Spark's default settings."""
+class Script:
+    """A contender whose tables lie in ``<folder>/tables``.
 
-    name = "tutorial"
-    what = (
-        "three readStream/writeStream queries, Spark's and Delta's default settings, the same jars and heap"
-    )
+    Args:
+        name: Of the contender, and of its script.
+        what: What it is, in half a sentence.
+    """
+
     drops_beyond = True
 
+    def __init__(self, name: str, what: str) -> None:
+        self.name, self.what = name, what
+
     def drain(self, folder: Path, source: Source, *, bronze_only: bool = False) -> Started:
-        """Each layer with ``availableNow``, one after the other."""
+        """Until it has what is there, layer after layer or as it sees fit."""
         return self._start(folder, source, *(["--bronze-only"] if bronze_only else []))
 
     def run(self, folder: Path, source: Source) -> Started:
-        """All queries at once, a micro-batch as soon as the last one is done."""
+        """Until it is stopped: a micro-batch as soon as the last one is done."""
         return self._start(folder, source, "--running")
 
     def tables(self, folder: Path) -> Tables:
@@ -33,5 +37,7 @@ class Tutorial:
 
     def _start(self, folder: Path, source: Source, *words: str) -> Started:
         folder.mkdir(parents=True, exist_ok=True)
+        # As ``told`` reads them.
         given = ("--folder", str(folder), "--bootstrap", source.bootstrap_servers, "--topic", source.topic)
-        return Started("tests.bench.contenders.tutorial_job", (*given, *words), folder / "tutorial.log")
+        module = f"{__package__}.{self.name}_job"
+        return Started(module, (*given, *words), folder / f"{self.name}.log")

@@ -1,0 +1,17 @@
+"""What a script was started with; it imports nothing that the script would pay for."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def told() -> argparse.Namespace:
+    """``folder``, ``bootstrap``, ``topic``, ``running`` and ``bronze_only``."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--running", action="store_true")
+    parser.add_argument("--bronze-only", action="store_true")
+    return parser.parse_args()
