@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from bronze.table import INGESTED
 from common.delta import MicroBatch
 from common.delta_direct import is_for_driver
+from common.delta_log import LogReader
+from common.errors import MedallionError
+from common.folder import Folder
 from common.settled import Settled, collected
 from common.small import Small
 from common.weight import Weight
@@ -40,8 +44,27 @@ class Few:
         if not self.weight.is_light(most):
             return frame
         arrow = _collected(frame, batch)
-        self.weight.learn(most, arrow)
-        return frame if arrow is None else Settled(frame, arrow.num_rows, arrow)
+        if arrow is None:
+            self.weight.refused(most)
+            return frame
+        self.weight.learn(arrow.num_rows, arrow.nbytes)
+        return Settled(frame, arrow.num_rows, arrow)
+
+    def has_written(self) -> None:
+        """Take in how heavy the records of the newest commit are, which Spark has written, by its files.
+
+        Parquet tells the size of what it holds before it was compressed.
+        """
+        if not is_for_driver(self.path, self.small):
+            return
+        log, folder = LogReader(self.path), Folder(self.path).path
+        try:
+            commit = log.commit(log.latest_version() or 0)
+            files = [pq.read_metadata(each.within(folder)) for each in commit.added] if commit else []
+        except (OSError, MedallionError, pa.ArrowException):
+            return  # compacted, or cleaned up, in this moment
+        groups = [file.row_group(number) for file in files for number in range(file.num_row_groups)]
+        self.weight.learn(sum(g.num_rows for g in groups), sum(g.total_byte_size for g in groups))
 
 
 def _collected(frame: DataFrame, batch: MicroBatch) -> pa.Table | None:

@@ -15,6 +15,7 @@ from common.declare import Topic
 from common.delta import MicroBatch
 from common.layout import Layout
 from common.settings import Settings
+from common.settled import Settled
 from common.streaming import Stream
 from common.weight import Weight
 
@@ -47,6 +48,8 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
         # One task per Kafka partition would make one small file per partition and batch.
         rows = few.rows(frame.coalesce(files), batch)
         delta.append(rows, path, batch, "append", {}, small=settings.small)
+        if not isinstance(rows, Settled):
+            few.has_written()
 
     return Stream(
         pipeline=pipeline,

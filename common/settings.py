@@ -199,7 +199,10 @@ class DriverSettings(_Section):
     """What is small: worked out in the driver and written from there, without a job of Spark's."""
 
     batch_rows: int = Field(
-        default=20_000, ge=0, description="Up to so many rows of a micro-batch; 0: never, Spark does it all."
+        default=100_000, ge=0, description="Up to so many rows of a micro-batch; 0: never, Spark does it all."
+    )
+    batch_mb: int = Field(
+        default=64, ge=1, le=256, description="And up to so many MiB of them, per query, in memory."
     )
     file_rows: int = Field(
         default=2_000_000,
@@ -276,7 +279,12 @@ class Settings(BaseSettings):
     @property
     def small(self) -> Small:
         """What is worked out, read and written in the driver."""
-        return Small(self.driver.batch_rows, self.driver.file_rows, fsync=self.spark.fsync)
+        return Small(
+            self.driver.batch_rows,
+            self.driver.file_rows,
+            batch_bytes=self.driver.batch_mb * 2**20,
+            fsync=self.spark.fsync,
+        )
 
     @classmethod
     def settings_customise_sources(  # pydantic's hook: first source wins

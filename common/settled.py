@@ -150,7 +150,7 @@ def settled(
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         rows = kept.count()
-        is_few = once and rows <= small.rows and _size(kept) <= small.batch_bytes
+        is_few = once and rows <= small.rows and size_of(kept) <= small.batch_bytes
         arrow = taken(kept, small) if is_few else None
         yield Settled(kept, rows) if arrow is None else local(frame.sparkSession, arrow, frame.schema)
     finally:
@@ -212,9 +212,9 @@ def of_batch(rows: DataFrame, small: Small, *, beside: int = 0) -> Small:
         small: What is small else.
         beside: Bytes that are read beside it.
     """
-    return small if beside + _size(rows) <= small.batch_bytes else NEVER
+    return small if beside + size_of(rows) <= small.batch_bytes else NEVER
 
 
-def _size(frame: DataFrame) -> int:
-    """Bytes, as Spark's plan knows them: of files as on disk, of a frame that is kept as it is kept."""
+def size_of(frame: DataFrame) -> int:
+    """A frame's bytes, as Spark's plan knows them: of files as on disk, of a kept frame as it is kept."""
     return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())  # noqa: SLF001

@@ -22,7 +22,7 @@ class Small:
     rows: int = 0
     file_rows: int = 0
     file_bytes: int = 128 * 1024 * 1024
-    batch_bytes: int = 16 * 1024 * 1024
+    batch_bytes: int = 64 * 1024 * 1024
     fsync: bool = True
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_UNKNOWN = 2048  # bytes per row, as long as nothing is known of them
-_LEAST = 1024  # and no less, however light the last ones were: the next may not be
+_UNKNOWN = 8192  # bytes per row, as long as nothing is known of them
+_LEAST = 512  # and no less, however light the last ones were: the next may not be
 _FORGETS = 0.98
-_TOO_MANY_TIMES = 16  # so many times the bytes of a small micro-batch fill the driver
+_TOO_MANY_TIMES = 4  # so many times the bytes of a small micro-batch fill the driver
 
 
 @dataclass
@@ -33,9 +29,11 @@ class Weight:
         self.bytes_per_row *= _FORGETS  # they may be light by now
         return False
 
-    def learn(self, rows: int, arrow: pa.Table | None) -> None:
-        """Take in what came of so many rows; nothing: they were too heavy for the driver."""
-        if arrow is None:
-            self.bytes_per_row = _TOO_MANY_TIMES * self.batch_bytes / max(1, rows)
-        elif arrow.num_rows:
-            self.bytes_per_row = max(_LEAST, arrow.nbytes / arrow.num_rows)
+    def learn(self, rows: int, size: int) -> None:
+        """Take in how many bytes so many rows have in memory."""
+        if rows:
+            self.bytes_per_row = max(_LEAST, size / rows)
+
+    def refused(self, rows: int) -> None:
+        """Take in that so many rows were too heavy for the driver."""
+        self.bytes_per_row = _TOO_MANY_TIMES * self.batch_bytes / max(1, rows)

@@ -41,7 +41,9 @@ def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
                 told = delta.note(context.pipeline.name, table, "compaction")
                 columns = clustered_by(gold, table)
                 try:
-                    delta_upkeep.compact(rows.sparkSession, path, told, cluster_by=columns)
+                    delta_upkeep.compact(
+                        rows.sparkSession, path, told, cluster_by=columns, small=context.small
+                    )
                 except PySparkException as error:
                     # The micro-batch is written: what its upkeep dies of must not have it written again.
                     why = str(error).splitlines()[0]

@@ -21,9 +21,9 @@ from common.declare import Rule
 from common.delta import MicroBatch
 from common.delta_log import LogReader
 from common.errors import MedallionError
-from common.settled import Settled, of_batch, settled, taken
+from common.settled import Settled, settled, size_of, taken
 from common.settled import few as few_of
-from common.small import Small
+from common.small import NEVER, Small
 from common.weight import Weight
 from silver.parse import META
 from silver.rules import LATE, REASONS, VERDICT, WARNED
@@ -56,9 +56,13 @@ class Judged:
         rows = self.kept.arrow
         return rows is None or bool(pc.any(pc.is_valid(pc.struct_field(rows[META], "rescued"))).as_py())
 
-    def weighed(self) -> Judged:
+    def weighed(self, weight: Weight, tally: Tally) -> Judged:
         """With what is small to them, now that they were consumed and their size is known."""
-        return self if self.kept.arrow is not None else replace(self, small=of_batch(self.frame, self.small))
+        if self.kept.arrow is not None:
+            return self
+        size = size_of(self.frame)
+        weight.learn(tally.rows, size)
+        return replace(self, small=self.small if size <= self.small.batch_bytes else NEVER)
 
     def of_keys(self, keys: Settled, columns: Sequence[str]) -> pa.Table | None:
         """Some columns of the accepted rows that have one of a few keys; nothing, where they are many.
@@ -135,7 +139,10 @@ def consumed(
     read = _few_read(batch, bronze_path, small)
     if read is not None and weight.is_light(read):
         with settled(frame, small, once=True, anew=batch.forget_dropped) as kept:
-            weight.learn(read, kept.arrow)
+            if kept.arrow is None:
+                weight.refused(read)
+            else:
+                weight.learn(kept.rows, kept.arrow.nbytes)
             yield Judged(kept, small, small)
         return
     rows = frame.persist(StorageLevel.MEMORY_AND_DISK)

@@ -36,6 +36,12 @@ class Tally:
     rules: Mapping[str, int]
     late: int = 0
 
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        known = self.accepted + self.quarantined + self.dropped
+        return known + self.tombstones + self.failed + self.late
+
 
 def counted(kept: DataFrame, rules: Sequence[Rule]) -> Tally:
     """The tally of judged rows; consumes all of them. Persist them before."""

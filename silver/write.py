@@ -81,7 +81,7 @@ class Writer:
                 raise rule_failure(whole.frame, tally, self.silver.rules, self.silver.table)
             if self.silver.unknown_fields == "fail" and whole.has_unknown:
                 refuse(whole.frame, self.silver)
-            judged = whole.weighed()
+            judged = whole.weighed(self.weight, tally)
             dropped = batch.dropped()
             counts: Mapping[str, Any] = {**_counts(tally), **dropped, "late": tally.late + dropped["late"]}
             if self.silver.dedupe == "exact":

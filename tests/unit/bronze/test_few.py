@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from bronze.few import Few, at_most
 from common.delta import MicroBatch
@@ -39,7 +41,7 @@ def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any)
 
 
 def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp_path: Path) -> None:
-    few = Few(str(tmp_path), Small(rows=100, file_rows=1000, batch_bytes=100 * KIB), Weight(100 * KIB))
+    few = Few(str(tmp_path), Small(rows=100, file_rows=1000, batch_bytes=400 * KIB), Weight(400 * KIB))
 
     def come(records: int, size: int) -> bool:
         frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
@@ -47,14 +49,14 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp
         assert (rows.frame if isinstance(rows, Settled) else rows).count() == records
         return isinstance(rows, Settled)
 
-    assert not come(60, 10)  # 2 KiB each, as long as nobody knows
+    assert not come(60, 10)  # 8 KiB each, as long as nobody knows
     assert come(50, 10)
-    assert come(100, 10)  # and never taken for less than 1 KiB
+    assert come(100, 10)
     assert not come(101, 10)
     assert come(50, 90 * KIB)  # a surprise
     assert not come(50, 90 * KIB)
-    assert not come(2, 10)
-    assert come(1, 10)
+    assert not come(5, 10)
+    assert come(4, 10)
     assert come(100, 10)
 
 
@@ -73,7 +75,7 @@ def test_the_time_that_they_share_is_the_plans(spark: Any, tmp_path: Path) -> No
 
 
 def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only so few of them as would fill a sixteenth of it."""
+    """Only so few of them as would fill a fourth of it."""
     weight, asked = Weight(1024 * KIB), []
     few = Few("/nowhere", Small(rows=1000, batch_bytes=1024 * KIB), weight)
 
@@ -81,13 +83,31 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr("bronze.few.collected", lambda _: asked.append(records))
         few.rows("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
 
-    for records in (320, 320, 30, 20):
+    for records in (128, 128, 33, 33):
         come(records)
-    assert asked == [320, 20]
+    assert asked == [128, 33]
     weight.bytes_per_row = 52 * KIB
     for _ in range(160):
-        come(320)
-    assert asked.count(320) == 2, "after some micro-batches it is tried again"
+        come(128)
+    assert asked.count(128) == 2, "after some micro-batches it is tried again"
+
+
+def test_a_weight_is_learned_from_what_spark_has_written(tmp_path: Path) -> None:
+    """As it is in memory: a start with much to catch up is not Spark's for long."""
+    path, weight = str(tmp_path / "t"), Weight(1024 * KIB)
+    few = Few(path, Small(rows=1000, batch_bytes=1024 * KIB), weight)
+    few.has_written()
+    assert weight.bytes_per_row == 8 * KIB, "there is no table yet"
+    write_deltalake(path, pa.table({"value": [bytes([n]) * 2 * KIB for n in range(100)]}))
+    few.has_written()
+    assert 2 * KIB <= weight.bytes_per_row < 2.1 * KIB
+    write_deltalake(path, pa.table({"value": [b"x"] * 100}), mode="append")
+    few.has_written()
+    assert weight.bytes_per_row == KIB / 2
+    for file in (tmp_path / "t").glob("*.parquet"):
+        file.unlink()
+    few.has_written()
+    assert weight.bytes_per_row == KIB / 2, "files may be gone by then"
 
 
 def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common import delta, delta_direct, delta_merge
+from common import delta, delta_direct, delta_merge, delta_upkeep
 from common.delta import MicroBatch
 from common.delta_direct import DO, Direct
 from common.delta_log import LogReader
@@ -377,3 +377,37 @@ def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
     assert held(spark, path) == Counter(map(str, rows(spark).collect()))
     assert delta_direct.written(path, SMALL, "two", lambda t: t.append(rows(spark).toArrow(), "two"))
     assert len(list(spark.read.format("delta").load(path).collect())) == 8
+
+
+def test_small_files_are_put_together_without_a_row_changed(spark: Any, tmp_path: Path) -> None:
+    """Its commit says of itself what Spark's would; where there is nothing to do, there is none."""
+    path = made(spark, tmp_path, delta__enableChangeDataFeed="true")
+    for _ in range(3):
+        delta.append_told(rows(spark).coalesce(1), path, "{}")
+    before = held(spark, path)
+    delta_upkeep.compact(spark, path, '{"by": "compaction"}', small=SMALL)
+    assert held(spark, path) == before
+    assert len(DeltaTable(path).file_uris()) == 1
+    commit = LogReader(path).commit(4)
+    assert commit is not None
+    assert (commit.operation, commit.engine[:8] if commit.engine else "") == ("OPTIMIZE", "delta-rs")
+    assert (commit.told, commit.added, commit.removed) == ({"by": "compaction"}, (), ())
+    delta_upkeep.compact(spark, path, "{}", small=SMALL)
+    assert LogReader(path).latest_version() == 4
+    changes = (
+        spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 4).load(path)
+    )
+    assert changes.count() == 0
+
+
+def test_a_large_table_is_compacted_by_spark(spark: Any, tmp_path: Path) -> None:
+    path = made(spark, tmp_path)
+    for _ in range(2):
+        delta.append_told(rows(spark).coalesce(1), path, "{}")
+    before = held(spark, path)
+    delta_upkeep.compact(spark, path, "{}", small=Small(100, 7))
+    assert held(spark, path) == before
+    commit = LogReader(path).commit(3)
+    assert commit is not None
+    assert commit.engine is not None
+    assert not commit.engine.startswith("delta-rs")

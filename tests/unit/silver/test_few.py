@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from common.declare import Rule
 from common.settled import Settled, local
 from common.small import Small
+from common.weight import Weight
 from silver.few import Judged
 from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE
 from silver.tables import accepted, rejected
@@ -92,3 +94,19 @@ def test_unknown_fields_are_seen(spark: Any) -> None:
         "named_struct('rescued', if(id = 'id1', '{}', null)) as _kafka", "id", "__verdict"
     )
     assert Judged(local(spark, frame.toArrow(), frame.schema), Small(rows=9), Small(rows=9)).has_unknown
+
+
+def test_a_weight_is_learned_from_what_the_executors_keep(spark: Any) -> None:
+    """The next micro-batch is known to be light, or heavy, though none came to the driver yet."""
+    frame = rows(spark).persist()
+    try:
+        judged = Judged(Settled(frame, 0), Small(rows=100), Small(rows=100))
+        tally = judged.tally(RULES)
+        assert tally.rows == len(ROWS)
+        weight = Weight(2**20)
+        assert judged.weighed(weight, tally).small.rows
+        assert weight.bytes_per_row < 2**11
+        heavy = replace(judged, small=Small(rows=100, batch_bytes=10))
+        assert not heavy.weighed(weight, tally).small.rows
+    finally:
+        frame.unpersist()
