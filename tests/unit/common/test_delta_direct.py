@@ -381,7 +381,7 @@ def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
 
 def test_small_files_are_put_together_without_a_row_changed(spark: Any, tmp_path: Path) -> None:
     """Its commit says of itself what Spark's would; where there is nothing to do, there is none."""
-    path = made(spark, tmp_path, delta__enableChangeDataFeed="true")
+    path = made(spark, tmp_path, delta__enableChangeDataFeed="true", delta__minWriterVersion="4")
     for _ in range(3):
         delta.append_told(rows(spark).coalesce(1), path, "{}")
     before = held(spark, path)
