@@ -144,14 +144,12 @@ class Direct:
 
     def _is_much(self, bounds: str | None) -> bool:
         """Whether the files within some bounds have more than the driver reads, or do not say how much."""
-        actions = self.table.get_add_actions()
-        rows, sizes = (
-            pa.chunked_array(actions.column(name), pa.int64()) for name in ("num_records", "size_bytes")
-        )
+        files = delta_open.files(Folder(self.path).path, self.table)
+        rows, sizes = (files[name].cast(pa.int64()) for name in ("num_records", "size_bytes"))
         if not rows.null_count and not self._is_more(rows, sizes):
             return False  # all of them are little, so nobody need know which are read
         names = {_name(uri) for uri in self.table.file_uris(file_pruning_predicate=bounds)}
-        read = pa.array([_name(path) in names for path in actions.column("path").to_pylist()], pa.bool_())
+        read = pa.array([_name(path) in names for path in files["path"].to_pylist()], pa.bool_())
         rows, sizes = rows.filter(read), sizes.filter(read)
         return bool(rows.null_count) or self._is_more(rows, sizes)
 

@@ -11,6 +11,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
@@ -34,6 +36,7 @@ class _Open:
         version: The one that it was handed out at.
         newest: The same of that commit's file.
         times: How often it was asked for.
+        files: Its live files, and the version that has them, where somebody asked.
     """
 
     table: DeltaTable
@@ -41,6 +44,7 @@ class _Open:
     version: int = -1
     newest: _File | None = None
     times: int = 0
+    files: tuple[int, pa.Table] | None = None
 
 
 def opened(path: str) -> DeltaTable:
@@ -64,6 +68,25 @@ def opened(path: str) -> DeltaTable:
     while len(tables) > _MOST_TABLES:
         del tables[next(iter(tables))]
     return found.table
+
+
+def files(path: str, table: DeltaTable) -> pa.Table:
+    """The live files of a table that is open: ``path``, ``num_records`` (may be null) and ``size_bytes``.
+
+    Telling them takes the longer the more there are; whoever reads and then writes asks twice.
+    """
+    found: _Open | None = _own.__dict__.get("tables", {}).get(path)
+    if found is None or found.table is not table:
+        return _files(table)
+    if found.files is None or found.files[0] != table.version():
+        found.files = table.version(), _files(table)
+    return found.files[1]
+
+
+def _files(table: DeltaTable) -> pa.Table:
+    told = table.get_add_actions()
+    columns = {name: pa.chunked_array(told.column(name)) for name in ("path", "num_records", "size_bytes")}
+    return pa.table(columns)
 
 
 def _file(path: str, version: int) -> _File | None:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from common import avro_schema, class_archive, process, spark_conf
 from common.errors import SetupError
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 _LOG = "-Dmedallion.log={}"
 """Where the JVM logs; it also tells our JVMs from others."""
 
+Compiled = Literal["quickly", "rows", "all"]
+"""How well the JVM compiles: all of a job of months; only what touches rows in a run that ends, where
+compiling what plans takes longer than planning; nothing in a run of a minute or two."""
+
+DIRECTIVES = Path(__file__).with_name("compiler.json")
+_COMPILER: Mapping[Compiled, Sequence[str]] = {
+    "quickly": ("-XX:TieredStopAtLevel=1",),
+    "rows": ("-XX:+UnlockDiagnosticVMOptions", f'-XX:CompilerDirectivesFile="{DIRECTIVES}"'),
+    "all": (),
+}
+
 _END_SECONDS = 5.0
 
 
@@ -31,7 +42,7 @@ def build_session(
     log_dir: Path,
     sets: Sequence[str] = ("spark",),
     *,
-    is_short: bool = False,
+    compiled: Compiled = "all",
 ) -> SparkSession:
     """A classic Spark session with Delta and Kafka, or the one `spark-submit` has already made.
 
@@ -41,7 +52,7 @@ def build_session(
         log_dir: Folder of ``<app>.log``, where Spark's own log goes instead of the console, of
             ``<app>.jvm.log`` with what its JVM prints, and of ``<app>.python.log`` for Python's libraries.
         sets: Sets of locked jars to load.
-        is_short: For a run of a minute or two: the JVM compiles quickly rather than well.
+        compiled: How well the JVM compiles.
 
     Raises:
         JavaError: No usable Java.
@@ -55,7 +66,7 @@ def build_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = _submitted()
     is_small = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master)) == "small"
-    options = [*_java_options(log_dir / f"{app}.log"), *(["-XX:TieredStopAtLevel=1"] if is_short else [])]
+    options = [*_java_options(log_dir / f"{app}.log"), *_COMPILER[compiled]]
     if is_small:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if "ArchiveClassesAtExit" not in settings.spark.conf.get(spark_conf.JAVA_OPTIONS, ""):

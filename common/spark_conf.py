@@ -312,7 +312,12 @@ COSTS: Sequence[Conf] = (
 OURS: Sequence[Conf] = (
     _both(MASTER, OfRun("`spark.master`"), "It chooses the profile. `spark-submit` has its own."),
     _both(APP_NAME, OfRun("the job's name"), "Names the log. `spark-submit` has its own."),
-    _both(JAVA_OPTIONS, OfRun("ours, then yours"), "Yours are added: ours say where the JVM logs."),
+    _both(
+        JAVA_OPTIONS,
+        OfRun("ours, then yours"),
+        "Yours are added: ours say where the JVM logs, how it collects garbage, and, in a run that ends, "
+        "what it need not optimize (`common/compiler.json`).",
+    ),
 )
 """These ``spark.conf`` cannot replace."""
 

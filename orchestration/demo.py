@@ -140,7 +140,7 @@ def run(  # noqa: PLR0913  # the knobs of a demo
             "broker only; to fill a topic of your own: medallion produce."
         )
     layout = Layout.of(pipeline, settings)
-    with opened(pipeline, settings, name="demo", is_short=True) as job:
+    with opened(pipeline, settings, name="demo", compiled="quickly") as job:
         address = job.wiring.bootstrap_servers
         samples = Samples([Sample(topic, rate / len(topics), seed) for topic in topics])
         samples.start(address)

@@ -19,7 +19,7 @@ from common.errors import BrokerError, QueryFailedError, nearest
 from common.layout import Layout
 from common.lease import Leases
 from common.settings import Settings
-from common.spark import build_session
+from common.spark import Compiled, build_session
 from orchestration import broker, kafka
 from orchestration.console import say
 from orchestration.supervisor import StopSignal, Supervisor, term_interrupts
@@ -70,7 +70,7 @@ def opened(
     layers: Sequence[Layer] = LAYERS,
     *,
     name: str,
-    is_short: bool = False,
+    compiled: Compiled = "all",
 ) -> Iterator[Job]:
     """A job, ready to start; everything it opened is closed at the end, in reverse.
 
@@ -79,7 +79,7 @@ def opened(
         settings: Where and how.
         layers: Whose queries; the leases are those of the tables these layers write.
         name: Names the job in leases and its log file.
-        is_short: For a run of a minute or two: Spark's JVM compiles quickly rather than well.
+        compiled: How well Spark's JVM compiles.
 
     Raises:
         BrokerError: The broker cannot be reached, or lacks a topic.
@@ -101,7 +101,7 @@ def opened(
             if kafka.resolve(pipeline, settings) is not None:
                 require_topics(pipeline, settings, address.result())
         began = time.monotonic()
-        spark = build_session(settings, name, layout.log, is_short=is_short)
+        spark = build_session(settings, name, layout.log, compiled=compiled)
         stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
@@ -128,7 +128,7 @@ def writing(
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         leases = stack.enter_context(Leases(layout.leases, tables, name))
-        spark = build_session(settings, name, layout.log, is_short=True)
+        spark = build_session(settings, name, layout.log, compiled="rows")
         stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)

@@ -77,7 +77,7 @@ def spark(session_dir: Path) -> Iterator[Any]:
             "spark.conf.spark.sql.streaming.pollingDelay=5ms",
         ],
     )
-    session = build_session(settings, "tests", session_dir / "log", is_short=True)
+    session = build_session(settings, "tests", session_dir / "log", compiled="quickly")
     yield session
     session.stop()
 

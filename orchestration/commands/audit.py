@@ -56,7 +56,7 @@ def audit(
     ready = context(pipeline, settings, set_)
     begin = account.moment(since) if since is not None else None
     silvers = account.chosen(ready.pipeline, table)
-    spark = build_session(ready.settings, "audit", ready.layout.log, is_short=True)
+    spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
         found = [
             account.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say)

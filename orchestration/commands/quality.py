@@ -40,7 +40,7 @@ def run(
     ready = context(pipeline, settings, set_)
     suites = quality.chosen(ready.pipeline, tables or [])
     versions = quality.pinned(suites, ready.layout)
-    spark = build_session(ready.settings, "quality", ready.layout.log, is_short=True)
+    spark = build_session(ready.settings, "quality", ready.layout.log, compiled="rows")
     try:
         validator = quality.Validator(spark, ready.layout.quality)
         results = []

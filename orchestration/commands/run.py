@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from common.spark import Compiled
 from common.streaming import RunningQuery
 from orchestration import backfill as catch_up
 from orchestration import separate
@@ -56,7 +57,8 @@ def run(
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
     ready = _checked(context(pipeline, settings, set_))
-    with opened(ready.pipeline, ready.settings, [layer], name=f"run-{layer}") as job:
+    compiled: Compiled = "rows" if available_now else "all"
+    with opened(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
         _run(job, available_now=available_now)
 
 
@@ -71,7 +73,7 @@ def backfill(
     Ctrl-C stops at a micro-batch boundary; the same command goes on from there.
     """
     ready = _checked(context(pipeline, settings, set_))
-    with opened(ready.pipeline, ready.settings, LAYERS, name="backfill") as job:
+    with opened(ready.pipeline, ready.settings, LAYERS, name="backfill", compiled="rows") as job:
         results = catch_up.run(job)
         job.publish()
     whole = len(results) == len(LAYERS) and all(done.is_whole for done in results)
