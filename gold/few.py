@@ -12,13 +12,25 @@ import pyarrow.compute as pc
 
 from common import keyed
 from common.delta_direct import DELETED, INSERTED, UPDATED
-from gold.outcome import ENDS, GONE, IN_DELETED, IN_TABLE, STRAY
+from common.settled import Settled
+from gold.outcome import DOUBTFUL, ENDS, GONE, IN_DELETED, IN_TABLE, NEW, STRAY
 
 
 def is_few(rows: pa.Table, key: Sequence[str], order: Sequence[str]) -> bool:
     """Whether the driver can tell what becomes of some versions; empty ones it can."""
     marked = (rows[name] for name in (GONE, STRAY) if name in rows.column_names)
     return keyed.is_plain(rows.schema, (*key, *order)) and not any(pc.any(each).as_py() for each in marked)
+
+
+def newest(came: Settled) -> pa.Table | None:
+    """The newest row of each key that came, of those that ``gold.outcome.reduced`` has; where they are few.
+
+    Nothing, where a row has left whose key the source has to be asked for.
+    """
+    rows = came.arrow
+    if rows is None or pc.any(rows[DOUBTFUL]).as_py():
+        return None
+    return pa.Table.from_struct_array(rows[NEW])
 
 
 def outcome(
@@ -51,13 +63,13 @@ def outcome(
     row, end = (
         found[f"have{names.index(each)}"] if each in names else nothing for each in (IN_TABLE, IN_DELETED)
     )
-    newest = rows.take(found["row"])
-    ended = pc.fill_null(newest[ENDS], False)
+    last = rows.take(found["row"])
+    ended = pc.fill_null(last[ENDS], False)
     wins = pc.fill_null(pc.greater(new, pc.max_element_wise(row, end)), True)
     is_row = pc.and_(pc.is_valid(row), pc.fill_null(pc.greater(row, end), True))
     alive = pc.if_else(wins, pc.invert(ended), is_row)
     dead = pc.if_else(wins, ended, pc.and_(pc.is_valid(end), pc.invert(is_row)))
-    done = newest.select(list(columns))
+    done = last.select(list(columns))
     done = done.append_column(IN_TABLE, _done(alive, wins, row))
     return done.append_column(IN_DELETED, _done(dead, wins, end))
 

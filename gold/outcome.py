@@ -23,7 +23,7 @@ IN_TABLE, IN_DELETED = "__in_table", "__in_deleted"
 DOUBTFUL = "__doubtful"
 """Whether a reduced row's key may have lost its row: see ``_is_doubtful``."""
 
-_NEW, _LEFT = "__new", "__left"
+NEW, _LEFT = "__new", "__left"
 _ROW, _END = "__row", "__end"
 _AGAIN = "__again"
 _WINS, _ENDED, _IS_ROW, _ALIVE, _DEAD = "__wins", "__ended", "__is_row", "__alive", "__dead"
@@ -42,7 +42,7 @@ def reduced(rows: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> Dat
     marks = {GONE, ENDS, STRAY}
     kept = F.struct(*(F.col(f"`{name}`") for name in rows.columns if name not in marks), ends)
     found = [
-        F.max_by(kept, F.when(came, place)).alias(_NEW),
+        F.max_by(kept, F.when(came, place)).alias(NEW),
         F.max(F.when(~came, place)).alias(_LEFT),
     ]
     if STRAY in rows.columns:
@@ -57,7 +57,7 @@ def _is_doubtful(order: Sequence[str]) -> Column:
     Where the newest row that came is newer than all that left, it has not left itself, and the table's row
     is either there still or older.
     """
-    newer = F.coalesce(_order_of(_NEW, order) > F.col(_LEFT), F.lit(False))
+    newer = F.coalesce(_order_of(NEW, order) > F.col(_LEFT), F.lit(False))
     return F.col(_LEFT).isNotNull() & ~newer
 
 
@@ -83,7 +83,7 @@ def meeting(  # noqa: PLR0913
     met = changes
     for name, have in ((_ROW, table), (_END, deleted)):
         if have is None:
-            kind = F.struct(*(_order_fields(_NEW, order)))
+            kind = F.struct(*(_order_fields(NEW, order)))
             met = met.withColumn(name, F.when(F.lit(False), kind))
             continue
         asked = small_side(changes.select(*(F.col(f"`{each}`") for each in key)).alias("s"), keys)
@@ -124,7 +124,7 @@ def recomputed(met: DataFrame, newest: DataFrame, *, key: Sequence[str], order: 
     return (
         met.join(found, reduce(and_, meet), "left")
         .withColumn(_AGAIN, again)
-        .withColumn(_NEW, F.when(F.col(_AGAIN), F.col(f"{_AGAIN}_row")).otherwise(F.col(_NEW)))
+        .withColumn(NEW, F.when(F.col(_AGAIN), F.col(f"{_AGAIN}_row")).otherwise(F.col(NEW)))
     )
 
 
@@ -140,14 +140,14 @@ def outcome(met: DataFrame, columns: Sequence[str], *, key: Sequence[str], order
         key: Columns that name a row.
         order: Columns that order the versions of a row.
     """
-    new, row, end = F.col(_NEW), F.col(_ROW), F.col(_END)
+    new, row, end = F.col(NEW), F.col(_ROW), F.col(_END)
     have = F.greatest(row, end)
-    newer = new.isNotNull() & (have.isNull() | (_order_of(_NEW, order) > have))
+    newer = new.isNotNull() & (have.isNull() | (_order_of(NEW, order) > have))
     # Step by step: each is asked for several times, and would be worked out and compiled as often.
     told = met.withColumns(
         {
             _WINS: F.col(_AGAIN) | newer if _AGAIN in met.columns else newer,
-            _ENDED: F.coalesce(F.col(f"{_NEW}.{ENDS}"), F.lit(False)),
+            _ENDED: F.coalesce(F.col(f"{NEW}.{ENDS}"), F.lit(False)),
             _IS_ROW: row.isNotNull() & (end.isNull() | (row > end)),
         }
     )
@@ -159,7 +159,7 @@ def outcome(met: DataFrame, columns: Sequence[str], *, key: Sequence[str], order
         }
     )
     return told.select(
-        *(F.col(f"`{name}`") if name in key else F.col(f"{_NEW}.`{name}`").alias(name) for name in columns),
+        *(F.col(f"`{name}`") if name in key else F.col(f"{NEW}.`{name}`").alias(name) for name in columns),
         _done(F.col(_ALIVE), wins, row).alias(IN_TABLE),
         _done(F.col(_DEAD), wins, end).alias(IN_DELETED),
     )

@@ -29,6 +29,7 @@ from common.streaming import Stream
 from gold import deleted, tables
 from gold.context import Context
 from gold.few import is_few
+from gold.few import newest as newest_of_few
 from gold.few import outcome as few_outcome
 from gold.outcome import (
     DOUBTFUL,
@@ -151,6 +152,11 @@ class _Write:
             rows = local(rows.sparkSession, arrow, rows.schema).frame
         with settled(reduced(rows, key=self.key, order=self.order), few, once=batch.batch_id == 0) as came:
             self._refuse_strays(came)
+            newest = newest_of_few(came) if batch.batch_id > 0 else None
+            done = None if newest is None else self._outcome_of_few(newest, rows.sparkSession, few)
+            if done is not None:
+                self._put_all(done, batch, {"keys": done.rows, "recomputed": 0}, None)
+                return
             self._write(came, batch, told, came.then(few))
 
     def _outcome_of_few(self, rows: pa.Table, session: SparkSession, few: Small) -> Settled | None:

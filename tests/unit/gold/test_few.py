@@ -7,8 +7,10 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import functions as F
 
-from gold.few import is_few
+from common.settled import Settled, local
+from gold.few import is_few, newest
 from gold.few import outcome as told
 from gold.outcome import ENDS, GONE, IN_DELETED, IN_TABLE, STRAY, meeting, outcome, reduced
 
@@ -57,17 +59,10 @@ def _row(key: tuple[Any, ...], version: int | None, offset: int, *, ends: bool) 
 
 def by_spark(spark: Any, came: list[Any], table: list[Any], deleted: list[Any]) -> list[dict[str, Any]]:
     """As ``gold.outcome`` tells it."""
-
-    def frame(rows: list[Any], types: str, *names: str) -> Any:
-        return spark.createDataFrame(
-            [tuple(each.get(name, False) for name in (*COLUMNS, *names)) for each in rows], types
-        )
-
-    rows = frame(_exact(came), f"{TYPES}, {ENDS} boolean, {GONE} boolean", ENDS, GONE)
     met = meeting(
-        reduced(rows, key=KEY, order=ORDER),
-        frame(_exact(table), TYPES),
-        frame(_exact(deleted), TYPES),
+        reduced_rows(spark, came),
+        _frame(spark, table, TYPES),
+        _frame(spark, deleted, TYPES),
         key=KEY,
         order=ORDER,
         keys=len(came),
@@ -76,9 +71,26 @@ def by_spark(spark: Any, came: list[Any], table: list[Any], deleted: list[Any]) 
     return found
 
 
+def reduced_rows(spark: Any, came: list[Any]) -> Any:
+    """What came as ``gold.outcome`` reduces it."""
+    rows = _frame(spark, came, f"{TYPES}, {ENDS} boolean, {GONE} boolean", ENDS, GONE)
+    return reduced(rows, key=KEY, order=ORDER)
+
+
+def _frame(spark: Any, rows: list[Any], types: str, *names: str) -> Any:
+    return spark.createDataFrame(
+        [tuple(each.get(name, False) for name in (*COLUMNS, *names)) for each in _exact(rows)], types
+    )
+
+
 def in_driver(came: list[Any], table: list[Any], deleted: list[Any]) -> list[dict[str, Any]]:
     """As the driver tells it."""
     rows = pa.Table.from_pylist(_exact(came), pa.schema([*SCHEMA, (ENDS, pa.bool_())]))
+    return in_driver_of(rows, table, deleted)
+
+
+def in_driver_of(rows: pa.Table, table: list[Any], deleted: list[Any]) -> list[dict[str, Any]]:
+    """The same of rows that are there."""
     have = {
         IN_TABLE: pa.Table.from_pylist(_exact(table), SCHEMA),
         IN_DELETED: pa.Table.from_pylist(_exact(deleted), SCHEMA),
@@ -105,7 +117,22 @@ def text(rows: list[dict[str, Any]]) -> list[str]:
 @given(batch=batches())
 def test_the_driver_tells_what_spark_tells(spark: Any, batch: tuple[list[dict[str, Any]], ...]) -> None:
     """Every key's row and what is to be done with it, in the table and in the one of deleted keys."""
-    assert text(in_driver(*batch)) == text(by_spark(spark, *batch))
+    by_executors = text(by_spark(spark, *batch))
+    assert text(in_driver(*batch)) == by_executors
+    came, table, deleted = batch
+    again = newest(local(spark, reduced_rows(spark, came).toArrow()))
+    assert again is not None
+    assert text(in_driver_of(again, table, deleted)) == by_executors, "reduced by the executors"
+
+
+def test_a_key_whose_row_has_left_is_sparks(spark: Any) -> None:
+    """Whatever else there is: only the source knows which row it has now."""
+    rows = [(*row, is_gone) for row, is_gone in ((("a", 1, 2, 5), True), (("a", 1, 1, 6), False))]
+    types = f"k string, part int, version int, offset bigint, {GONE} boolean"
+    frame = spark.createDataFrame(rows, types).withColumn(ENDS, F.lit(False))
+    left = local(spark, reduced(frame, key=KEY, order=ORDER).toArrow())
+    assert newest(left) is None
+    assert newest(Settled(left.frame, 1)) is None
 
 
 def test_a_table_of_no_deleted_keys() -> None:
