@@ -36,9 +36,9 @@ class Few:
     def rows(self, frame: DataFrame, batch: MicroBatch) -> DataFrame | Settled:
         """A micro-batch's frame; its rows, where they are few and likely to be light.
 
-        Never those of one that a run before this one began with too: it may have ended of them.
+        Never those of the first after a start: what may have ended the last process does not come again.
         """
-        most = None if batch.is_retried else at_most(batch)
+        most = None if batch.is_first else at_most(batch)
         if most is None or most > self.small.rows or not is_for_driver(self.path, self.small):
             return frame
         if not self.weight.is_light(most):

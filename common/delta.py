@@ -52,7 +52,6 @@ class MicroBatch:
         positions: Source positions at the end of the batch, as Spark's offset log writes them.
         before: The same at the end of the batch before; empty for the first one of a checkpoint.
         is_first: Whether it is the first of this run of its query, which alone may be a replay.
-        is_retried: Whether a run before this one began with it too, and may have ended of it.
         dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
             once the batch was consumed whole.
         forget_dropped: Counts them anew; to be called before the batch is consumed again.
@@ -74,7 +73,6 @@ class MicroBatch:
     late_watermark_ms: Callable[[], int | None] = lambda: None
     declared: Mapping[str, str] = field(default_factory=dict)
     planned_ms: int = 0
-    is_retried: bool = False
 
     def source_version(self, source: int = 0) -> int | None:
         """The newest version of a Delta source whose rows the batch has, whole or in part.

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.checkpoint import Checkpoint
 from common.delta import MicroBatch
 from common.delta_once import forget
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
-from common.folder import Folder
 from common.metrics import Dropped
 from common.settings import FOLLOW
 from common.spark_conf import WITHOUT_ROWS
@@ -34,9 +32,6 @@ _HANDLE_SECONDS = 60.0
 _REGISTRY = re.compile(r"medallion\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
-
-_BEGUN = ".begun"
-"""In a checkpoint: the first micro-batch of the query's last run."""
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -183,8 +178,7 @@ def start(
             # Transaction ids that anybody left in the session would have Delta skip our writes.
             forget(frame.sparkSession)
             identity = _identity(stream, checkpoint, frame, batch_id, handle)
-            is_retried = is_first and begun_again(stream.checkpoint, batch_id)
-            stream.write(frame, replace(identity, is_first=is_first, is_retried=is_retried))
+            stream.write(frame, replace(identity, is_first=is_first))
             waking.committed((stream.name, *stream.beside))
         except Exception as error:
             state.error = state.error or error
@@ -217,25 +211,6 @@ def start(
         query = writer.start()
     handle.set_result(query)
     return RunningQuery(stream, query, state)
-
-
-def begun_again(checkpoint: str, batch_id: int) -> bool:
-    """Whether a query begins with the micro-batch that its run before began with; noted for the next.
-
-    What ended the last run in its first micro-batch is not to be tried a third time in the same way. Where
-    nothing can be noted it may always be so.
-    """
-    folder = Folder(checkpoint)
-    if not folder.is_local:
-        return True
-    note, told = Path(folder.path) / _BEGUN, str(batch_id)
-    if folder.read(_BEGUN) == told.encode():
-        return True
-    try:
-        note.write_text(told, encoding="utf-8")
-    except OSError:
-        return True
-    return False
 
 
 @contextmanager

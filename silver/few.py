@@ -155,10 +155,10 @@ def consumed(
 def _few_read(batch: MicroBatch, path: str, small: Small) -> int | None:
     """How many rows of a table a micro-batch reads, by its log, where they are few.
 
-    Never those of one that a run before this one began with too: it may have ended of them.
+    Never those of the first after a start: what may have ended the last process does not come again.
     """
     start, end = (delta_position_of(each) for each in (batch.before, batch.positions))
-    if batch.is_retried or not small.rows or start is None or end is None:
+    if batch.is_first or not small.rows or start is None or end is None:
         return None
     if start.in_snapshot or end.in_snapshot:
         return None  # what a table's first state has takes long to tell

@@ -20,10 +20,10 @@ from common.weight import Weight
 KIB = 1024
 
 
-def batch(before: Any, after: Any, *, is_retried: bool = False) -> MicroBatch:
+def batch(before: Any, after: Any, *, is_first: bool = False) -> MicroBatch:
     """One that ends at these offsets."""
     return MicroBatch(
-        "shop", "bronze.orders", "q", 3, (after,), before=(before,) if before else (), is_retried=is_retried
+        "shop", "bronze.orders", "q", 3, (after,), before=(before,) if before else (), is_first=is_first
     )
 
 
@@ -110,8 +110,8 @@ def test_a_weight_is_learned_from_what_spark_has_written(tmp_path: Path) -> None
     assert weight.bytes_per_row == KIB / 2, "files may be gone by then"
 
 
-def test_one_that_a_run_began_with_before_is_sparks(tmp_path: Path) -> None:
-    """What filled the driver, and ended it, comes again first, once."""
+def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:
+    """What filled the driver, and ended it, comes again first."""
     few = Few(str(tmp_path), Small(rows=100), Weight(1024 * KIB))
-    first = batch({"a": {"0": 0}}, {"a": {"0": 5}}, is_retried=True)
+    first = batch({"a": {"0": 0}}, {"a": {"0": 5}}, is_first=True)
     assert few.rows("frame", first) == "frame"  # type: ignore[arg-type,comparison-overlap]

@@ -12,7 +12,7 @@ import pytest
 
 from common.delta import MicroBatch
 from common.errors import QueryFailedError, TableMissingError
-from common.streaming import Gate, RunningQuery, Stream, begun_again, one_line, start
+from common.streaming import Gate, RunningQuery, Stream, one_line, start
 
 LONG = "x" * 500
 
@@ -81,31 +81,6 @@ def test_each_micro_batch_knows_its_query_its_number_and_how_far_it_reads(
     assert [batch.positions for _, batch in seen] == [({"logOffset": 0},), ({"logOffset": 1},)]
     assert [batch.is_first for _, batch in seen] == [True, False]
     assert sum(report["numInputRows"] for report in query.progress()) == 2
-
-
-def test_a_micro_batch_that_the_last_run_began_with_is_known(
-    run: Callable[..., RunningQuery], tmp_path: Path
-) -> None:
-    """One that the last run came to is not: it may have ended of something else, and is tried once more."""
-    seen: list[tuple[int, bool]] = []
-
-    def dying(_: Any, batch: MicroBatch) -> None:
-        seen.append((batch.batch_id, batch.is_retried))
-        raise ValueError
-
-    def fine(frame: Any, batch: MicroBatch) -> None:
-        seen.append((batch.batch_id, batch.is_retried))
-        frame.collect()
-
-    def dying_later(frame: Any, batch: MicroBatch) -> None:
-        (fine if batch.is_first else dying)(frame, batch)
-
-    run(dying_later)
-    run(dying)
-    run(dying)
-    run(fine)
-    assert seen == [(0, False), (1, False), (1, False), (1, True), (1, True)]
-    assert begun_again("s3a://bucket/checkpoint", 1), "where nothing is noted"
 
 
 def test_what_a_write_raised_is_what_the_query_died_of_and_its_batch_comes_again(
