@@ -18,6 +18,8 @@ from common.settled import Settled, collected
 from common.small import Small
 from common.weight import Weight
 
+_BYTES = ("value", "headers.list.element.value")
+
 
 @dataclass(frozen=True, slots=True)
 class Few:
@@ -53,7 +55,8 @@ class Few:
     def has_written(self) -> None:
         """Take in how heavy the records of the newest commit are, which Spark has written, by its files.
 
-        Parquet tells the size of what it holds before it was compressed.
+        Parquet tells the size of what it holds before it was compressed. Values that repeat it holds once,
+        and does not tell how large they are together: nothing is learned of those.
         """
         if not is_for_driver(self.path, self.small):
             return
@@ -64,7 +67,14 @@ class Few:
         except (OSError, MedallionError, pa.ArrowException):
             return  # compacted, or cleaned up, in this moment
         groups = [file.row_group(number) for file in files for number in range(file.num_row_groups)]
-        self.weight.learn(sum(g.num_rows for g in groups), sum(g.total_byte_size for g in groups))
+        if all(_is_told(group) for group in groups):
+            self.weight.learn(sum(g.num_rows for g in groups), sum(g.total_byte_size for g in groups))
+
+
+def _is_told(group: pq.RowGroupMetaData) -> bool:
+    """Whether a row group's size is that of its values: no long part of a record has a dictionary."""
+    columns = (group.column(number) for number in range(group.num_columns))
+    return not any(each.has_dictionary_page for each in columns if each.path_in_schema in _BYTES)
 
 
 def _collected(frame: DataFrame, batch: MicroBatch) -> pa.Table | None:

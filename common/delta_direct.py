@@ -127,20 +127,10 @@ class Direct:
         merge = merge.when_matched_delete(f"s.{DO} = '{DELETED}'").when_matched_update(values)
         merge.when_not_matched_insert(values, f"s.{DO} <> '{DELETED}'").execute()
 
-    def compact(self, told: str, *, file_bytes: int) -> None:
-        """Make many small files few, of about so many bytes; no commit where there are no two of them.
-
-        Raises:
-            TooMuchError: The table is large; nothing is written.
-        """
-        if self._is_much(None):
-            raise TooMuchError
-        self.table.optimize.compact(
-            target_size=file_bytes,
-            commit_properties=_noted(told),
-            post_commithook_properties=_afterwards(self.table),
-            writer_properties=_compressed(),
-        )
+    def lighter_than(self, file_bytes: int) -> int:
+        """How many live files are smaller than that."""
+        sizes = delta_open.files(Folder(self.path).path, self.table)["size_bytes"]
+        return int(pc.sum(pc.less(sizes, file_bytes)).as_py() or 0)
 
     def _is_much(self, bounds: str | None) -> bool:
         """Whether the files within some bounds have more than the driver reads, or do not say how much."""

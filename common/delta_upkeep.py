@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_FILE_BYTES = "spark.databricks.delta.optimize.maxFileSize"
+_SMALL_FILE = "spark.databricks.delta.optimize.minFileSize"
 
 
 def compact(
     spark: SparkSession, path: str, told: str, *, cluster_by: Sequence[str] = (), small: Small = NEVER
 ) -> None:
-    """Make many small files few, or lay rows together by some columns.
+    """Make many small files few, or lay rows together by some columns; no commit where nothing is to be done.
 
     A table that was written anew as a whole has forgotten its columns, and is told them again.
 
     Args:
-        spark: The session, which says how large files get (`common.spark_conf`).
+        spark: The session, which says what a small file is and how large they get (`common.spark_conf`).
         path: The table.
         told: The note of the commit.
         cluster_by: Columns by which rows are to lie together.
-        small: What is done from the driver.
+        small: Tables that the driver has open anyway.
     """
-    from delta.tables import DeltaTable  # noqa: PLC0415
+    from delta.tables import DeltaTable  # noqa: PLC0415  # loaded with the first table
 
-    if not cluster_by and _compacted(path, told, small, int(spark.conf.get(_FILE_BYTES, "0") or 0)):
+    if not cluster_by and _is_compact(path, small, int(str(spark.conf.get(_SMALL_FILE, "0")))):
         return
     with noting(spark, told):
         if cluster_by:
@@ -46,18 +46,15 @@ def compact(
         spark.sql(f"OPTIMIZE {_named(path)}")
 
 
-def _compacted(path: str, told: str, small: Small, file_bytes: int) -> bool:
-    """Whether that was done from the driver: Spark takes seconds to find that there is nothing to do."""
-    from deltalake.exceptions import CommitFailedError  # noqa: PLC0415  # loaded where a table is small
+def _is_compact(path: str, small: Small, file_bytes: int) -> bool:
+    """Whether no two files are small, as far as the driver can tell: Spark takes seconds to find that out."""
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # loaded where a table is small
 
-    if not file_bytes:
-        return False
     try:
-        return delta_direct.written(
-            path, small, told, lambda table: table.compact(told, file_bytes=file_bytes)
-        )
-    except CommitFailedError:
-        return False  # another writer was first; Spark knows whether it matters
+        table = delta_direct.opened(path, small)
+        return table is not None and table.lighter_than(file_bytes) <= 1
+    except (DeltaError, OSError, ValueError):
+        return False  # Spark knows
 
 
 def vacuum(spark: SparkSession, path: str, told: str) -> int:

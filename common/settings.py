@@ -202,7 +202,7 @@ class DriverSettings(_Section):
         default=100_000, ge=0, description="Up to so many rows of a micro-batch; 0: never, Spark does it all."
     )
     batch_mb: int = Field(
-        default=64, ge=1, le=256, description="And up to so many MiB of them, per query, in memory."
+        default=64, ge=1, le=64, description="And up to so many MiB of them, per query, in memory."
     )
     file_rows: int = Field(
         default=2_000_000,

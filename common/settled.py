@@ -163,7 +163,8 @@ def taken(frame: DataFrame, small: Small) -> pa.Table | None:
         return None
     # In one partition a limit needs no shuffle.
     found = collected(frame.coalesce(1).limit(small.rows + 1))
-    return None if found is None or found.num_rows > small.rows else found
+    is_few = found is not None and found.num_rows <= small.rows and found.nbytes <= small.batch_bytes
+    return found if is_few else None
 
 
 def collected(frame: DataFrame) -> pa.Table | None:
@@ -212,7 +213,7 @@ def of_batch(rows: DataFrame, small: Small, *, beside: int = 0) -> Small:
         small: What is small else.
         beside: Bytes that are read beside it.
     """
-    return small if beside + size_of(rows) <= small.batch_bytes else NEVER
+    return small if beside + size_of(rows) <= small.read_bytes else NEVER
 
 
 def size_of(frame: DataFrame) -> int:

@@ -15,7 +15,7 @@ class Small:
         rows: Up to so many rows of a micro-batch are kept in the driver; 0: none ever.
         file_rows: Up to so many rows of a table's files are read, and written anew, from the driver.
         file_bytes: And up to so many bytes of them, as they lie on the disk: in memory it is thrice that.
-        batch_bytes: Micro-batches that read more than this are worked out by the executors.
+        batch_bytes: And up to so many bytes of them, in memory.
         fsync: Whether a write waits until the disk has it.
     """
 
@@ -24,6 +24,11 @@ class Small:
     file_bytes: int = 128 * 1024 * 1024
     batch_bytes: int = 64 * 1024 * 1024
     fsync: bool = True
+
+    @property
+    def read_bytes(self) -> int:
+        """Up to so many bytes of files a micro-batch reads: compressed they are a fourth of it, or less."""
+        return self.batch_bytes // 4
 
 
 NEVER = Small()

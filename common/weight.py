@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _UNKNOWN = 8192  # bytes per row, as long as nothing is known of them
-_LEAST = 512  # and no less, however light the last ones were: the next may not be
+_LEAST = 1024  # and no less, however light the last ones were: the next may not be
+_TELLING = 1000  # so many rows say that others are light as well; fewer say only that they may be heavy
 _FORGETS = 0.98
 _TOO_MANY_TIMES = 4  # so many times the bytes of a small micro-batch fill the driver
 
@@ -31,8 +32,9 @@ class Weight:
 
     def learn(self, rows: int, size: int) -> None:
         """Take in how many bytes so many rows have in memory."""
-        if rows:
-            self.bytes_per_row = max(_LEAST, size / rows)
+        found = max(_LEAST, size / rows) if rows else 0
+        if rows >= _TELLING or found > self.bytes_per_row:
+            self.bytes_per_row = found
 
     def refused(self, rows: int) -> None:
         """Take in that so many rows were too heavy for the driver."""

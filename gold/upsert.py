@@ -146,18 +146,21 @@ class _Write:
         told = {} if covered is None else {_COVERS: covered}
         few = self.small if batch.batch_id == 0 else of_batch(rows, self.small)
         if batch.batch_id > 0 and (arrow := taken(rows, few)) is not None:
-            if (done := self._outcome_of_few(arrow, rows.sparkSession, few)) is not None:
-                self._put_all(done, batch, {"keys": done.rows, "recomputed": 0}, None)
+            if self._has_written_few(arrow, batch, rows.sparkSession, few):
                 return
             rows = local(rows.sparkSession, arrow, rows.schema).frame
         with settled(reduced(rows, key=self.key, order=self.order), few, once=batch.batch_id == 0) as came:
             self._refuse_strays(came)
-            newest = newest_of_few(came) if batch.batch_id > 0 else None
-            done = None if newest is None else self._outcome_of_few(newest, rows.sparkSession, few)
-            if done is not None:
-                self._put_all(done, batch, {"keys": done.rows, "recomputed": 0}, None)
-                return
-            self._write(came, batch, told, came.then(few))
+            newest = newest_of_few(came) if batch.batch_id > 0 and arrow is None else None
+            if newest is None or not self._has_written_few(newest, batch, rows.sparkSession, few):
+                self._write(came, batch, told, came.then(few))
+
+    def _has_written_few(self, rows: pa.Table, batch: MicroBatch, session: SparkSession, few: Small) -> bool:
+        """Write what becomes of each key, where that can be told without a job of Spark's."""
+        done = self._outcome_of_few(rows, session, few)
+        if done is not None:
+            self._put_all(done, batch, {"keys": done.rows, "recomputed": 0}, None)
+        return done is not None
 
     def _outcome_of_few(self, rows: pa.Table, session: SparkSession, few: Small) -> Settled | None:
         """What becomes of each key, where that can be told without a job of Spark's."""

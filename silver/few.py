@@ -166,7 +166,7 @@ def _few_read(batch: MicroBatch, path: str, small: Small) -> int | None:
         read = LogReader(path).between(start, end)
     except MedallionError:
         return None  # Spark tells what is amiss with the table
-    is_few = read.rows is not None and read.rows <= small.rows and read.bytes <= small.batch_bytes
+    is_few = read.rows is not None and read.rows <= small.rows and read.bytes <= small.read_bytes
     return read.rows if is_few else None
 
 

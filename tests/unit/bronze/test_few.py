@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from bronze.few import Few, at_most
 from common.delta import MicroBatch
@@ -41,7 +39,8 @@ def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any)
 
 
 def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp_path: Path) -> None:
-    few = Few(str(tmp_path), Small(rows=100, file_rows=1000, batch_bytes=400 * KIB), Weight(400 * KIB))
+    most = 40_000 * KIB
+    few = Few(str(tmp_path), Small(rows=9_000, file_rows=9_000, batch_bytes=most), Weight(most))
 
     def come(records: int, size: int) -> bool:
         frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
@@ -49,15 +48,14 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp
         assert (rows.frame if isinstance(rows, Settled) else rows).count() == records
         return isinstance(rows, Settled)
 
-    assert not come(60, 10)  # 8 KiB each, as long as nobody knows
-    assert come(50, 10)
-    assert come(100, 10)
-    assert not come(101, 10)
-    assert come(50, 90 * KIB)  # a surprise
-    assert not come(50, 90 * KIB)
-    assert not come(5, 10)
-    assert come(4, 10)
-    assert come(100, 10)
+    assert not come(6_000, 10)  # 8 KiB each, as long as nobody knows
+    assert come(4_900, 10)
+    assert come(9_000, 10)
+    assert not come(9_001, 10)
+    assert come(30, 1000 * KIB)  # a surprise
+    assert not come(50, 1000 * KIB)
+    assert come(30, 10)  # so few light ones say nothing of the others
+    assert not come(50, 10)
 
 
 def test_the_time_that_they_share_is_the_plans(spark: Any, tmp_path: Path) -> None:
@@ -92,22 +90,27 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
     assert asked.count(128) == 2, "after some micro-batches it is tried again"
 
 
-def test_a_weight_is_learned_from_what_spark_has_written(tmp_path: Path) -> None:
+def test_a_weight_is_learned_from_what_spark_has_written(spark: Any, tmp_path: Path) -> None:
     """As it is in memory: a start with much to catch up is not Spark's for long."""
     path, weight = str(tmp_path / "t"), Weight(1024 * KIB)
     few = Few(path, Small(rows=1000, batch_bytes=1024 * KIB), weight)
     few.has_written()
     assert weight.bytes_per_row == 8 * KIB, "there is no table yet"
-    write_deltalake(path, pa.table({"value": [bytes([n]) * 2 * KIB for n in range(100)]}))
-    few.has_written()
-    assert 2 * KIB <= weight.bytes_per_row < 2.1 * KIB
-    write_deltalake(path, pa.table({"value": [b"x"] * 100}), mode="append")
-    few.has_written()
-    assert weight.bytes_per_row == KIB / 2
+
+    def written(rows: int, value: str) -> float:
+        frame = spark.range(rows).coalesce(1).selectExpr(f"cast({value} as binary) AS value")
+        frame.write.format("delta").mode("append").save(path)
+        few.has_written()
+        return weight.bytes_per_row / KIB
+
+    assert 2 <= written(2000, "repeat(lpad(id, 8, '0'), 256)") < 2.1
+    assert written(10, "repeat(lpad(id, 8, '0'), 30000)") > 230, "a few tell that there are heavy ones"
+    assert written(2000, "repeat('x', 9000)") > 230, "each the same: the file has it once, and nobody knows"
+    assert written(50_000, "lpad(id, 8, '0')") == 1, "and never less"
     for file in (tmp_path / "t").glob("*.parquet"):
         file.unlink()
     few.has_written()
-    assert weight.bytes_per_row == KIB / 2, "files may be gone by then"
+    assert weight.bytes_per_row == KIB, "files may be gone by then"
 
 
 def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:

@@ -379,35 +379,29 @@ def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
     assert len(list(spark.read.format("delta").load(path).collect())) == 8
 
 
-def test_small_files_are_put_together_without_a_row_changed(spark: Any, tmp_path: Path) -> None:
-    """Its commit says of itself what Spark's would; where there is nothing to do, there is none."""
-    path = made(spark, tmp_path, delta__enableChangeDataFeed="true", delta__minWriterVersion="4")
-    for _ in range(3):
-        delta.append_told(rows(spark).coalesce(1), path, "{}")
+@pytest.mark.parametrize("small", [SMALL, Small()])
+def test_small_files_are_put_together_where_there_are_two(spark: Any, tmp_path: Path, small: Small) -> None:
+    """Each row stays; with nothing to do there is no commit."""
+    path = made(spark, tmp_path)
+    delta.append_told(rows(spark).coalesce(1), path, "{}")
+    delta_upkeep.compact(spark, path, "{}", small=small)
+    assert LogReader(path).latest_version() == 1
+    delta.append_told(rows(spark).coalesce(1), path, "{}")
     before = held(spark, path)
-    delta_upkeep.compact(spark, path, '{"by": "compaction"}', small=SMALL)
+    delta_upkeep.compact(spark, path, '{"by": "compaction"}', small=small)
     assert held(spark, path) == before
     assert len(DeltaTable(path).file_uris()) == 1
-    commit = LogReader(path).commit(4)
-    assert commit is not None
-    assert (commit.operation, commit.engine[:8] if commit.engine else "") == ("OPTIMIZE", "delta-rs")
-    assert (commit.told, commit.added, commit.removed) == ({"by": "compaction"}, (), ())
-    delta_upkeep.compact(spark, path, "{}", small=SMALL)
-    assert LogReader(path).latest_version() == 4
-    changes = (
-        spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 4).load(path)
-    )
-    assert changes.count() == 0
-
-
-def test_a_large_table_is_compacted_by_spark(spark: Any, tmp_path: Path) -> None:
-    path = made(spark, tmp_path)
-    for _ in range(2):
-        delta.append_told(rows(spark).coalesce(1), path, "{}")
-    before = held(spark, path)
-    delta_upkeep.compact(spark, path, "{}", small=Small(100, 7))
-    assert held(spark, path) == before
     commit = LogReader(path).commit(3)
     assert commit is not None
-    assert commit.engine is not None
-    assert not commit.engine.startswith("delta-rs")
+    assert (commit.operation, commit.told) == ("OPTIMIZE", {"by": "compaction"})
+
+
+def test_one_small_file_is_nobodys_job(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = made(spark, tmp_path)
+    delta.append_told(rows(spark).coalesce(1), path, "{}")
+    asked: list[str] = []
+    monkeypatch.setattr(type(spark), "sql", lambda _, text: asked.append(text))
+    delta_upkeep.compact(spark, path, "{}", small=SMALL)
+    assert asked == []
+    delta_upkeep.compact(spark, path, "{}")
+    assert len(asked) == 1
