@@ -1,6 +1,6 @@
 """What a micro-batch of few rows makes of each key, worked out in the driver as ``gold.outcome`` does it.
 
-No row of such a micro-batch has left the source: what has, Spark looks after.
+Keys whose row may have left the source are not among them: those Spark looks after.
 """
 
 from __future__ import annotations
