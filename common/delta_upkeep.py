@@ -35,7 +35,7 @@ def compact(
     """
     from delta.tables import DeltaTable  # noqa: PLC0415  # loaded with the first table
 
-    if not cluster_by and _is_compact(path, small, int(str(spark.conf.get(_SMALL_FILE, "0")))):
+    if not cluster_by and _is_compact(path, small, spark.conf.get(_SMALL_FILE, "0") or "0"):
         return
     with noting(spark, told):
         if cluster_by:
@@ -46,13 +46,13 @@ def compact(
         spark.sql(f"OPTIMIZE {_named(path)}")
 
 
-def _is_compact(path: str, small: Small, file_bytes: int) -> bool:
+def _is_compact(path: str, small: Small, file_bytes: str) -> bool:
     """Whether no two files are small, as far as the driver can tell: Spark takes seconds to find that out."""
     from deltalake.exceptions import DeltaError  # noqa: PLC0415  # loaded where a table is small
 
     try:
         table = delta_direct.opened(path, small)
-        return table is not None and table.lighter_than(file_bytes) <= 1
+        return table is not None and table.lighter_than(int(file_bytes)) <= 1
     except (DeltaError, OSError, ValueError):
         return False  # Spark knows
 
