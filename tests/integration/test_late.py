@@ -17,7 +17,6 @@ from common.declare import Pipeline, Rule, Topic, Upsert
 from common.delta_commit import Added
 from common.delta_log import LogReader
 from common.errors import AccountError, CheckpointMismatchError, HistoryGoneError, QueryFailedError
-from common.small import NEVER
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.integration.test_silver import NOON, ORDERS, records, value
@@ -212,7 +211,7 @@ def test_a_few_late_rows_among_many_rows(shop: Shop, monkeypatch: pytest.MonkeyP
     """The micro-batch is the executors', its late rows are the driver's."""
     with monkeypatch.context() as patch:
         patch.setattr("silver.few._few_read", _nothing)
-        patch.setattr("silver.few.of_batch", lambda *_: NEVER)
+        patch.setattr("silver.few.size_of", lambda *_: 2**40)
         shop.more(
             ("among", NOON, 1),
             ("among", NOON, 2),
