@@ -129,12 +129,15 @@ class Direct:
 
     def lighter_than(self, file_bytes: int) -> int:
         """How many live files are smaller than that."""
-        sizes = delta_open.files(Folder(self.path).path, self.table)["size_bytes"]
-        return int(pc.sum(pc.less(sizes, file_bytes)).as_py() or 0)
+        return int(pc.sum(pc.less(self._files["size_bytes"], file_bytes)).as_py() or 0)
+
+    @property
+    def _files(self) -> pa.Table:
+        return delta_open.files(Folder(self.path).path, self.table)
 
     def _is_much(self, bounds: str | None) -> bool:
         """Whether the files within some bounds have more than the driver reads, or do not say how much."""
-        files = delta_open.files(Folder(self.path).path, self.table)
+        files = self._files
         rows, sizes = (files[name].cast(pa.int64()) for name in ("num_records", "size_bytes"))
         if not rows.null_count and not self._is_more(rows, sizes):
             return False  # all of them are little, so nobody need know which are read

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 from common import delta_direct
 from common.delta import noting
 from common.small import NEVER, Small
+from common.spark_conf import SMALL_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-_SMALL_FILE = "spark.databricks.delta.optimize.minFileSize"
 
 
 def compact(
@@ -35,7 +33,7 @@ def compact(
     """
     from delta.tables import DeltaTable  # noqa: PLC0415  # loaded with the first table
 
-    if not cluster_by and _is_compact(path, small, spark.conf.get(_SMALL_FILE, "0") or "0"):
+    if not cluster_by and _is_compact(path, small, spark.conf.get(SMALL_FILE, "0") or "0"):
         return
     with noting(spark, told):
         if cluster_by:

@@ -19,6 +19,7 @@ Profile = Literal["small", "cluster"]
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WITHOUT_ROWS = "spark.sql.streaming.noDataMicroBatches.enabled"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+SMALL_FILE = "spark.databricks.delta.optimize.minFileSize"
 CLASS_PATH = "spark.driver.extraClassPath"
 JARS = "spark.jars"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
@@ -275,7 +276,7 @@ COSTS: Sequence[Conf] = (
         "ones.",
     ),
     _both(
-        "spark.databricks.delta.optimize.minFileSize",
+        SMALL_FILE,
         str(48 * _MIB),
         "Smaller files than this are put together.",
     ),
