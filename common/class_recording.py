@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _work(spark: SparkSession, folder: Path) -> None:
-    from delta.tables import DeltaTable  # noqa: PLC0415
+    from delta.tables import DeltaTable
 
     source, sink = str(folder / "source"), str(folder / "sink")
     frame = spark.range(10).selectExpr("id", "timestamp_seconds(id) at", "to_json(struct(id)) text")

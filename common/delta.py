@@ -162,7 +162,7 @@ def ensure(  # noqa: PLR0913
     Raises:
         TableShapeError: The table has other columns or types than ``schema``.
     """
-    from delta.tables import DeltaTable  # noqa: PLC0415
+    from delta.tables import DeltaTable
 
     if not exists(path):
         builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
@@ -193,7 +193,7 @@ def columns(spark: SparkSession, path: str) -> tuple[str, ...]:
 
 def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
     """A table's properties."""
-    from delta.tables import DeltaTable  # noqa: PLC0415
+    from delta.tables import DeltaTable
 
     if Folder(path).is_plain:
         return LogReader(path).properties()

@@ -83,7 +83,7 @@ class Direct:
 
     def append(self, rows: pa.Table | None, told: str, *, mode: str = "append") -> None:
         """Append rows, or put them in place of all there are with ``mode="overwrite"``; ``None``: no rows."""
-        from deltalake import write_deltalake  # noqa: PLC0415  # see above
+        from deltalake import write_deltalake
 
         schema = pa.schema(self.table.schema())
         rows = schema.empty_table() if rows is None else rows
@@ -196,8 +196,8 @@ def _is_plain(table: DeltaTable) -> bool:
 
 def near(path: str, groups: pa.Table, small: Small, columns: Sequence[str] | None = None) -> pa.Table | None:
     """A table's rows of some groups, if it is small and they are few; errors are left to Spark to tell."""
-    import duckdb  # noqa: PLC0415  # see above
-    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # see above
+    import duckdb
+    from deltalake.exceptions import DeltaError
 
     try:
         table = opened(path, small)
@@ -219,8 +219,8 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
     Raises:
         CommitFailedError: Another writer has changed rows meanwhile; nothing is written.
     """
-    import duckdb  # noqa: PLC0415  # see above
-    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # see above
+    import duckdb
+    from deltalake.exceptions import DeltaError
 
     for _ in range(_ATTEMPTS):
         try:
@@ -258,7 +258,7 @@ def _may_be_done_anew(error: Exception, path: str, since: Sequence[Commit]) -> b
     Raises:
         CommitFailedError: Rows were changed meanwhile.
     """
-    from deltalake.exceptions import CommitFailedError  # noqa: PLC0415  # see above
+    from deltalake.exceptions import CommitFailedError
 
     if not isinstance(error, CommitFailedError):
         _log.warning("delta-rs cannot write this, Spark does", table=path, error=str(error))
@@ -318,21 +318,21 @@ def _lacks_files(path: str, version: int, query_id: str | None, counted: int | N
 
 
 def _noted(told: str) -> CommitProperties:
-    from deltalake import CommitProperties  # noqa: PLC0415  # see above
+    from deltalake import CommitProperties
 
     return CommitProperties(custom_metadata={"userMetadata": told})
 
 
 def _afterwards(table: DeltaTable) -> PostCommitHookProperties:
     """What follows a commit: a look at the whole log for what has expired, now and then."""
-    from deltalake import PostCommitHookProperties  # noqa: PLC0415  # see above
+    from deltalake import PostCommitHookProperties
 
     return PostCommitHookProperties(cleanup_expired_logs=(table.version() + 1) % _CLEANS_EVERY == 0)
 
 
 def _compressed() -> WriterProperties:
     """Files as Spark writes them."""
-    from deltalake import WriterProperties  # noqa: PLC0415  # see above
+    from deltalake import WriterProperties
 
     return WriterProperties(compression="ZSTD")
 

@@ -271,8 +271,8 @@ def _name(version: int) -> str:
 
 
 def _opened(path: str, version: int | None) -> Any:
-    from deltalake import DeltaTable  # noqa: PLC0415  # loaded when a table is there to read
-    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # see above
+    from deltalake import DeltaTable  # loaded when a table is there to read
+    from deltalake.exceptions import DeltaError
 
     try:
         return DeltaTable(path, version=version)

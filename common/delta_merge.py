@@ -381,7 +381,7 @@ def _listed(frame: DataFrame, kinds: Mapping[str, DataType]) -> Mapping[str, Seq
 
 def _merge(frame: DataFrame, path: str, condition: Column) -> DeltaMergeBuilder:
     """A MERGE of a frame, ``s``, into a table, ``t``; what it does is yet to be said."""
-    from delta.tables import DeltaTable  # noqa: PLC0415
+    from delta.tables import DeltaTable
 
     return DeltaTable.forPath(frame.sparkSession, path).alias("t").merge(frame.alias("s"), condition)
 

@@ -89,7 +89,7 @@ def merge(
     Raises:
         ChangeRefusedError: The frame has a key twice: which row counts, nobody has said.
     """
-    from delta.tables import DeltaTable  # noqa: PLC0415
+    from delta.tables import DeltaTable
 
     table = DeltaTable.forPath(frame.sparkSession, path)
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)

@@ -53,7 +53,7 @@ def opened(path: str) -> DeltaTable:
     Raises:
         DeltaError: There is none, or delta-rs cannot read it.
     """
-    from deltalake import DeltaTable  # noqa: PLC0415  # loaded when a table is there to read
+    from deltalake import DeltaTable  # loaded when a table is there to read
 
     tables: dict[str, _Open] = _own.__dict__.setdefault("tables", {})
     found, born = tables.pop(path, None), _file(path, 0)

@@ -31,7 +31,7 @@ def compact(
         cluster_by: Columns by which rows are to lie together.
         small: Tables that the driver has open anyway.
     """
-    from delta.tables import DeltaTable  # noqa: PLC0415  # loaded with the first table
+    from delta.tables import DeltaTable  # loaded with the first table
 
     if not cluster_by and _is_compact(path, small, spark.conf.get(SMALL_FILE, "0") or "0"):
         return
@@ -46,7 +46,7 @@ def compact(
 
 def _is_compact(path: str, small: Small, file_bytes: str) -> bool:
     """Whether no two files are small, as far as the driver can tell: Spark takes seconds to find that out."""
-    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # loaded where a table is small
+    from deltalake.exceptions import DeltaError  # loaded where a table is small
 
     try:
         table = delta_direct.opened(path, small)
@@ -57,7 +57,7 @@ def _is_compact(path: str, small: Small, file_bytes: str) -> bool:
 
 def vacuum(spark: SparkSession, path: str, told: str) -> int:
     """Delete the files that no version needs which the table's own retention keeps; how many they were."""
-    from delta.tables import DeltaTable  # noqa: PLC0415
+    from delta.tables import DeltaTable
 
     with noting(spark, told):
         spark.sql(f"VACUUM {_named(path)}")

@@ -31,7 +31,7 @@ def asked(query: str, /, **tables: Any) -> pa.Table:
 
 def _database() -> DuckDBPyConnection:
     """Making one takes longer than most questions."""
-    import duckdb  # noqa: PLC0415  # loaded when rows are there to compare
+    import duckdb  # loaded when rows are there to compare
 
     found: DuckDBPyConnection | None = getattr(_own, "database", None)
     if found is None:

@@ -44,7 +44,7 @@ class Folder:
                 return os.listdir(self.path)  # noqa: PTH208  # names alone, as fast as can be
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        from pyarrow import fs  # noqa: PLC0415  # a third of a second that local paths do not need
+        from pyarrow import fs  # a third of a second that local paths do not need
 
         store, base = self._opened()
         found = store.get_file_info(fs.FileSelector(base, allow_not_found=True))
@@ -54,7 +54,7 @@ class Folder:
         """Whether it holds something of that name."""
         if self.is_local:
             return os.path.exists(f"{self.path}/{name}")  # noqa: PTH110  # probed by the thousand
-        from pyarrow import fs  # noqa: PLC0415  # see above
+        from pyarrow import fs
 
         store, base = self._opened()
         kind = store.get_file_info(f"{base}/{name}").type
@@ -85,7 +85,7 @@ class Folder:
 
     def _opened(self) -> tuple[Any, str]:
         if self._store is None:
-            from pyarrow import fs  # noqa: PLC0415  # see above
+            from pyarrow import fs
 
             uri = self.path.replace("s3a://", "s3://", 1)
             self._store = fs.FileSystem.from_uri(uri)

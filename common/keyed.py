@@ -142,7 +142,7 @@ def _list(letter: str, names: Sequence[str]) -> str:
 
 
 def _asked(query: str, **tables: pa.Table) -> pa.Table:
-    import duckdb  # noqa: PLC0415  # loaded when rows are there to compare
+    import duckdb  # loaded when rows are there to compare
 
     try:
         return asked(query, **tables)

@@ -47,8 +47,8 @@ def compiled(sources: Mapping[str, str], java: Java, beside: Sequence[Path]) -> 
     Raises:
         JarError: The source cannot be compiled.
     """
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # noqa: PLC0415
-    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+    from py4j.protocol import Py4JError, Py4JJavaError
 
     jars = _spark_jars()
     try:

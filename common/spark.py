@@ -124,7 +124,7 @@ def _chosen(settings: Settings) -> dict[str, str]:
 
 def _submitted() -> dict[str, str]:
     """What `spark-submit` was given, whose JVM is there already; nothing else where it did not start us."""
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # half a second that `medallion status` saves
+    from pyspark import SparkConf, SparkContext  # half a second that `medallion status` saves
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
@@ -146,7 +146,7 @@ def registry_conf(settings: Settings) -> dict[str, str]:
 
 def _hush() -> None:
     """Keep PySpark from writing each error's whole plan to stderr: whoever catches one tells it in a line."""
-    from pyspark.logger import PySparkLogger  # noqa: PLC0415
+    from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
@@ -154,10 +154,10 @@ def _hush() -> None:
 
 def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     """Start the JVM, unless it is there already, with what it prints in a file; then the session in it."""
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # half a second that `medallion status` saves
-    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark import SparkConf, SparkContext  # half a second that `medallion status` saves
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
 
     _hush()
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))

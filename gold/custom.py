@@ -73,7 +73,7 @@ class Writer:
 
     def delta_table(self, table: str) -> DeltaTable:
         """One of its tables, for Delta's own API; what writes goes inside ``once``."""
-        from delta.tables import DeltaTable  # noqa: PLC0415
+        from delta.tables import DeltaTable
 
         return DeltaTable.forPath(self.spark, self.path(table))
 

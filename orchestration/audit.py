@@ -117,7 +117,7 @@ def _has_moved(found: Account, layout: Layout) -> bool:
 def _once(  # noqa: PLR0913, PLR0917  # see above
     spark: SparkSession, topic: Topic, silver: Silver, layout: Layout, since: Since, say: Say
 ) -> Account:
-    from orchestration.audit_work import Work  # noqa: PLC0415  # loaded when it is used
+    from orchestration.audit_work import Work  # loaded when it is used
 
     began = time.monotonic()
     say(f"{silver.table}: reading the logs")

@@ -62,7 +62,7 @@ class BrokerOffsets:
         return self._answer
 
     def _ask(self, topics: Mapping[str, frozenset[str]]) -> None:
-        from orchestration import broker, kafka  # noqa: PLC0415  # Kafka's client is loaded when it is needed
+        from orchestration import broker, kafka  # Kafka's client is loaded when it is needed
 
         address = None
         end: dict[str, Mapping[int, int]] = {}
@@ -83,7 +83,7 @@ class BrokerOffsets:
 
     def _asked(self, topics: Mapping[str, frozenset[str]]) -> list[tuple[dict[str, str], set[str]]]:
         """Topics by the client options they are reached with: one connection for all that share them."""
-        from orchestration import kafka  # noqa: PLC0415  # see above
+        from orchestration import kafka
 
         found: list[tuple[dict[str, str], set[str]]] = []
         for topic in self._pipeline.bronze:

@@ -139,7 +139,7 @@ def _pipeline(settings: Settings) -> Iterator[Finding]:
 
 def _embedded(settings: Settings) -> Iterator[Finding]:
     # Not at the top: the doctor must also work where Kafka's client cannot be imported.
-    from orchestration.broker import describe  # noqa: PLC0415
+    from orchestration.broker import describe
 
     facts = describe(settings) or {"alive": False}
     yield _broker(facts, broker_dir(settings))

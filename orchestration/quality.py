@@ -88,8 +88,8 @@ class Validator:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         # Both before the first import: it reads them then.
         os.environ["GX_ANALYTICS_ENABLED"] = "false"
-        import great_expectations as gx  # noqa: PLC0415  # seconds that no other command pays
-        from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415
+        import great_expectations as gx  # seconds that no other command pays
+        from great_expectations.data_context.types.base import ProgressBarsConfig
 
         folder.mkdir(parents=True, exist_ok=True)
         _forget_definitions(folder)

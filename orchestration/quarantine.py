@@ -151,7 +151,7 @@ def rows(  # noqa: PLR0913  # one per option
         TableMissingError: There is no quarantine table yet.
         UsageError: The condition is none over the table's columns.
     """
-    import duckdb  # noqa: PLC0415  # a third of a second that other commands do not need
+    import duckdb  # a third of a second that other commands do not need
 
     source = _source(database, layout, silver)
     if source is None:

@@ -49,7 +49,7 @@ class Database:
     """
 
     def __init__(self) -> None:
-        import duckdb  # noqa: PLC0415  # a third of a second that other commands do not need
+        import duckdb  # a third of a second that other commands do not need
 
         self.note = ""
         self.connection: DuckDBPyConnection = duckdb.connect(
@@ -73,7 +73,7 @@ class Database:
         if is_local(path) and not self.note:
             at = "" if version is None else f", version = {version}"
             return f"delta_scan({_quoted(path)}{at})"
-        from deltalake import DeltaTable  # noqa: PLC0415  # only where DuckDB cannot read by itself
+        from deltalake import DeltaTable  # only where DuckDB cannot read by itself
 
         name = f"__delta_{abs(hash((path, version)))}"
         self.connection.register(name, DeltaTable(path, version=version).to_pyarrow_dataset())
@@ -96,7 +96,7 @@ def ask(
         TableMissingError: A table it names is declared but not written yet.
         UsageError: It names a table that is not declared, or DuckDB refuses it.
     """
-    import duckdb  # noqa: PLC0415  # see above
+    import duckdb
 
     named = tuple(dict.fromkeys(f"{layer}.{name}".lower() for layer, name in _NAMED.findall(sql)))
     newest = {table: latest_version(layout.table_path(table)) for table in named if table in tables}
@@ -126,7 +126,7 @@ def quarantined(database: Database, path: str) -> tuple[tuple[str, int], ...]:
     Raises:
         TableError: The table cannot be read.
     """
-    import duckdb  # noqa: PLC0415  # see above
+    import duckdb
 
     try:
         found = database.connection.execute(
@@ -139,7 +139,7 @@ def quarantined(database: Database, path: str) -> tuple[tuple[str, int], ...]:
 
 
 def _extension() -> Path:
-    import duckdb_extension_delta  # noqa: PLC0415  # its absence is no error
+    import duckdb_extension_delta  # its absence is no error
 
     folder = Path(next(iter(duckdb_extension_delta.__path__)))
     found = sorted(folder.glob("extensions/*/delta.duckdb_extension"))
@@ -166,7 +166,7 @@ def _create_views(database: Database, layout: Layout, tables: Sequence[str], ver
 
 
 def _batches(result: DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
-    import duckdb  # noqa: PLC0415  # see above
+    import duckdb
 
     try:
         while rows := result.fetchmany(_BATCH):

@@ -28,8 +28,8 @@ class Answer:
 
 def ask(servers: str, options: Mapping[str, str], patience_seconds: float) -> Answer:
     """Ask a broker for its topics; never raises for what the broker or the options cause."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415  # its native library must not slow other commands
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+    from confluent_kafka import KafkaException  # its native library must not slow other commands
+    from confluent_kafka.admin import AdminClient
 
     started = time.monotonic()
     last: list[str] = []

@@ -49,9 +49,9 @@ def audit(
     "examples": [{"topic", "partition", "offset"}]}], "notes", "seconds"}]}. Numbers are exact; examples
     are the first 20.
     """
-    from common.spark import build_session  # noqa: PLC0415  # loaded when it is used
-    from orchestration import audit as account  # noqa: PLC0415  # see above
-    from orchestration import audit_view as view  # noqa: PLC0415  # see above
+    from common.spark import build_session  # loaded when it is used
+    from orchestration import audit as account
+    from orchestration import audit_view as view
 
     ready = context(pipeline, settings, set_)
     begin = account.moment(since) if since is not None else None

@@ -80,7 +80,7 @@ def command(
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
-    from orchestration.capture import captured  # noqa: PLC0415  # only when it is asked for
+    from orchestration.capture import captured  # only when it is asked for
 
     if not file.is_file():
         raise UsageError(f"--from-file {file}: no such file.")
@@ -100,8 +100,8 @@ def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple
 def _of_broker(
     settings: Settings, topics: Sequence[str] | None, count: int
 ) -> list[tuple[str, list[Sampled]]]:
-    from orchestration import kafka  # noqa: PLC0415  # Kafka's client is loaded when it is used
-    from orchestration.sample import sample  # noqa: PLC0415  # as above
+    from orchestration import kafka  # Kafka's client is loaded when it is used
+    from orchestration.sample import sample
 
     options = {key: value for key, value in settings.kafka.options.items() if key != "bootstrap.servers"}
     with _broker(settings, options) as address:
@@ -121,7 +121,7 @@ def _of_broker(
 
 @contextmanager
 def _broker(settings: Settings, options: dict[str, str]) -> Iterator[str]:
-    from orchestration import broker, kafka  # noqa: PLC0415  # as above
+    from orchestration import broker, kafka
 
     named = settings.kafka.bootstrap_servers or settings.kafka.options.get("bootstrap.servers")
     if named:
@@ -140,7 +140,7 @@ def _avro(
     framed = [value for value in values if infer.recognise(value).kind == infer.REGISTRY]
     if 2 * len(framed) <= len(values) or not framed:
         return None
-    from orchestration.schema_lookup import schema_text  # noqa: PLC0415  # only for such topics
+    from orchestration.schema_lookup import schema_text  # only for such topics
 
     number = Counter(int.from_bytes(value[1:5], "big") for value in framed).most_common(1)[0][0]
     text = schema_text(settings, number)

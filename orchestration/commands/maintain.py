@@ -35,7 +35,7 @@ def maintain_tables(
     The jobs that write them must stand still: exit code 4 where one does not. No row changes, and streams
     that read the tables go on as if nothing had been.
     """
-    from orchestration.job import writing  # noqa: PLC0415  # loaded when it is used
+    from orchestration.job import writing  # loaded when it is used
 
     ready = context(pipeline, settings, set_)
     names = chosen(ready.pipeline, tables or ())

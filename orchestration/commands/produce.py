@@ -79,8 +79,8 @@ def command(
 
     Sample data is the same for the same seed, at any rate: it goes on by counting what the topic got.
     """
-    from orchestration import kafka  # noqa: PLC0415  # Kafka's client is loaded when it is used
-    from orchestration.job import broker_for  # noqa: PLC0415  # so is what starts the broker
+    from orchestration import kafka  # Kafka's client is loaded when it is used
+    from orchestration.job import broker_for  # so is what starts the broker
 
     per_second = _rate(rate)
     around = context(pipeline, settings, set_)
@@ -156,7 +156,7 @@ def _topic_of(table: Topic) -> str:
 
 def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int | None) -> Iterator[Message]:
     if file is not None:
-        from orchestration.capture import captured  # noqa: PLC0415  # only when it is asked for
+        from orchestration.capture import captured  # only when it is asked for
 
         if seed is not None:
             raise UsageError("--seed chooses sample data; a file has none: leave it out with --from.")

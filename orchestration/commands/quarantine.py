@@ -52,9 +52,9 @@ def ls(  # one argument per option
 
     A row with two reasons counts for both. Reads no payload.
     """
-    from orchestration.quarantine import chosen, groups  # noqa: PLC0415  # loaded when it is used
-    from orchestration.quarantine_view import group_document, group_table  # noqa: PLC0415  # see above
-    from silver.rules import version  # noqa: PLC0415  # see above
+    from orchestration.quarantine import chosen, groups  # loaded when it is used
+    from orchestration.quarantine_view import group_document, group_table
+    from silver.rules import version
 
     around = context(pipeline, settings, overrides)
     database = _database()
@@ -92,9 +92,9 @@ def show(  # one argument per option
     ask. What a terminal would obey or hide is escaped: control characters and direction marks as \u001b,
     bytes that are no UTF-8 as \xff, a backslash as \\.
     """
-    from orchestration.quarantine import chosen, rows  # noqa: PLC0415  # loaded when it is used
-    from orchestration.quarantine_view import row_document, row_lines  # noqa: PLC0415  # see above
-    from silver.rules import version  # noqa: PLC0415  # see above
+    from orchestration.quarantine import chosen, rows  # loaded when it is used
+    from orchestration.quarantine_view import row_document, row_lines
+    from silver.rules import version
 
     around = context(pipeline, settings, overrides)
     database = _database()
@@ -149,12 +149,12 @@ def replay(  # one argument per option
     Running it twice, or again after a crash, ends the same. Dropped rows have no payload left and are
     never replayed. The silver job must stand still meanwhile: exit code 4 names who holds the table.
     """
-    from dataclasses import asdict  # noqa: PLC0415  # see above
+    from dataclasses import asdict
 
-    from orchestration import quarantine_replay  # noqa: PLC0415  # loaded when it is used
-    from orchestration.job import reading, writing  # noqa: PLC0415  # see above
-    from orchestration.quarantine import chosen  # noqa: PLC0415  # see above
-    from orchestration.quarantine_view import replay_lines  # noqa: PLC0415  # see above
+    from orchestration import quarantine_replay  # loaded when it is used
+    from orchestration.job import reading, writing
+    from orchestration.quarantine import chosen
+    from orchestration.quarantine_view import replay_lines
 
     if with_rules not in (None, "new"):
         raise UsageError(f"--with-rules {with_rules}: write --with-rules new, or leave it out.")
@@ -184,7 +184,7 @@ def replay(  # one argument per option
 
 
 def _database() -> Database:
-    from orchestration.query import Database  # noqa: PLC0415  # loaded when it is used
+    from orchestration.query import Database  # loaded when it is used
 
     database = Database()
     if database.note:

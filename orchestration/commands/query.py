@@ -47,8 +47,8 @@ def query(  # one argument per option
 
     Tables are bronze.x, silver.x, silver.x__quarantine and gold.x. Times are UTC.
     """
-    from orchestration.query import Database, ask  # noqa: PLC0415  # loaded when it is used
-    from orchestration.query_view import print_table, write_csv, write_json  # noqa: PLC0415  # see above
+    from orchestration.query import Database, ask  # loaded when it is used
+    from orchestration.query_view import print_table, write_csv, write_json
 
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other: keep one.")
@@ -77,7 +77,7 @@ def query(  # one argument per option
 
 def _list_tables(around: Context, *, as_json: bool) -> None:
     """Every table: rows, files, bytes, version and newest commit; all null while it is not written."""
-    from orchestration.query_view import shown_time  # noqa: PLC0415  # see above
+    from orchestration.query_view import shown_time
 
     found = {name: snapshot(around.layout.table_path(name)) for name in all_tables(around.pipeline)}
     if as_json:
@@ -96,8 +96,8 @@ def _list_tables(around: Context, *, as_json: bool) -> None:
         ]
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
         return
-    from rich import box  # noqa: PLC0415  # see above
-    from rich.table import Table  # noqa: PLC0415  # see above
+    from rich import box
+    from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     for name, justify in (

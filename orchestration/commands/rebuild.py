@@ -26,7 +26,7 @@ def rebuild(
 
     Its checkpoint is moved aside, nothing is deleted. The gold job must stand still: exit code 4 where not.
     """
-    from orchestration.rebuild import rebuild as begin_anew  # noqa: PLC0415  # loaded when it is used
+    from orchestration.rebuild import rebuild as begin_anew  # loaded when it is used
 
     ready = context(pipeline, settings, set_)
     moved = begin_anew(ready.pipeline, ready.layout, table)

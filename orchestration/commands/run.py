@@ -89,7 +89,7 @@ def backfill(
 
 
 def _checked(ready: Context) -> Context:
-    from common.errors import PipelineError  # noqa: PLC0415
+    from common.errors import PipelineError
 
     if problems := (*check(ready.pipeline), *setting_problems(ready.pipeline, ready.settings)):
         raise PipelineError(problems)

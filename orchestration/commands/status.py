@@ -36,9 +36,9 @@ def status(  # one argument per option
 
     Reads tables, checkpoints, leases and the broker; starts nothing, and works while jobs run or are stopped.
     """
-    from orchestration.broker_offsets import BrokerOffsets  # noqa: PLC0415  # loaded when it is used
-    from orchestration.status import Collector  # noqa: PLC0415  # see above
-    from orchestration.status_view import document, render  # noqa: PLC0415  # see above
+    from orchestration.broker_offsets import BrokerOffsets  # loaded when it is used
+    from orchestration.status import Collector
+    from orchestration.status_view import document, render
 
     if as_json and watch:
         raise UsageError("--json prints one document, --watch keeps looking: keep one of them.")
@@ -55,7 +55,7 @@ def status(  # one argument per option
 
 def _show(picture: RenderableType) -> None:
     """Print it; into a file or a pipe, which have no width, as wide as it wants to be."""
-    from orchestration.status_view import WIDTH  # noqa: PLC0415  # loaded when it is used
+    from orchestration.status_view import WIDTH  # loaded when it is used
 
     console = out if out.is_terminal else Console(file=out.file, width=WIDTH)
     console.print(picture)
@@ -63,9 +63,9 @@ def _show(picture: RenderableType) -> None:
 
 def _watch(collector: Collector, every: float) -> None:
     """The picture again and again; on a terminal in place, and the last one stays behind at the end."""
-    from rich.live import Live  # noqa: PLC0415  # see above
+    from rich.live import Live
 
-    from orchestration.status_view import render  # noqa: PLC0415  # see above
+    from orchestration.status_view import render
 
     picture = render(collector.collect())
     try:

@@ -259,7 +259,7 @@ def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
 def test_the_event_time_option_is_set_and_nothing_depends_on_it(
     spark: Any, shop: tuple[Engine, Oracle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyspark.sql.streaming.readwriter import DataStreamReader  # noqa: PLC0415
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
     engine, oracle = shop
     real, given = DataStreamReader.option, {}

@@ -75,7 +75,7 @@ class Source:
         self._table().update(condition, values)
 
     def _table(self) -> Any:
-        from delta.tables import DeltaTable as Written  # noqa: PLC0415
+        from delta.tables import DeltaTable as Written
 
         return Written.forPath(self.engine.spark, self.engine.path(self.table))
 

@@ -154,7 +154,7 @@ def test_results_are_of_the_pinned_version_whatever_is_written_meanwhile(
 @_LIBRARY
 def test_the_names_a_pipeline_may_use_are_the_installed_ones() -> None:
     """So that a pipeline is judged without the seconds that loading the library takes."""
-    from great_expectations.expectations import core  # noqa: PLC0415
+    from great_expectations.expectations import core
 
     offered = {
         cls.expectation_type

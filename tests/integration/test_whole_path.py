@@ -220,14 +220,14 @@ def _plain(value: object) -> object:
 
 
 def _duckdb() -> duckdb.DuckDBPyConnection:
-    from orchestration.query import Database  # noqa: PLC0415
+    from orchestration.query import Database
 
     return Database().connection
 
 
 def test_each_commit_says_what_it_covers_and_what_became_of_the_rows(ran: Ran, sent: list[Message]) -> None:
     """The counts of silver's commits add up to all of bronze."""
-    import json  # noqa: PLC0415
+    import json
 
     told = [
         json.loads(commit["userMetadata"])

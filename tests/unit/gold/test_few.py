@@ -101,7 +101,7 @@ def in_driver_of(rows: pa.Table, table: list[Any], deleted: list[Any]) -> list[d
 
 def _exact(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Versions as decimals."""
-    from decimal import Decimal  # noqa: PLC0415
+    from decimal import Decimal
 
     return [
         {**each, "version": None if each["version"] is None else Decimal(each["version"])} for each in rows
