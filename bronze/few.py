@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from bronze.table import INGESTED
-from common.delta import MicroBatch
-from common.delta_direct import is_for_driver
-from common.delta_log import LogReader
+from common.config.driver_limits import Small
+from common.delta.delta_rs import is_for_driver
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
 from common.errors import MedallionError
-from common.folder import Folder
-from common.settled import Settled, collected
-from common.small import Small
-from common.weight import Weight
+from common.machine.storage_folder import Folder
+from common.rows.materialized import Settled, collected
+from common.rows.row_size import Weight
 
 _BYTES = ("value", "headers.list.element.value")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from common.config.settings import BronzeSettings
 from common.declare import Topic
-from common.settings import BronzeSettings
 
 
 def options(

@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 from bronze.few import Few
 from bronze.source import options
 from bronze.table import INGESTED, PROPERTIES, SCHEMA
-from common import delta
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Topic
-from common.delta import MicroBatch
-from common.layout import Layout
-from common.settings import Settings
-from common.settled import Settled
-from common.streaming import Stream
-from common.weight import Weight
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled
+from common.rows.row_size import Weight
+from common.streaming.query import Stream
 
 
 def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
@@ -36,7 +36,7 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
         TableShapeError: The table exists with other columns.
     """
     path = layout.table_path(topic.table)
-    delta.ensure(spark, topic.table, path, SCHEMA, PROPERTIES)
+    delta_table.ensure(spark, topic.table, path, SCHEMA, PROPERTIES)
     reader = spark.readStream.format("kafka")
     for name, value in options(topic, settings.bronze, bootstrap_servers, client).items():
         reader = reader.option(name, value)
@@ -47,7 +47,7 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         # One task per Kafka partition would make one small file per partition and batch.
         rows = few.rows(frame.coalesce(files), batch)
-        delta.append(rows, path, batch, "append", {}, small=settings.small)
+        delta_table.append(rows, path, batch, "append", {}, small=settings.small)
         if not isinstance(rows, Settled):
             few.has_written()
 

@@ -19,12 +19,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common import delta, delta_merge
 from common.declare import Aggregate
-from common.declaring import source_of
-from common.delta import MicroBatch
-from common.settled import of_batch, settled
-from common.streaming import Stream
+from common.declare.declared import source_of
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.rows.materialized import of_batch, settled
+from common.streaming.query import Stream
 from gold import tables, windows
 from gold.context import Context
 from gold.expressions import columns, each, misfit, named
@@ -60,9 +61,9 @@ def stream(context: Context, gold: Aggregate) -> Stream:
                 counts["late"] = batch.dropped()["late"]
             if mode == "complete" or batch.batch_id == 0:
                 # The first one takes the place of what a lost checkpoint has left behind.
-                delta.append(rows, path, batch, mode, counts, mode="overwrite", small=small)
+                delta_table.append(rows, path, batch, mode, counts, mode="overwrite", small=small)
             elif mode == "append":
-                delta.append(rows, path, batch, mode, counts, small=small)
+                delta_table.append(rows, path, batch, mode, counts, small=small)
             else:
                 group = windows.group(gold)
                 delta_merge.replace_groups(

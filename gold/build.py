@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
-from common.streaming import Stream
+from common.streaming.query import Stream
 from gold import aggregate, custom, history, join, recompute, upsert
 from gold.context import Context
 from gold.gone import telling

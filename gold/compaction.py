@@ -12,11 +12,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from rich.console import Console
 
-from common import delta, delta_upkeep
 from common.declare import Custom, Gold
-from common.delta import MicroBatch
-from common.progress import say
-from common.streaming import Stream
+from common.delta import compaction
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.machine.terminal import say
+from common.streaming.query import Stream
 from gold.context import Context
 
 
@@ -37,13 +38,11 @@ def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
         if (batch.batch_id + 1) % every:
             return
         for table in (gold.table, *gold.side_tables):
-            if delta.exists(path := context.path(table)):
-                told = delta.note(context.pipeline.name, table, "compaction")
+            if delta_table.exists(path := context.path(table)):
+                told = delta_table.note(context.pipeline.name, table, "compaction")
                 columns = clustered_by(gold, table)
                 try:
-                    delta_upkeep.compact(
-                        rows.sparkSession, path, told, cluster_by=columns, small=context.small
-                    )
+                    compaction.compact(rows.sparkSession, path, told, cluster_by=columns, small=context.small)
                 except PySparkException as error:
                     # The micro-batch is written: what its upkeep dies of must not have it written again.
                     why = str(error).splitlines()[0]

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
+from common.config.driver_limits import Small
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Gold, Pipeline
-from common.layout import Layout
-from common.settings import Settings
-from common.small import Small
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,18 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common import keyed
-from common.delta_direct import DELETED, INSERTED, UPDATED
-from common.settled import Settled
+from common.delta.delta_rs import DELETED, INSERTED, UPDATED
+from common.rows import latest_in_driver
+from common.rows.materialized import Settled
 from gold.outcome import DOUBTFUL, ENDS, GONE, IN_DELETED, IN_TABLE, NEW, STRAY
 
 
 def is_few(rows: pa.Table, key: Sequence[str], order: Sequence[str]) -> bool:
     """Whether the driver can tell what becomes of some versions; empty ones it can."""
     marked = (rows[name] for name in (GONE, STRAY) if name in rows.column_names)
-    return keyed.is_plain(rows.schema, (*key, *order)) and not any(pc.any(each).as_py() for each in marked)
+    return latest_in_driver.is_plain(rows.schema, (*key, *order)) and not any(
+        pc.any(each).as_py() for each in marked
+    )
 
 
 def newest(came: Settled) -> pa.Table | None:
@@ -57,7 +59,7 @@ def outcome(
         NotComparableError: They cannot be compared here.
     """
     names = [name for name in (IN_TABLE, IN_DELETED) if name in have]
-    found = keyed.met(rows, [have[name] for name in names], key=key, order=order)
+    found = latest_in_driver.met(rows, [have[name] for name in names], key=key, order=order)
     new = found["new"]
     nothing = pa.nulls(found.num_rows, pa.int64())
     row, end = (

@@ -9,9 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from common.declare import Custom, Gold
-from common.delta import MicroBatch
+from common.delta.table import MicroBatch
 from common.errors import HistoryGoneError
-from common.streaming import Stream
+from common.streaming.query import Stream
 
 _GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
 """What Delta and Spark say of a version that cannot be read any more."""

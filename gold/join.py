@@ -14,15 +14,16 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from common import delta, delta_merge
-from common.broadcast import small_side
+from common.config.driver_limits import Small
 from common.declare import Join, Reading
-from common.delta import MicroBatch
-from common.delta_log import LogReader
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
 from common.errors import TableShapeError
-from common.settled import Settled, of_batch, settled
-from common.small import Small
-from common.streaming import Stream
+from common.rows.materialized import Settled, of_batch, settled
+from common.spark.broadcast import small_side
+from common.streaming.query import Stream
 from gold import stream_join, tables
 from gold.context import Context
 from gold.expressions import named
@@ -62,7 +63,7 @@ def _lookup(context: Context, gold: Join) -> Stream:
         found = joined(rows, at_version(rows.sparkSession, other, version), gold)
         mode = "overwrite" if batch.batch_id == 0 else "append"
         with settled(found, of_batch(rows, small)) as rows_found:
-            delta.append(
+            delta_table.append(
                 rows_found, path, batch, "lookup", {"joined_version": version}, mode=mode, small=small
             )
 
@@ -80,7 +81,7 @@ def _anew(context: Context, gold: Join) -> Stream:
     )
 
     def write(rows: DataFrame, batch: MicroBatch) -> None:
-        if delta.is_written(path, batch, delta.MERGE):
+        if delta_table.is_written(path, batch, delta_table.MERGE):
             return
         session = rows.sparkSession
         left = at_version(session, context.path(gold.reads), batch.source_version(_READS))
@@ -88,7 +89,9 @@ def _anew(context: Context, gold: Join) -> Stream:
         if batch.batch_id == 0 or batch.begins(_READS) or batch.begins(_JOINS):
             # All of both, whatever parts of them the batch has: one side may have been empty until now.
             with settled(_numbered(joined(left, right, gold), gold), small, once=True) as found:
-                delta.append(found, path, batch, delta.MERGE, {}, mode="overwrite", by=IDENTITY, small=small)
+                delta_table.append(
+                    found, path, batch, delta_table.MERGE, {}, mode="overwrite", by=IDENTITY, small=small
+                )
             return
         # What a side had at first was joined at once.
         new = [side for side in (_READS, _JOINS) if not batch.in_first_state(side)]

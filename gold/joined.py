@@ -9,9 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common import delta
 from common.declare import Join
-from common.declaring import source_of
+from common.declare.declared import source_of
+from common.delta import table as delta_table
 from common.errors import TableMissingError
 from gold.context import Context
 from gold.expressions import Trial, columns, each, misfit, named
@@ -28,7 +28,7 @@ def other_path(context: Context, gold: Join) -> str:
         TableMissingError: There is none.
     """
     path = context.path(gold.joins) if gold.joins_a_table else gold.joins
-    if not delta.exists(path):
+    if not delta_table.exists(path):
         advice = f"{gold.table} joins it: make it first, or name another one."
         raise TableMissingError(gold.joins, path, advice)
     return path

@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from common.delta_merge import bounds
+from common.delta.merge import bounds
 from common.errors import SqlError
-from common.literals import literal, told
-from common.settled import Settled
-from common.sqltext import read
+from common.rows.materialized import Settled
+from common.spark.literals import literal, told
+from common.sql.expression import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

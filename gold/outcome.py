@@ -9,8 +9,8 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common.broadcast import small_side
-from common.delta_direct import DELETED, INSERTED, UPDATED
+from common.delta.delta_rs import DELETED, INSERTED, UPDATED
+from common.spark.broadcast import small_side
 from gold.reduce import COORDINATES
 
 GONE, ENDS, STRAY = "__gone", "__ends", "__stray"

@@ -21,14 +21,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from common import delta, delta_merge
-from common.broadcast import small_side
+from common.config.driver_limits import Small
 from common.declare import Aggregate, Session, Window
-from common.delta import MicroBatch
-from common.identity import last_own_commit
-from common.settled import Settled, of_batch, settled
-from common.small import Small
-from common.streaming import Stream
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.checkpoint_match import last_own_commit
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled, of_batch, settled
+from common.spark.broadcast import small_side
+from common.streaming.query import Stream
 from gold import sessions, tables, windows
 from gold.aggregate import grouped
 from gold.context import Context
@@ -84,7 +85,7 @@ class _Recompute:
 
     def write(self, keys: DataFrame, batch: MicroBatch) -> None:
         """Write a micro-batch, given the groups of its rows."""
-        if delta.is_written(self.table, batch, delta.MERGE):
+        if delta_table.is_written(self.table, batch, delta_table.MERGE):
             return
         version = batch.source_version()
         if batch.batch_id == 0 or version is None:
@@ -116,14 +117,21 @@ class _Recompute:
         ) as rows:
             order = self.gold.storage.cluster_by or windows.group(self.gold)
             counts = {"groups": rows.rows, _COVERS: version}
-            delta.append(
-                rows, self.table, batch, delta.MERGE, counts, mode="overwrite", by=order, small=self.small
+            delta_table.append(
+                rows,
+                self.table,
+                batch,
+                delta_table.MERGE,
+                counts,
+                mode="overwrite",
+                by=order,
+                small=self.small,
             )
 
     def _write_nothing(self, spark: SparkSession, batch: MicroBatch, covers: int | None) -> None:
         """Every batch leaves its mark: a table without one was not written by this checkpoint."""
         counts = {"groups": 0, _COVERS: covers}
-        delta.append_nothing(spark, self.table, batch, delta.MERGE, counts, self.small)
+        delta_table.append_nothing(spark, self.table, batch, delta_table.MERGE, counts, self.small)
 
     def _write_touched(
         self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None, few: Small

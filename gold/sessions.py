@@ -13,8 +13,8 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common.broadcast import small_side
-from common.settled import Settled
+from common.rows.materialized import Settled
+from common.spark.broadcast import small_side
 from gold.near import overlapping, stretches
 from gold.windows import END, START
 

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from common import delta
-from common.checkpoint import Checkpoint
 from common.declare import Custom, Gold, Reading
-from common.delta import MicroBatch
-from common.delta_log import LogReader
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
 from common.errors import HistoryGoneError
 from gold.context import Context
 
@@ -41,20 +41,20 @@ def reads_feed(context: Context, gold: Gold) -> bool:
     keeps = keeps_feed(context, context.path(gold.reads))
     changes_rows = gold.reads in context.replaced or gold.reads.startswith("gold.")
     if not keeps and (wanted == "feed" or changes_rows):
-        raise delta.no_feed(gold.table, gold.reads, context.path(gold.reads))
+        raise delta_table.no_feed(gold.table, gold.reads, context.path(gold.reads))
     return keeps
 
 
 def keeps_feed(context: Context, path: str) -> bool:
     """Whether a table keeps a change data feed."""
-    return delta.properties(context.spark, path).get(_FEED) == "true"
+    return delta_table.properties(context.spark, path).get(_FEED) == "true"
 
 
 def lacks_feed(context: Context, gold: Gold) -> bool:
     """Whether a gold table would take rows back, and its source, which is there, does not tell of them."""
     path = context.path(gold.reads)
     takes = gold.takes_rows_back and gold.reading.changes is None
-    return takes and delta.exists(path) and not keeps_feed(context, path)
+    return takes and delta_table.exists(path) and not keeps_feed(context, path)
 
 
 def changes(context: Context, gold: Gold) -> DataFrame:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common import delta
 from common.declare import Join, Reading, Within
-from common.delta import MicroBatch
-from common.settled import settled
-from common.streaming import Stream
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.rows.materialized import settled
+from common.streaming.query import Stream
 from gold import tables
 from gold.context import Context
 from gold.joined import joined, other_path
@@ -45,7 +45,7 @@ def stream(context: Context, gold: Join) -> Stream:
         with settled(result, context.small, once=True) as rows:
             counts = {"rows": rows.rows, "late": batch.dropped()["late"]}
             mode = "overwrite" if batch.batch_id == 0 else "append"
-            delta.append(rows, path, batch, "join", counts, mode=mode, small=context.small)
+            delta_table.append(rows, path, batch, "join", counts, mode=mode, small=context.small)
 
     return Stream(
         pipeline=context.pipeline.name,

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType, TimestampNTZType, VariantType
 
-from common import delta
 from common.declare import Aggregate, Storage
+from common.delta import table as delta_table
 from common.errors import TableShapeError
-from common.spark_types import holds
+from common.spark.types import holds
 from gold.context import Context
 from gold.expressions import columns, named
 from gold.near import STORED
@@ -83,7 +83,7 @@ def ensure(
             "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
             "leave the other readers behind by name: storage=Storage(newer_types=True)."
         )
-    delta.ensure(
+    delta_table.ensure(
         context.spark,
         table,
         context.path(table),

@@ -16,16 +16,18 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from common import delta, delta_direct, delta_merge
+from common.config.driver_limits import Small
 from common.declare import ChangeFeed, Upsert
-from common.delta import MicroBatch
-from common.delta_direct import DELETED, DO, INSERTED, UPDATED
+from common.delta import delta_rs
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.checkpoint_match import last_own_commit
+from common.delta.delta_rs import DELETED, DO, INSERTED, UPDATED
+from common.delta.table import MicroBatch
 from common.errors import ChangeRefusedError
-from common.identity import last_own_commit
-from common.keyed import NotComparableError
-from common.settled import Settled, local, of_batch, settled, taken
-from common.small import Small
-from common.streaming import Stream
+from common.rows.latest_in_driver import NotComparableError
+from common.rows.materialized import Settled, local, of_batch, settled, taken
+from common.streaming.query import Stream
 from gold import deleted, tables
 from gold.context import Context
 from gold.few import is_few
@@ -61,13 +63,13 @@ def stream(context: Context, gold: Upsert | ChangeFeed) -> Stream:
     """
     frame = versions(changes(context, gold), gold)
     path = context.path(gold.table)
-    have = delta.columns(context.spark, path)
+    have = delta_table.columns(context.spark, path)
     if gold.columns is None and have:
         more = [name for name in table_columns(frame) if name not in have]
         if more and isinstance(gold, ChangeFeed):
             # The source table has grown; rows that are there have null in what is new, as silver's have.
             fields = [frame.schema[name] for name in more]
-            delta.add_columns(context.spark, context.pipeline.name, gold.table, path, fields)
+            delta_table.add_columns(context.spark, context.pipeline.name, gold.table, path, fields)
             more = []
         frame = frame.drop(*more)
     names = table_columns(frame)
@@ -133,7 +135,7 @@ class _Write:
         Raises:
             ChangeRefusedError: A change of no known kind; nothing is written.
         """
-        if delta.is_written(self.path, batch, delta.MERGE):
+        if delta_table.is_written(self.path, batch, delta_table.MERGE):
             return
         covered = self._covered(batch)
         if batch.batch_id == 0 and covered is not None:
@@ -141,7 +143,9 @@ class _Write:
             rows = self._versions(rows, covered).withColumn(GONE, F.lit(False))
         elif covered is not None:
             told = {"keys": 0, _COVERS: covered}
-            delta.append_nothing(rows.sparkSession, self.path, batch, delta.MERGE, told, self.small)
+            delta_table.append_nothing(
+                rows.sparkSession, self.path, batch, delta_table.MERGE, told, self.small
+            )
             return
         told = {} if covered is None else {_COVERS: covered}
         few = self.small if batch.batch_id == 0 else of_batch(rows, self.small)
@@ -169,7 +173,7 @@ class _Write:
         read = deleted.columns(self.key, self.order)
         keys, have = rows.select(list(self.key)), {}
         for name, path in self._tables().items():
-            near = delta_direct.near(path, keys, few, read)
+            near = delta_rs.near(path, keys, few, read)
             if near is None:
                 return None
             have[name] = near
@@ -269,7 +273,7 @@ class _Write:
         told: Mapping[str, int],
         counts: Mapping[str, int],
         near: Sequence[Column] | None,
-        step: str = delta.MERGE,
+        step: str = delta_table.MERGE,
     ) -> None:
         """Write one of the two tables; the one of deleted keys only where it changes."""
         path = self._tables()[what]
@@ -279,7 +283,7 @@ class _Write:
         if batch.batch_id == 0:
             # Takes the place of what a lost checkpoint has left behind.
             by = self.gold.storage.cluster_by or self.key
-            delta.append(
+            delta_table.append(
                 rows.without(DO),
                 path,
                 batch,
@@ -289,7 +293,7 @@ class _Write:
                 by=by,
                 small=self.small,
             )
-        elif rows.rows or step == delta.MERGE:
+        elif rows.rows or step == delta_table.MERGE:
             noted = batch.metadata(step, told)
             delta_merge.write_changes(
                 rows, path, noted, key=self.key, numbers=numbers, near=near, small=self.small

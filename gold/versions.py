@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import ChangeFeed, Upsert
-from common.declaring import source_of
+from common.declare.declared import source_of
 from gold.expressions import columns, each, misfit, named
 from gold.outcome import ENDS, GONE, STRAY
 from gold.reduce import COORDINATES

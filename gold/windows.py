@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType, TimestampType
 
 from common.declare import Aggregate, Session, Window
-from common.declaring import source_of
+from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, nearest
 from gold.expressions import columns, named
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Literal
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from common.config.paths import Layout
 from common.declare import Pipeline, Silver, Topic
-from common.delta_log import LogReader
+from common.delta.log import LogReader
 from common.errors import AccountError, TableMissingError, UsageError, nearest
-from common.layout import Layout
 from orchestration import audit_mark
 from orchestration.audit_account import Account, PartitionAccount
 from orchestration.audit_log import Pins, pin

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from common.checkpoint import DeltaPosition
 from common.declare import Silver
+from common.delta.checkpoint import DeltaPosition
 from orchestration.audit_log import (
     FATES,
     Partition,

@@ -13,11 +13,11 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
-from common.checkpoint import Checkpoint, DeltaPosition
+from common.config.paths import Layout
 from common.declare import Silver
-from common.delta_commit import Commit
-from common.delta_log import LogReader
-from common.layout import Layout
+from common.delta.checkpoint import Checkpoint, DeltaPosition
+from common.delta.commit import Commit
+from common.delta.log import LogReader
 
 Partition = tuple[str, int]
 """A topic and one of its partitions."""
@@ -46,7 +46,7 @@ class Told:
 
     @property
     def by(self) -> str:
-        """Who made it outside the micro-batches, as ``common.delta.note`` says; empty otherwise."""
+        """Who made it outside the micro-batches, as ``common.delta.table.note`` says; empty otherwise."""
         return "" if self.batch_id is not None else str(self.facts.get("by", ""))
 
     @property

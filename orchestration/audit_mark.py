@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-from common.checkpoint import DeltaPosition
-from common.delta_log import LogReader
-from common.layout import Layout
+from common.config.paths import Layout
+from common.delta.checkpoint import DeltaPosition
+from common.delta.log import LogReader
 from orchestration.audit_log import (
     Partition,
     Pins,

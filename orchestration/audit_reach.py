@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from common.checkpoint import DeltaPosition
-from common.delta_commit import Added, Commit
-from common.folder import Folder
+from common.delta.checkpoint import DeltaPosition
+from common.delta.commit import Added, Commit
+from common.machine.storage_folder import Folder
 from orchestration.audit_log import Partition, Pins, Positions, TableLog, Told, kafka_positions
 from orchestration.audit_rows import NEVER, Source, Sources
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from common.delta_commit import Added
-from common.settled import local
+from common.delta.commit import Added
+from common.rows.materialized import local
 from orchestration.audit_log import Partition, TableLog, Told
 
 PLACE = ("topic", "partition", "offset")

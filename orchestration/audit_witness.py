@@ -12,8 +12,8 @@ from operator import and_
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from common import delta_merge
 from common.declare import Silver
+from common.delta import merge as delta_merge
 from orchestration.audit_rows import KAFKA, PLACE
 from silver.dedupe import event_key, key_text
 from silver.judge import read

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from common.config.driver_limits import Small
 from common.declare import Silver, Topic
-from common.settled import Settled, settled
-from common.small import Small
+from common.rows.materialized import Settled, settled
 from orchestration import audit_counts
 from orchestration import audit_rows as rows
 from orchestration import audit_witness as witness

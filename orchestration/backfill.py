@@ -12,13 +12,13 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from common.checkpoint import Checkpoint, delta_position, kafka_position
+from common.config.paths import Layout
 from common.declare import Pipeline, Topic
-from common.delta_log import LogReader
-from common.layout import Layout
-from common.streaming import RunningQuery
+from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
+from common.delta.log import LogReader
+from common.machine.console import err, say
+from common.streaming.query import RunningQuery
 from orchestration import kafka
-from orchestration.console import err, say
 from orchestration.job import Job
 from orchestration.wiring import Layer
 

@@ -11,10 +11,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from common.config.paths import Layout
 from common.declare import Silver
-from common.delta_commit import Commit
-from common.delta_log import LogReader
-from common.layout import Layout
+from common.delta.commit import Commit
+from common.delta.log import LogReader
 from orchestration.status import Status, TableStatus
 
 

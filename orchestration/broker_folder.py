@@ -1,6 +1,6 @@
 """The embedded broker's folder: what lies where, and the small files it remembers things in.
 
-kafka/                  ``common.layout.broker_dir``
+kafka/                  ``common.config.paths.broker_dir``
 ├── identity.json       cluster id, the Kafka that last wrote the data, the ports of the last run
 ├── broker.json         pid, its start, ports: of the broker that runs, or of one that was killed
 ├── start.lock          held while a process starts, joins or stops the broker

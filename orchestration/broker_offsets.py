@@ -10,9 +10,9 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.errors import MedallionError
-from common.settings import Settings
 
 Offsets = Mapping[str, Mapping[int, int]]
 

@@ -2,19 +2,19 @@
 
 Here is what concerns a table and its columns. What reads what is in ``orchestration.lineage``, what
 concerns one SQL text in ``orchestration.expression``; a value that cannot be right by itself is refused
-where it is built, in ``common.declare``.
+where it is built, in ``common.declare.pipeline``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from common import avro_schema
+from common.config.settings import Settings
 from common.declare import Aggregate, Avro, Expect, Join, Pipeline, Quality, Silver
-from common.declaring import folder_of, source_of
+from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem, nearest
-from common.schema import fields
-from common.settings import Settings
+from common.schema import avro as avro_schema
+from common.schema.value_fields import fields
 from orchestration.check_gold import gold_problems, gold_scopes
 from orchestration.check_publish import publish_problems, storage_problems
 from orchestration.expression import result, row_faults

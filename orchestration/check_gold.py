@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from common.ddl import Field
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
-from common.declaring import source_of
+from common.declare.declared import source_of
 from common.errors import Problem, SqlError, nearest
-from common.sqltext import read
+from common.schema.ddl import Field
+from common.sql.expression import read
 from orchestration.check_publish import custom_problems, custom_scopes
 from orchestration.expression import measure_faults, row_faults
 from orchestration.faults import each, name_faults, named, references

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from common.ddl import DdlError, Field, parse
 from common.declare import Aggregate, Custom, Gold, Join, KafkaSink, Pipeline, Publish
-from common.declaring import source_of
+from common.declare.declared import source_of
 from common.errors import Problem
+from common.schema.ddl import DdlError, Field, parse
 from orchestration.expression import row_faults
 from orchestration.faults import each, name_faults, named, references
 from orchestration.scope import Scope, unknown

@@ -13,8 +13,8 @@ import sys
 import typer
 
 from common.errors import MedallionError, RegistryError
-from common.streaming import registry_failure
-from orchestration.console import err
+from common.machine.console import err
+from common.streaming.query import registry_failure
 
 app = typer.Typer(
     name="medallion",

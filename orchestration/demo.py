@@ -11,14 +11,14 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from common.config.paths import Layout, all_tables
+from common.config.settings import Settings
 from common.declare import Aggregate, Pipeline, Topic
 from common.errors import UsageError
-from common.layout import Layout, all_tables
-from common.settings import Settings
+from common.machine.console import err, out, say
 from orchestration import demo_view, kafka, produce
 from orchestration.balance import balance
 from orchestration.broker_offsets import BrokerOffsets
-from orchestration.console import err, out, say
 from orchestration.job import Job, opened
 from orchestration.query import Database, ask
 from orchestration.status import Collector, Status

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from common import jars
+from common.config.paths import broker_dir
+from common.config.settings import Settings
 from common.errors import MedallionError
-from common.java import find_java
-from common.layout import broker_dir
-from common.settings import Settings
+from common.java import jar_cache
+from common.java.find_java import find_java
+from common.machine.ports import holder_of, is_free
 from orchestration.load import load_pipeline
-from orchestration.ports import holder_of, is_free
 from orchestration.reach import Answer, ask
 
 State = Literal["ok", "warn", "fail"]
@@ -111,8 +111,8 @@ def _java(settings: Settings) -> Iterator[Finding]:
 
 
 def _jars(settings: Settings) -> Iterator[Finding]:
-    for name in jars.jar_sets():
-        states = Counter(state for _, state in jars.verify(settings, name))
+    for name in jar_cache.jar_sets():
+        states = Counter(state for _, state in jar_cache.verify(settings, name))
         total = states.total()
         if states["altered"]:
             value = f"{states['altered']} of {total} altered or cut short"
@@ -190,7 +190,10 @@ def _reach(settings: Settings) -> Iterator[Finding]:
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
-    for name, folder in (("data_dir", settings.data_dir.resolve()), ("jar cache", jars.cache_dir(settings))):
+    for name, folder in (
+        ("data_dir", settings.data_dir.resolve()),
+        ("jar cache", jar_cache.cache_dir(settings)),
+    ):
         nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
         free_gb = shutil.disk_usage(nearest).free / 1e9
         state: State = "fail" if free_gb < NONE_GB else "warn" if free_gb < SCARCE_GB else "ok"

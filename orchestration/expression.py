@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator
 from difflib import get_close_matches
 
-from common.ddl import Field
 from common.errors import SqlError, nearest
-from common.functions import FUNCTIONS
-from common.sqltext import Facts, read
+from common.schema.ddl import Field
+from common.sql.expression import Facts, read
+from common.sql.function_names import FUNCTIONS
 from orchestration.scope import Scope, unknown
 
 _CHANCE = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
-from common import process
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
 from common.errors import BrokerError, QueryFailedError, nearest
-from common.layout import Layout
-from common.lease import Leases
-from common.settings import Settings
-from common.spark import Compiled, build_session
+from common.machine import processes
+from common.machine.console import say
+from common.machine.table_lease import Leases
+from common.spark.session import Compiled, build_session
 from orchestration import broker, kafka
-from orchestration.console import say
 from orchestration.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.wiring import LAYERS, Layer, Wiring
 
@@ -252,7 +252,7 @@ def _living(spark: SparkSession, output: Path) -> Iterator[None]:
             raise
         raise QueryFailedError(
             "Spark's JVM",
-            f"it {process.ended(jvm.returncode)} under the job. If the machine ran out of memory, set "
+            f"it {processes.ended(jvm.returncode)} under the job. If the machine ran out of memory, set "
             f"spark.driver_memory lower; its output is in {output}. Nothing is lost: the same command goes "
             "on, and replays the micro-batch that was running",
         ) from error

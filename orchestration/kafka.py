@@ -15,9 +15,9 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Topic
 from common.errors import BrokerError, PipelineError, Problem
-from common.settings import Settings
 from orchestration.kafka_options import librdkafka_options
 
 Offsets = dict[str, dict[int, int]]

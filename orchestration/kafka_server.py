@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from common.config.settings import Settings
 from common.errors import BrokerError
-from common.jars import require
-from common.java import find_java
-from common.settings import Settings
+from common.java.find_java import find_java
+from common.java.jar_cache import require
 from orchestration.broker_folder import (
     Identity,
     data_dir,

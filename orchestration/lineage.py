@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from common.config.paths import all_tables
 from common.declare import Aggregate, ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Upsert
-from common.declaring import source_of
+from common.declare.declared import source_of
 from common.errors import Problem, nearest
-from common.layout import all_tables
 
 Reader = Silver | Gold | Publish
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from common import delta, delta_upkeep
-from common.checkpoint import Checkpoint
+from common.config.paths import Layout, all_tables
 from common.declare import Join, Pipeline, Publish
-from common.delta_log import LogReader, Snapshot
+from common.delta import compaction
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader, Snapshot
 from common.errors import UsageError, nearest
-from common.layout import Layout, all_tables
 from gold.compaction import clustered_by
 from orchestration.lineage import Reader, readers, sources, written
 
@@ -73,11 +74,11 @@ def maintain(spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str
     plan, path = planned(pipeline, layout, table), layout.table_path(table)
     if plan.before is None:
         return plan
-    told = delta.note(pipeline.name, table, "compaction")
+    told = delta_table.note(pipeline.name, table, "compaction")
     gold = next((one for one in pipeline.gold if table in written(one)), None)
     columns = () if gold is None else clustered_by(gold, table)
-    delta_upkeep.compact(spark, path, told, cluster_by=columns)
-    deleted = None if plan.kept_because else delta_upkeep.vacuum(spark, path, told)
+    compaction.compact(spark, path, told, cluster_by=columns)
+    deleted = None if plan.kept_because else compaction.vacuum(spark, path, told)
     return Upkeep(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
 
 

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from common.config.paths import Layout
+from common.config.settings import Settings, load_settings
 from common.declare import Pipeline
-from common.layout import Layout
-from common.settings import Settings, load_settings
 from orchestration.load import load_pipeline
 
 PipelineOption = Annotated[

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common.ddl import Field
 from common.errors import UsageError
+from common.schema.ddl import Field
 from orchestration import infer
 from orchestration.infer import Leaf, Shape
 from orchestration.pipeline_text import Proposal, ddl, required

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.config.paths import Layout
 from common.declare import Expect, Pipeline, Quality
-from common.delta_log import LogReader
+from common.delta.log import LogReader
 from common.errors import SettingsError, TableMissingError, UsageError, nearest
-from common.layout import Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

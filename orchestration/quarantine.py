@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from common.config.paths import Layout
 from common.declare import Pipeline, Silver
-from common.delta_log import LogReader
+from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
-from common.layout import Layout
 from orchestration.query import Database
 
 _TEXT = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -19,12 +19,13 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
-from common import delta, delta_merge
-from common.broadcast import small_side
+from common.config.paths import Layout
 from common.declare import Silver
-from common.delta_log import LogReader
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
-from common.layout import Layout
+from common.spark.broadcast import small_side
 from orchestration.quarantine import missing
 from silver import lookups
 from silver.dedupe import EVENT_TIME, KEY, event_key
@@ -154,7 +155,7 @@ def require(silver: Silver, layout: Layout) -> int:
     newest = LogReader(layout.table_path(silver.quarantine)).latest_version()
     if newest is None:
         raise missing(layout, silver)
-    if not delta.exists(path):
+    if not delta_table.exists(path):
         raise TableMissingError(silver.table, path, "Run its job first: medallion run silver.")
     return newest
 
@@ -265,7 +266,7 @@ def _write(  # noqa: PLR0913
     count, newest = fresh.agg(F.count("*"), F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)).collect()[0]
     if count:
         say(f"inserting {count:,} rows into {silver.table}")
-        told = delta.note(
+        told = delta_table.note(
             pipeline,
             silver.table,
             "replay",
@@ -276,12 +277,12 @@ def _write(  # noqa: PLR0913
         path = layout.table_path(silver.table)
         # Before the rows: a stream that starts in between only asks once too often.
         if (before := replayed_ms(path)) is None or before < newest:
-            mark = delta.note(pipeline, silver.table, "replay", **run)
-            delta.set_property(fresh.sparkSession, path, mark, REPLAYED, str(int(newest)))
+            mark = delta_table.note(pipeline, silver.table, "replay", **run)
+            delta_table.set_property(fresh.sparkSession, path, mark, REPLAYED, str(int(newest)))
         rows = evolved(accepted(fresh.drop(_FATE)), silver, pipeline, path)
         delta_merge.insert_new(rows, path, told, key=event_key(silver))
     say(f"taking {found.passed:,} rows out of {silver.quarantine}")
     counts = {"replayed": found.passed, "inserted": found.inserted, "duplicates": found.duplicates}
-    told = delta.note(pipeline, silver.quarantine, "replay", **run, counts=counts)
+    told = delta_table.note(pipeline, silver.quarantine, "replay", **run, counts=counts)
     done = judged.where(F.col(_FATE) != _FAIL).select(*(f"{META}.{name}" for name in PLACE))
     delta_merge.delete_matching(done, layout.table_path(silver.quarantine), told, key=PLACE)

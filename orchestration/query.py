@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.delta_log import latest_version
+from common.config.paths import Layout, is_local
+from common.delta.log import latest_version
 from common.errors import TableError, TableMissingError, UsageError, nearest
-from common.layout import Layout, is_local
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

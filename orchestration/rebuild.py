@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from common.checkpoint import Checkpoint
+from common.config.paths import Layout, is_local
 from common.declare import Custom, Gold, Pipeline, Silver, Topic
+from common.delta.checkpoint import Checkpoint
 from common.errors import UsageError
-from common.layout import Layout, is_local
-from common.lease import Leases
+from common.machine.table_lease import Leases
 
 
 def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:

@@ -9,8 +9,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from common.config.settings import Settings
 from common.errors import RegistryError, UsageError
-from common.settings import Settings
 
 _SECONDS = 5.0
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from common.ddl import Field, parse
 from common.errors import nearest
-from common.sqltext import ELEMENT, Path
+from common.schema.ddl import Field, parse
+from common.sql.expression import ELEMENT, Path
 
 KAFKA = parse(
     "_kafka struct<topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int,"

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import process
 from common.errors import QueryFailedError
-from orchestration.console import say
+from common.machine import processes
+from common.machine.console import say
 from orchestration.job import broker_for, require_topics
 from orchestration.options import Context
 from orchestration.supervisor import StopSignal, term_interrupts
@@ -51,7 +51,7 @@ def run(
 def _failure(layer: str, code: int) -> QueryFailedError:
     why = "its own lines above say why" if code > 0 else "nobody had asked this run to stop"
     failure = QueryFailedError(
-        f"the {layer} job", f"it {process.ended(code)}; {why}. The other jobs were stopped"
+        f"the {layer} job", f"it {processes.ended(code)}; {why}. The other jobs were stopped"
     )
     # A script that starts jobs learns the same from three processes as from one: 4 is a held lease.
     failure.exit_code = code if code > 0 else failure.exit_code

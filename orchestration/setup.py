@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from common.config.settings import Settings
 from common.errors import JavaError
-from common.java import Java, find_java
-from common.settings import Settings
-from orchestration.console import err
+from common.java.find_java import Java, find_java
+from common.machine.console import err
 
 JAVA_LOCK = Path(__file__).resolve().parents[1] / "requirements-java.lock"
 

@@ -6,8 +6,8 @@ without a word.
 
 from __future__ import annotations
 
-from common.checkpoint import Checkpoint
 from common.declare import Gold, Silver
+from common.delta.checkpoint import Checkpoint
 
 
 def other_partitions(declared: Silver | Gold, checkpoint: Checkpoint, wanted: int) -> str | None:

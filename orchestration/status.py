@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from common.checkpoint import Checkpoint, DeltaPosition, Entry, delta_position, kafka_position
+from common.config.paths import Layout
 from common.declare import Pipeline, Publish, Silver, Table, Topic
-from common.delta_log import LogReader, Snapshot
+from common.delta.checkpoint import Checkpoint, DeltaPosition, Entry, delta_position, kafka_position
+from common.delta.log import LogReader, Snapshot
 from common.errors import TableError
-from common.layout import Layout
 from orchestration.broker_offsets import BrokerOffsets, Reach, records_behind
 from orchestration.holders import Holder, holder
 from orchestration.lineage import sources

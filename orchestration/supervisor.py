@@ -21,9 +21,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from common.errors import MedallionError, SourceChangedError
-from common.streaming import Gate, RunningQuery, Stream, start
-from common.waking import Waking
-from orchestration.console import say
+from common.machine.console import say
+from common.streaming.query import Gate, RunningQuery, Stream, start
+from common.streaming.wake_up import Waking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

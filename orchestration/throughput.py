@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from common.checkpoint import Checkpoint, Entry
+from common.delta.checkpoint import Checkpoint, Entry
 
 WINDOW_SECONDS = 60
 

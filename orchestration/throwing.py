@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from common.ddl import Field
 from common.errors import SqlError
-from common.sqltext import path_of, tree
+from common.schema.ddl import Field
+from common.sql.expression import path_of, tree
 from orchestration.scope import Scope
 
 _TRY = {

@@ -15,22 +15,23 @@ import bronze.stream
 import gold.build
 import gold.publish
 import silver.stream
-from common import delta, delta_direct
-from common.checkpoint import Checkpoint
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Custom, KafkaSink, Pipeline, Publish, Silver, Table, Topic
-from common.declaring import source_of
-from common.delta_log import LogReader
+from common.declare.declared import source_of
+from common.delta import delta_rs
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.delta.checkpoint_match import check_identity, check_side_table
+from common.delta.log import LogReader
 from common.errors import PipelineError, Problem, TableMissingError
-from common.identity import check_identity, check_side_table
-from common.layout import Layout
-from common.settings import Settings
-from common.spark_conf import SHUFFLE_PARTITIONS
-from common.streaming import Stream
+from common.machine.console import say
+from common.spark.session_conf import SHUFFLE_PARTITIONS
+from common.streaming.query import Stream
 from gold.compaction import compacting
 from gold.context import Context
 from gold.meaning import changed, meaning
 from gold.source import lacks_feed
-from orchestration.console import say
 from orchestration.kafka import client_options, sink_options
 from orchestration.lineage import in_data_order, sources, written
 from orchestration.state_partitions import other_partitions
@@ -98,7 +99,7 @@ class Wiring:
         for table in self._sources(layers):
             path = self.layout.table_path(table)
             told = False
-            while not delta.exists(path) and not stopping():
+            while not delta_table.exists(path) and not stopping():
                 if not wait:
                     layer = table.partition(".")[0]
                     raise TableMissingError(table, path, f"Run the {layer} job first: medallion run {layer}.")
@@ -142,7 +143,7 @@ class Wiring:
         checkpoint = Checkpoint(self.layout.checkpoint_path(declared.table))
         query_id, counted = checkpoint.query_id(), checkpoint.last_committed()
         for table in (declared.table, *declared.side_tables):
-            delta_direct.mend(self.layout.table_path(table), query_id, counted)
+            delta_rs.mend(self.layout.table_path(table), query_id, counted)
 
     def _check(self, declared: Table) -> Mapping[str, Any] | None:
         """Refuse a checkpoint that is not the tables'; gives what ``check_identity`` gives."""
@@ -180,7 +181,7 @@ class Wiring:
 
     def _tell_of_a_lack(self, declared: Table) -> None:
         if not isinstance(declared, Topic | Silver) and lacks_feed(self._context, declared):
-            statement = delta.to_keep_a_feed(self.layout.table_path(declared.reads))
+            statement = delta_table.to_keep_a_feed(self.layout.table_path(declared.reads))
             say(
                 f"{declared.table}: {declared.reads} keeps no change data feed, so rows that are deleted or "
                 f"replaced there stay in it. From now on: {statement}"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from common.checkpoint import Checkpoint, delta_position
-from common.delta import MicroBatch
-from common.delta_commit import Commit
-from common.delta_log import LogReader
+from common.delta.checkpoint import Checkpoint, delta_position
+from common.delta.commit import Commit
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
 from common.errors import ForeignChangeError
 
 OWN = ("erasure", "repair")

@@ -15,14 +15,15 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common import delta, delta_merge
-from common.broadcast import small_side
+from common.config.driver_limits import Small
 from common.declare import Silver
-from common.delta import MicroBatch
-from common.delta_direct import DO, INSERTED, UPDATED
-from common.identity import own_commits
-from common.settled import Settled, settled
-from common.small import Small
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.checkpoint_match import own_commits
+from common.delta.delta_rs import DO, INSERTED, UPDATED
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled, settled
+from common.spark.broadcast import small_side
 from silver.tables import ARRIVAL, COORDINATES
 
 _KNOWN = "__known"
@@ -61,7 +62,7 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
         return told
     if not counts["accepted"]:
         told = {**counts, "replaced": 0}
-        delta.append_nothing(rows.sparkSession, path, batch, step, told, small)
+        delta_table.append_nothing(rows.sparkSession, path, batch, step, told, small)
         return told
     is_newest = silver.keep == "newest"
     order = newest_order(silver) if is_newest else ARRIVAL
@@ -117,7 +118,7 @@ def _fresh(candidates: Settled, silver: Silver, path: str, order: Sequence[str],
 
 def _written(path: str, batch: MicroBatch, step: str) -> Mapping[str, Any] | None:
     """What the table's own commit of the batch counted, where it has one."""
-    if not delta.is_written(path, batch, step):
+    if not delta_table.is_written(path, batch, step):
         return None
     for told in own_commits(path, batch.query):
         if told["batch_id"] == batch.batch_id and told.get("step") == step:

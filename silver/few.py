@@ -16,15 +16,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common.checkpoint import delta_position_of
+from common.config.driver_limits import NEVER, Small
 from common.declare import Rule
-from common.delta import MicroBatch
-from common.delta_log import LogReader
+from common.delta.checkpoint import delta_position_of
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
 from common.errors import MedallionError
-from common.settled import Settled, settled, size_of, taken
-from common.settled import few as few_of
-from common.small import NEVER, Small
-from common.weight import Weight
+from common.rows.materialized import Settled, settled, size_of, taken
+from common.rows.materialized import few as few_of
+from common.rows.row_size import Weight
 from silver.parse import META
 from silver.rules import LATE, REASONS, VERDICT, WARNED
 from silver.tables import WATERMARK, accepted, accepted_rows, rejected, rejected_rows

@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from common import delta
 from common.declare import Silver
-from common.delta_log import LogReader
+from common.delta import table as delta_table
+from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
-from common.folder import Folder
-from common.progress import say
+from common.machine.storage_folder import Folder
+from common.machine.terminal import say
 from silver import tables
 from silver.dedupe import EVENT_TIME, KEY
 from silver.judge import without_bytes
@@ -201,9 +201,9 @@ class FirstLoad:
             "silver_id": self._silver_id(),
             "positions": [_position(now.table_id if now else "", latest if left else latest + 1)],
         }
-        told = delta.note(self.pipeline, self.silver.table, BY, **facts)
+        told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
         slim = frame.withColumn(META, without_bytes(F.col(_PART) != _ASIDE))
-        delta.replace_all(slim, self.staging, told, partition_by=_PART)
+        delta_table.replace_all(slim, self.staging, told, partition_by=_PART)
 
     def _bounds(self, bronze: DataFrame, rows: int) -> list[int]:
         """Event times, in microseconds, between which there are about as many rows in each part."""
@@ -233,8 +233,8 @@ class FirstLoad:
             self._append(frame, bad, self.quarantine_path, told)
 
     def _append(self, frame: DataFrame, rows: int, path: str, facts: Mapping[str, Any]) -> None:
-        told = delta.note(self.pipeline, self.silver.table, BY, **facts)
-        delta.append_told(delta.packed(frame, rows), path, told)
+        told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
+        delta_table.append_told(delta_table.packed(frame, rows), path, told)
 
     def _say(self, text: str) -> None:
         say(Console(stderr=True), f"{self.silver.table}: {text}")

@@ -16,10 +16,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common.broadcast import small_side
 from common.declare import Silver
-from common.delta import MicroBatch
-from common.delta_log import LogReader
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
+from common.spark.broadcast import small_side
 from silver.dedupe import event_key
 from silver.first_load import Mark
 from silver.tables import COORDINATES

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Silver
-from common.declaring import source_of
+from common.declare.declared import source_of
 from silver.dedupe import check_types, event_key, keyed
 from silver.lookups import joined
 from silver.parse import META, parsed, shaped

@@ -19,16 +19,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from common import delta, delta_direct, delta_merge
-from common.checkpoint import Checkpoint, DeltaPosition, delta_position
+from common.config.driver_limits import Small
 from common.declare import Silver
-from common.delta import MicroBatch
-from common.delta_log import LogReader
+from common.delta import delta_rs
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
 from common.errors import AccountError, HistoryGoneError
-from common.folder import Folder
-from common.keyed import NotComparableError, is_plain, lacking, newest
-from common.settled import Settled, few, local, settled
-from common.small import Small
+from common.machine.storage_folder import Folder
+from common.rows.latest_in_driver import NotComparableError, is_plain, lacking, newest
+from common.rows.materialized import Settled, few, local, settled
 from silver.dedupe import EVENT_TIME, event_key
 from silver.exact import one_per_key
 from silver.few import Judged
@@ -124,13 +126,13 @@ class LateRows:
 
     def write(self, late: Late, batch: MicroBatch, counts: Mapping[str, Any], small: Small) -> None:
         """Keep the late rows, then append to silver those that it lacks; each once per micro-batch."""
-        delta.append(late.rows, self.late_path, batch, STEP, counts, small=small)
+        delta_table.append(late.rows, self.late_path, batch, STEP, counts, small=small)
         if late.missing and late.merged:
             rows = late.missing.without(WATERMARK)
             if self.silver.unknown_fields == "evolve":
                 new = evolved(rows.frame, self.silver, batch.pipeline, self.silver_path)
                 rows = few(new, late.merged, small)
-            delta.append(rows, self.silver_path, batch, STEP, counts, small=small)
+            delta_table.append(rows, self.silver_path, batch, STEP, counts, small=small)
 
     @contextmanager
     def _all(self, judged: Judged, batch: MicroBatch, marked: int, dropped: int) -> Iterator[Settled]:
@@ -183,7 +185,7 @@ class LateRows:
         read = tuple(dict.fromkeys((*key, *COORDINATES)))
         try:
             first = rows.take(newest(rows, key=key, order=ARRIVAL, oldest=True))
-            table = delta_direct.near(self.silver_path, first.select(list(key)), small, read)
+            table = delta_rs.near(self.silver_path, first.select(list(key)), small, read)
             if table is None:
                 return None
             fresh = judged.of_keys(late.renamed({name: name for name in key}), read)

@@ -16,11 +16,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, StructType, VariantType
 
-from common import delta
+from common.config.paths import Layout, is_local
 from common.declare import Lookup, Silver
-from common.declaring import folder_of, source_of
+from common.declare.declared import folder_of, source_of
+from common.delta import table as delta_table
 from common.errors import PipelineError, Problem, TableMissingError, nearest
-from common.layout import Layout, is_local
 
 _OF_PIPELINE = re.compile(r"^(bronze|silver|gold)\.[a-z0-9_]+$")
 
@@ -34,7 +34,7 @@ def frames(spark: SparkSession, silver: Silver, layout: Layout) -> dict[str, Dat
     found = {}
     for lookup in silver.lookups:
         path = _path(lookup, silver, layout)
-        if not delta.exists(path):
+        if not delta_table.exists(path):
             raise TableMissingError(
                 lookup.table,
                 path,

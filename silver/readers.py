@@ -26,11 +26,11 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from common import avro_schema
 from common.declare import Avro, Bytes, Csv, Debezium, Json, Text, Value
-from common.declaring import folder_of, source_of
+from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
-from common.schema import ddl_or_json
+from common.schema import avro as avro_schema
+from common.schema.value_fields import ddl_or_json
 
 READ = "__read"
 

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Rule, Silver
-from common.declaring import folder_of, source_of
+from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
 from silver.attempt import attempted, outcome
 from silver.parse import META

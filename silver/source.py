@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from common.delta_log import LogReader
+from common.config.settings import SilverSettings
+from common.delta.log import LogReader
 from common.errors import HistoryGoneError
-from common.folder import Folder
-from common.settings import SilverSettings
+from common.machine.storage_folder import Folder
 
 
 def bronze_stream(spark: SparkSession, *, path: str, begins: int, settings: SilverSettings) -> DataFrame:

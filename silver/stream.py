@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from common import delta
-from common.checkpoint import Checkpoint
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Silver
-from common.layout import Layout
-from common.settings import Settings
-from common.spark import registry_conf
-from common.streaming import Stream
-from common.weight import Weight
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.rows.row_size import Weight
+from common.spark.session import registry_conf
+from common.streaming.query import Stream
 from silver import first_load, lookups, tables
 from silver.changes import ChangeWatch
 from silver.dedupe import deduplicated
@@ -61,10 +61,10 @@ def stream(
 
     def made(frame: DataFrame) -> None:
         columns = tables.accepted(frame).schema
-        delta.ensure(spark, silver.table, path, columns, tables.properties(), may_have_more=grows)
+        delta_table.ensure(spark, silver.table, path, columns, tables.properties(), may_have_more=grows)
         tables.check_change_feed(spark, silver, path)
-        delta.ensure(spark, silver.quarantine, aside, set_aside(frame).schema, tables.PROPERTIES)
-        delta.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
+        delta_table.ensure(spark, silver.quarantine, aside, set_aside(frame).schema, tables.PROPERTIES)
+        delta_table.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
 
     loaded, how = first_load.mark(path), settings.silver.first_load
     has_begun = Checkpoint(checkpoint).last_planned() is not None

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from common import delta
 from common.declare import Silver
+from common.delta import table as delta_table
 from common.errors import TableShapeError
 from silver.dedupe import EVENT_TIME, KEY
 from silver.parse import META
@@ -56,7 +56,7 @@ def check_change_feed(spark: SparkSession, silver: Silver, path: str) -> None:
     Raises:
         TableShapeError: The table keeps no change data feed.
     """
-    if silver.keep == "newest" and delta.properties(spark, path).get(_CHANGE_FEED) != "true":
+    if silver.keep == "newest" and delta_table.properties(spark, path).get(_CHANGE_FEED) != "true":
         raise TableShapeError(
             f"{silver.table} at {path} keeps no change data feed, and so does not tell gold of rows that are "
             'replaced. Give the table with keep="newest" a new name.'

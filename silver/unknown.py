@@ -19,11 +19,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DecimalType, LongType, StringType, StructField, StructType
 
-from common import delta
 from common.declare import Debezium, Json, Silver
-from common.declaring import folder_of, source_of
+from common.declare.declared import folder_of, source_of
+from common.delta import table as delta_table
 from common.errors import PipelineError, Problem, UnknownFieldError
-from common.schema import Field, fields
+from common.schema.value_fields import Field, fields
 from silver.parse import META, PLACE
 from silver.readers import field_texts
 from silver.tables import ARRIVAL
@@ -98,7 +98,7 @@ def evolved(rows: DataFrame, silver: Silver, pipeline: str, path: str) -> DataFr
     more = [field for field in have.fields if field.name not in rows.columns]
     new = _new(rows, silver, have, _MOST_COLUMNS - len(more))
     if new:
-        delta.add_columns(rows.sparkSession, pipeline, silver.table, path, new)
+        delta_table.add_columns(rows.sparkSession, pipeline, silver.table, path, new)
     return _filled(rows, [*more, *new]) if more or new else rows
 
 

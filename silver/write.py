@@ -14,12 +14,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from common import delta
+from common.config.driver_limits import Small
 from common.declare import Silver
-from common.delta import MicroBatch
-from common.settled import Settled, few
-from common.small import Small
-from common.weight import Weight
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled, few
+from common.rows.row_size import Weight
 from silver.changes import ChangeWatch
 from silver.exact import write_exact
 from silver.few import Judged, consumed
@@ -91,7 +91,9 @@ class Writer:
                 counts = self._write(judged, tally, batch, counts)
             if bad := tally.quarantined + tally.dropped:
                 aside = judged.rejected(self.rule_version, bad)
-                delta.append(aside, self.quarantine_path, batch, "quarantine", counts, small=judged.small)
+                delta_table.append(
+                    aside, self.quarantine_path, batch, "quarantine", counts, small=judged.small
+                )
 
     def _write(
         self, judged: Judged, tally: Tally, batch: MicroBatch, counts: Mapping[str, Any]
@@ -109,10 +111,10 @@ class Writer:
                 "merged": late.merged if late else 0,
             }
             if counts["accepted"]:
-                delta.append(rows, self.silver_path, batch, ACCEPTED, counts, small=less)
+                delta_table.append(rows, self.silver_path, batch, ACCEPTED, counts, small=less)
             else:
                 session = judged.kept.session
-                delta.append_nothing(session, self.silver_path, batch, ACCEPTED, counts, less)
+                delta_table.append_nothing(session, self.silver_path, batch, ACCEPTED, counts, less)
             if late:
                 self.late_rows.write(late, batch, counts, judged.fewer)
         return counts

@@ -14,10 +14,10 @@ import duckdb
 import pytest
 from confluent_kafka import Producer
 
+from common.config.driver_limits import NEVER, Small
+from common.config.paths import Layout
+from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
-from common.layout import Layout
-from common.settings import Settings, load_settings
-from common.small import NEVER, Small
 
 _counter = itertools.count()
 
@@ -62,7 +62,7 @@ def broker(broker_settings: Settings) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark(session_dir: Path) -> Iterator[Any]:
     """A real Spark session with the engine's own settings, small and quick to compile."""
-    from common.spark import build_session
+    from common.spark.session import build_session
 
     settings = load_settings(
         file=_empty(session_dir),

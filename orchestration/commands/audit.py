@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.console import page, say
+from common.machine.console import page, say
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 
 
@@ -49,7 +49,7 @@ def audit(
     "examples": [{"topic", "partition", "offset"}]}], "notes", "seconds"}]}. Numbers are exact; examples
     are the first 20.
     """
-    from common.spark import build_session  # loaded when it is used
+    from common.spark.session import build_session  # loaded when it is used
     from orchestration import audit as account
     from orchestration import audit_view as view
 

@@ -12,12 +12,12 @@ from pydantic import BaseModel
 from rich.markup import escape
 from rich.tree import Tree
 
+from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem
-from common.settings import Settings
+from common.machine.console import out
 from orchestration.check import check, setting_problems, unchecked
 from orchestration.check_notes import notes
-from orchestration.console import out
 from orchestration.lineage import readers, sources
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 

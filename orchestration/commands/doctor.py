@@ -13,12 +13,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from common import class_archive, jars
-from common.java import Java
-from common.progress import megabytes, say
-from common.reader_jar import reader_jar
-from common.settings import Settings
-from orchestration.console import err, out, page
+from common.config.settings import Settings
+from common.java import jar_cache
+from common.java.compile_sources import reader_jar
+from common.java.find_java import Java
+from common.machine.console import err, out, page
+from common.machine.terminal import megabytes, say
+from common.spark import class_archive
 from orchestration.doctor import EAGER_SETS, Finding, examine
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 from orchestration.setup import ensure_java
@@ -62,7 +63,7 @@ def setup(
     """Bring what a first run needs: a Java where there is none, and the jars of Spark and the broker."""
     chosen = context(settings=settings, overrides=overrides).settings
     java = ensure_java(chosen)
-    paths = jars.require(chosen, *EAGER_SETS)
+    paths = jar_cache.require(chosen, *EAGER_SETS)
     reader = reader_jar(chosen)
     classes = _class_archive(chosen, java)
     if as_json:
@@ -71,17 +72,17 @@ def setup(
         document["value_reader"] = str(reader)
         out.print_json(json.dumps(document))
         return
-    size = megabytes(sum(jar.size_bytes for jar in jars.locked(*EAGER_SETS)))
+    size = megabytes(sum(jar.size_bytes for jar in jar_cache.locked(*EAGER_SETS)))
     for line in (
         f"Java {java.version} in {java.home} (found by: {java.origin})",
-        f"{len(paths)} jars, {size}, verified in {jars.cache_dir(chosen)}",
+        f"{len(paths)} jars, {size}, verified in {jar_cache.cache_dir(chosen)}",
     ):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _class_archive(chosen: Settings, java: Java) -> str | None:
     """Path of the archive of Spark's classes, made now where there is none; ``None`` if it cannot be."""
-    class_path = (*jars.require(chosen, "spark"), reader_jar(chosen))
+    class_path = (*jar_cache.require(chosen, "spark"), reader_jar(chosen))
     file = class_archive.archive(java, class_path)
     if not file.is_file():
         say(err, "recording Spark's classes, once: half a minute, 190 MB in the cache, shorter starts after")

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from common import avro_schema
+from common.config.settings import Settings
 from common.declare import Avro
 from common.errors import PipelineError, UsageError, nearest
-from common.settings import Settings
+from common.machine.console import out, say
+from common.schema import avro as avro_schema
 from orchestration import infer
-from orchestration.console import out, say
 from orchestration.options import JsonOption, SetOption, SettingsOption, context
 from orchestration.pipeline_text import Proposal, render
 from orchestration.propose import propose, table_name

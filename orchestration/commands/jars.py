@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from common import jars
+from common.config.settings import Settings
 from common.errors import JarError
-from common.jars import Jar, State
-from common.progress import megabytes
-from common.settings import Settings
-from orchestration.console import err, out, page
+from common.java import jar_cache
+from common.java.jar_cache import Jar, State
+from common.machine.console import err, out, page
+from common.machine.terminal import megabytes
 from orchestration.options import JsonOption, SetOption, SettingsOption, context
 
 _COLOURS = {"ok": "green", "missing": "yellow", "altered": "bold red"}
@@ -53,9 +53,9 @@ def fetch(
 ) -> None:
     """Bring what is missing or altered into the cache, and verify all of it."""
     chosen = context(settings=settings, overrides=overrides).settings
-    sets = set_name or (jars.bundle_sets(source) if source else ())
-    fetched = jars.fetch(chosen, *sets, source=source)
-    states = jars.verify(chosen, *sets)
+    sets = set_name or (jar_cache.bundle_sets(source) if source else ())
+    fetched = jar_cache.fetch(chosen, *sets, source=source)
+    states = jar_cache.verify(chosen, *sets)
     if as_json:
         _print_json(chosen, states, fetched=[jar.coordinate for jar in fetched])
     else:
@@ -72,18 +72,18 @@ def verify(
 ) -> None:
     """Read every byte of the cached jars; exit 1 when one is missing or altered."""
     chosen = context(settings=settings, overrides=overrides).settings
-    states = jars.verify(chosen, *(set_name or ()))
+    states = jar_cache.verify(chosen, *(set_name or ()))
     faults = [(jar, state) for jar, state in states if state != "ok"]
     if as_json:
         _print_json(chosen, states)
     elif not faults:
         _print_sum(chosen, states)
     for jar, state in faults:
-        path = jars.jar_path(chosen, jar)
+        path = jar_cache.jar_path(chosen, jar)
         err.print(f"{path} is {state}", markup=False, highlight=False, soft_wrap=True)
     if faults:
         raise JarError(
-            f"{len(faults)} of {_counted(states)} missing or altered in {jars.cache_dir(chosen)}. "
+            f"{len(faults)} of {_counted(states)} missing or altered in {jar_cache.cache_dir(chosen)}. "
             "Bring them with: medallion jars fetch"
         )
 
@@ -98,7 +98,7 @@ def list_jars(
 ) -> None:
     """Every locked jar: set, coordinate, size and state."""
     chosen = context(settings=settings, overrides=overrides).settings
-    states = jars.verify(chosen, *(set_name or ()))
+    states = jar_cache.verify(chosen, *(set_name or ()))
     if as_json:
         _print_json(chosen, states)
         return
@@ -124,7 +124,7 @@ def export(
 ) -> None:
     """Copy the jars and their lock into a folder, for a machine without network."""
     chosen = context(settings=settings, overrides=overrides).settings
-    copies = jars.export(chosen, target, *(set_name or ()))
+    copies = jar_cache.export(chosen, target, *(set_name or ()))
     if as_json:
         out.print_json(json.dumps({"bundle": str(target.resolve()), "jars": [str(copy) for copy in copies]}))
         return
@@ -139,7 +139,7 @@ def _counted(things: Sequence[object]) -> str:
 
 def _print_sum(chosen: Settings, states: Sequence[tuple[Jar, State]]) -> None:
     size = megabytes(sum(jar.size_bytes for jar, _ in states))
-    text = f"{_counted(states)}, {size}, verified in {jars.cache_dir(chosen)}"
+    text = f"{_counted(states)}, {size}, verified in {jar_cache.cache_dir(chosen)}"
     out.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -152,12 +152,12 @@ def _print_json(
             "coordinate": jar.coordinate,
             "size_bytes": jar.size_bytes,
             "sha256": jar.sha256,
-            "path": str(jars.jar_path(chosen, jar)),
+            "path": str(jar_cache.jar_path(chosen, jar)),
             "state": state,
         }
         for jar, state in states
     ]
-    document: dict[str, object] = {"cache": str(jars.cache_dir(chosen)), "jars": rows}
+    document: dict[str, object] = {"cache": str(jar_cache.cache_dir(chosen)), "jars": rows}
     if fetched is not None:
         document["fetched"] = list(fetched)
     out.print_json(json.dumps(document))

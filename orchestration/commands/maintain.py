@@ -8,7 +8,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from orchestration.console import out, page, say
+from common.machine.console import out, page, say
 from orchestration.maintenance import Upkeep, chosen, maintain, planned
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 

@@ -17,7 +17,7 @@ import typer
 
 from common.declare import Message, Pipeline, Topic
 from common.errors import UsageError, nearest
-from orchestration.console import err, out, say
+from common.machine.console import err, out, say
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 from orchestration.produce import Produced, produce
 

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from common.delta_log import LogReader
+from common.delta.log import LogReader
 from common.errors import QualityFailedError, UsageError
-from common.spark import build_session
+from common.machine.console import out, say
+from common.spark.session import build_session
 from orchestration import quality
-from orchestration.console import out, say
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 
 app = typer.Typer(name="quality", help="Validate tables with Great Expectations.", no_args_is_help=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.delta_log import latest_version
+from common.delta.log import latest_version
 from common.errors import UsageError
-from orchestration.console import err, out, page, say
+from common.machine.console import err, out, page, say
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from common.delta_log import snapshot
+from common.config.paths import all_tables
+from common.delta.log import snapshot
 from common.errors import UsageError
-from common.layout import all_tables
-from orchestration.console import err, out
+from common.machine.console import err, out
 from orchestration.options import Context, JsonOption, PipelineOption, SetOption, SettingsOption, context
 
 _LIMIT = 50

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.console import out, say
+from common.machine.console import out, say
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 
 

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from common.spark import Compiled
-from common.streaming import RunningQuery
+from common.machine.console import out, say
+from common.spark.session import Compiled
+from common.streaming.query import RunningQuery
 from orchestration import backfill as catch_up
 from orchestration import separate
 from orchestration.check import check, setting_problems
-from orchestration.console import out, say
 from orchestration.job import Job, opened
 from orchestration.options import Context, JsonOption, PipelineOption, SetOption, SettingsOption, context
 from orchestration.wiring import LAYERS, Layer

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from common.errors import UsageError
-from orchestration.console import out
+from common.machine.console import out
 from orchestration.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
 
 if TYPE_CHECKING:

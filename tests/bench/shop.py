@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from common import streaming
-from common.delta import MicroBatch
-from common.delta_log import LogReader
-from common.layout import Layout
-from common.settings import Settings, load_settings
-from common.streaming import Stream
+from common.config.paths import Layout
+from common.config.settings import Settings, load_settings
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
+from common.streaming import query as streaming
+from common.streaming.query import Stream
 from orchestration.broker import Broker
 from orchestration.load import load_pipeline
 from orchestration.wiring import Layer, Wiring

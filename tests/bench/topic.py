@@ -16,7 +16,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from common.settings import load_settings
+from common.config.settings import load_settings
 from orchestration import broker as embedded
 from orchestration import kafka
 from orchestration.broker import Broker

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from common import avro_schema
 from common.declare import Avro
+from common.schema import avro as avro_schema
 from tests.integration.avro import encode, framed, number, record
 
 pytestmark = pytest.mark.integration

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import process
-from common.checkpoint import Checkpoint
+from common.config.paths import all_tables, broker_dir
 from common.declare import Message
-from common.layout import all_tables, broker_dir
+from common.delta.checkpoint import Checkpoint
+from common.machine import processes as process
 from orchestration import broker as embedded
 from orchestration import broker_folder
 from orchestration.load import load_pipeline

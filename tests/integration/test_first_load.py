@@ -16,8 +16,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from common import delta
 from common.declare import Pipeline, Rule, Topic
+from common.delta import table as delta_table
 from common.errors import HistoryGoneError
 from silver import first_load, tables
 from silver.hand_over import HandOver
@@ -151,7 +151,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
     print(f"a plain stream loses {lost} of {len(oracle.silver)} events; ours 0")  # noqa: T201
     assert lost > 0
 
-    real, calls = delta.append_told, []
+    real, calls = delta_table.append_told, []
 
     def dying(*args: Any) -> None:
         if len(calls) in {2, 4}:
@@ -162,7 +162,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
         if len(calls) == 4:
             raise OSError("the power went out again")
 
-    monkeypatch.setattr(delta, "append_told", dying)
+    monkeypatch.setattr(delta_table, "append_told", dying)
     for _ in range(3):
         with pytest.raises(OSError, match="the power went out"):
             engine.run("silver")

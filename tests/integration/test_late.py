@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import delta
 from common.declare import Pipeline, Rule, Topic, Upsert
-from common.delta_commit import Added
-from common.delta_log import LogReader
+from common.delta import table as delta_table
+from common.delta.commit import Added
+from common.delta.log import LogReader
 from common.errors import AccountError, CheckpointMismatchError, HistoryGoneError, QueryFailedError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -194,7 +194,7 @@ def test_a_death_after_any_step_loses_and_doubles_nothing(
         return write
 
     with monkeypatch.context() as patch:
-        patch.setattr(delta, "append", dying(delta.append))
+        patch.setattr(delta_table, "append", dying(delta_table.append))
         with pytest.raises(QueryFailedError, match="the power went out"):
             shop.engine.run("silver")
     DeltaTable(shop.engine.path("bronze.orders")).optimize.compact()
@@ -236,7 +236,7 @@ def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
 
     with monkeypatch.context() as patch:
         patch.setattr("silver.write.judge_by", _nothing)
-        patch.setattr("common.settled.collected", too_large)
+        patch.setattr("common.rows.materialized.collected", too_large)
         shop.more(("again", NOON, 1), ("twice", EVENING, 1), ("twice", EVENING, 1), ("twice", EVENING, 1))
         shop.engine.run("silver")
     assert fetched
@@ -253,7 +253,7 @@ def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     version = shop.engine.version("silver.orders")
     with monkeypatch.context() as patch:
         patch.setattr("silver.write.judge_by", _nothing)
-        patch.setattr("common.metrics.Dropped.late_watermark_ms", lambda _: 0)
+        patch.setattr("common.streaming.dropped_rows.Dropped.late_watermark_ms", lambda _: 0)
         with pytest.raises(
             AccountError, match=r"silver\.\w+, micro-batch \d+: 0 late rows came and Spark dropped 1, but 0"
         ):

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.declare import Expect, Quality
-from common.expectations import EXPECTATIONS
+from common.declare.expectation_names import EXPECTATIONS
 from orchestration import quality
 from orchestration.load import load_pipeline
 from tests.processes import EXAMPLE, Command, Medallion, example_on, medallion

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from common import delta_merge
 from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic, Upsert
+from common.delta import merge as delta_merge
 from common.errors import UsageError
 from orchestration.quarantine import Group, Place, groups, rows
 from orchestration.quarantine_replay import Replay, replay

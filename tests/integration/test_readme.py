@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from common.config.settings import Settings
 from common.declare import Message
-from common.settings import Settings
 from orchestration.load import load_pipeline
 from tests.conftest import with_topic
 from tests.unit.test_docs import blocks

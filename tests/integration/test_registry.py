@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import avro_schema
+from common.config.paths import Layout
 from common.declare import Avro, Message, Pipeline, Silver, Topic
 from common.errors import RegistryError
-from common.layout import Layout
-from common.streaming import registry_failure
+from common.schema import avro as avro_schema
+from common.streaming.query import registry_failure
 from orchestration import supervisor as supervising
 from orchestration.supervisor import StopSignal, Supervisor
 from orchestration.wiring import Wiring

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Message, Pipeline
-from common.layout import Layout
-from common.settings import Settings
 from orchestration.load import load_pipeline
 from tests.conftest import make_settings, with_topic
 from tests.integration.oracle import Outcome, outcome

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from common.settings import setting_names
-from common.settings_page import reference
+from common.config.settings import setting_names
+from common.spark.settings_reference import reference
 from orchestration.check import check
 from orchestration.cli import app
 from orchestration.load import load_pipeline
@@ -26,7 +26,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_page_of_settings_is_in_step() -> None:
-    """Written by `python -m common.settings_page > docs/settings.md`."""
+    """Written by `python -m common.spark.settings_reference > docs/settings.md`."""
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page == reference()
     assert all(line.rsplit("|", 2)[1].strip() for line in page.splitlines() if line.startswith("| `"))

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common.jars import require
-from common.java import find_java
-from common.settings import load_settings
+from common.config.settings import load_settings
+from common.java.find_java import find_java
+from common.java.jar_cache import require
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
 from tests.bench.contenders.told import told
 

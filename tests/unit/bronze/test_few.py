@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bronze.few import Few, at_most
-from common.delta import MicroBatch
-from common.settled import Settled
-from common.small import Small
-from common.weight import Weight
+from common.config.driver_limits import Small
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled
+from common.rows.row_size import Weight
 
 KIB = 1024
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.checkpoint import Checkpoint, DeltaPosition, delta_position, kafka_position
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position, kafka_position
 from common.errors import CheckpointMismatchError
 
 DELTA = {

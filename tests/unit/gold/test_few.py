@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from common.settled import Settled, local
+from common.rows.materialized import Settled, local
 from gold.few import is_few, newest
 from gold.few import outcome as told
 from gold.outcome import ENDS, GONE, IN_DELETED, IN_TABLE, STRAY, meeting, outcome, reduced

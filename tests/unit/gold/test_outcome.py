@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from common.delta_direct import DELETED
+from common.delta.delta_rs import DELETED
 from gold.outcome import (
     ENDS,
     GONE,

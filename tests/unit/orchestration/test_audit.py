@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from common.checkpoint import DeltaPosition
 from common.declare import Json, Pipeline, Silver, Topic
-from common.delta_commit import Added, Commit
+from common.delta.checkpoint import DeltaPosition
+from common.delta.commit import Added, Commit
 from common.errors import UsageError
 from orchestration import audit_counts
 from orchestration.audit import chosen, moment

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from common.config.settings import load_settings
 from common.declare import (
     Aggregate,
     Avro,
@@ -28,7 +29,6 @@ from common.declare import (
     Topic,
     Upsert,
 )
-from common.settings import load_settings
 from orchestration.check import REASONS, check, setting_problems, unchecked
 from orchestration.commands.check import register
 from orchestration.load import load_pipeline

@@ -12,12 +12,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from common import java as java_module
-from common.settings import JarSettings, KafkaSettings, Settings
+from common.config.settings import JarSettings, KafkaSettings, Settings
+from common.java import find_java as java_module
+from common.machine.ports import holder_of, is_free
 from orchestration import doctor
 from orchestration.commands import doctor as command
 from orchestration.doctor import Finding, examine
-from orchestration.ports import holder_of, is_free
 
 
 @pytest.fixture(autouse=True)

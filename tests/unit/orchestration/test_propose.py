@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from common.ddl import Field
 from common.errors import UsageError
+from common.schema.ddl import Field
 from orchestration import infer
 from orchestration.check import check
 from orchestration.load import load_pipeline

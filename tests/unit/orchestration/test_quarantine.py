@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
-from common.layout import Layout
 from orchestration.commands.quarantine import register
 from orchestration.load import load_pipeline
 from orchestration.quarantine import beginning, chosen, escaped

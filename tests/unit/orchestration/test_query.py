@@ -17,8 +17,8 @@ from deltalake import write_deltalake
 from rich.console import Console
 from typer.testing import CliRunner
 
+from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
-from common.layout import Layout
 from orchestration import query as query_module
 from orchestration.commands.query import register
 from orchestration.query import Database, ask, quarantined

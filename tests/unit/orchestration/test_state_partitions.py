@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from common.checkpoint import Checkpoint
 from common.declare import Aggregate, Gold, Json, Silver
+from common.delta.checkpoint import Checkpoint
 from orchestration.state_partitions import other_partitions
 
 ORDERS = Silver(

@@ -17,11 +17,11 @@ from deltalake import DeltaTable, write_deltalake
 from rich.console import Console
 from typer.testing import CliRunner
 
-from common.checkpoint import Checkpoint, Entry, kafka_position
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
-from common.layout import Layout
-from common.lease import Leases
-from common.settings import Settings
+from common.delta.checkpoint import Checkpoint, Entry, kafka_position
+from common.machine.table_lease import Leases
 from orchestration.broker_offsets import BrokerOffsets, Reach, records_behind
 from orchestration.commands.status import register
 from orchestration.holders import holder

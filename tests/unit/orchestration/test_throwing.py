@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.ddl import parse
 from common.declare import Rule
+from common.schema.ddl import parse
 from orchestration.scope import KAFKA, Scope
 from orchestration.throwing import throwing_faults
 from tests.unit.orchestration.test_check import COLUMNS, pipeline, silver, told

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from common.config.driver_limits import Small
 from common.declare import Rule
-from common.settled import Settled, local
-from common.small import Small
-from common.weight import Weight
+from common.rows.materialized import Settled, local
+from common.rows.row_size import Weight
 from silver.few import Judged
 from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE
 from silver.tables import accepted, rejected

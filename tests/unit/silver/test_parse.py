@@ -14,7 +14,7 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 from bronze.table import SCHEMA
 from common.declare import Json
 from common.errors import PipelineError
-from common.schema import ddl_or_json
+from common.schema.value_fields import ddl_or_json
 from silver.parse import META, parsed, shaped
 from silver.readers import struct_type
 
