@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from bronze.source import options
+from bronze.kafka_options import options
 from common.config.settings import BronzeSettings
 from common.declare import Pipeline, Topic
 from common.errors import PipelineError

@@ -46,7 +46,8 @@ def test_a_jar_comes_from_maven_central_and_is_verified(
 
 def test_two_processes_at_once_fetch_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from common.java.jar_cache import fetch; from common.config.settings import load_settings; "
+        "import sys; from common.java.jar_cache import fetch; "
+        "from common.config.settings import load_settings; "
         "print(len(fetch(load_settings(overrides=[f'jars.cache_dir={sys.argv[1]}']), 'avro')))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "cache")]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bronze.few import Few
-from bronze.source import options
+from bronze.batch_in_driver import Few
+from bronze.kafka_options import options
 from bronze.table import INGESTED, PROPERTIES, SCHEMA
 from common.config.paths import Layout
 from common.config.settings import Settings
