@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from common.declare import Silver
 from common.delta import merge as delta_merge
 from orchestration.audit_rows import KAFKA, PLACE
-from silver.dedupe import event_key, key_text
-from silver.judge import read
-from silver.parse import META
+from silver.judge.dedupe import event_key, key_text
+from silver.judge.judge import read
+from silver.read.parse import META
 
 KEY = "key_text"
 IS_TOMBSTONE = "is_tombstone"

@@ -33,7 +33,7 @@ from orchestration.audit_reach import (
     touched,
 )
 from orchestration.audit_rows import Range, Source, Sources
-from silver.rules import NULL_EVENT_TIME, NULL_KEY
+from silver.judge.rules import NULL_EVENT_TIME, NULL_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,14 +27,14 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
 from common.spark.broadcast import small_side
 from orchestration.quarantine import missing
-from silver import lookups
-from silver.dedupe import EVENT_TIME, KEY, event_key
-from silver.hand_over import REPLAYED, replayed_ms
-from silver.judge import judge, read
-from silver.parse import META, PLACE
-from silver.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, version
-from silver.tables import accepted
-from silver.unknown import evolved, refuse
+from silver.judge import lookups
+from silver.judge.dedupe import EVENT_TIME, KEY, event_key
+from silver.judge.judge import judge, read
+from silver.judge.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, version
+from silver.read.parse import META, PLACE
+from silver.read.unknown_fields import evolved, refuse
+from silver.write.known_keys import REPLAYED, replayed_ms
+from silver.write.table_columns import accepted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

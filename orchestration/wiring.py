@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import bronze.stream
+import bronze.query
 import gold.build
 import gold.publish
-import silver.stream
+import silver.query
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Custom, KafkaSink, Pipeline, Publish, Silver, Table, Topic
@@ -215,7 +215,7 @@ class Wiring:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
         if isinstance(declared, Topic):
             client = client_options(settings, self.pipeline, declared)
-            return bronze.stream.stream(
+            return bronze.query.stream(
                 self.spark,
                 name,
                 declared,
@@ -225,6 +225,6 @@ class Wiring:
                 client=client,
             )
         if isinstance(declared, Silver):
-            return silver.stream.stream(self.spark, name, declared, settings=settings, layout=layout)
+            return silver.query.stream(self.spark, name, declared, settings=settings, layout=layout)
         made = compacting(self._context, declared, gold.build.stream(self._context, declared))
         return replace(made, declared=meaning(declared))

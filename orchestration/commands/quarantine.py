@@ -54,7 +54,7 @@ def ls(  # one argument per option
     """
     from orchestration.quarantine import chosen, groups  # loaded when it is used
     from orchestration.quarantine_view import group_document, group_table
-    from silver.rules import version
+    from silver.judge.rules import version
 
     around = context(pipeline, settings, overrides)
     database = _database()
@@ -94,7 +94,7 @@ def show(  # one argument per option
     """
     from orchestration.quarantine import chosen, rows  # loaded when it is used
     from orchestration.quarantine_view import row_document, row_lines
-    from silver.rules import version
+    from silver.judge.rules import version
 
     around = context(pipeline, settings, overrides)
     database = _database()

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from common.delta import table as delta_table
 from common.delta.merge import insert_new
-from silver.tables import COORDINATES, properties
+from silver.write.table_columns import COORDINATES, properties
 from tests.integration.engine import Engine
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

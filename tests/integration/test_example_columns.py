@@ -11,8 +11,8 @@ import pytest
 
 from common.declare import Silver
 from orchestration.load import load_pipeline
-from silver.parse import parsed, shaped
-from silver.rules import REASONS, judged
+from silver.judge.rules import REASONS, judged
+from silver.read.parse import parsed, shaped
 
 pytestmark = pytest.mark.integration
 

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from common.declare import Pipeline, Rule, Topic
 from common.delta import table as delta_table
 from common.errors import HistoryGoneError
-from silver import first_load, tables
-from silver.hand_over import HandOver
-from silver.source import needs_snapshot
-from silver.stream import rows
+from silver.query import rows
+from silver.read.bronze_stream import needs_snapshot
+from silver.write import first_load, table_columns
+from silver.write.known_keys import HandOver
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.integration.test_silver import NOON, ORDERS, records, value
@@ -143,7 +143,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
 ) -> None:
     engine, oracle = shop
     source = engine.spark.readStream.format("delta").option("maxFilesPerTrigger", "1")
-    plain = tables.accepted(rows(source.load(engine.path("bronze.orders")), SHORT)).writeStream
+    plain = table_columns.accepted(rows(source.load(engine.path("bronze.orders")), SHORT)).writeStream
     plain = plain.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
     plain.trigger(availableNow=True).start(str(tmp_path / "plain")).awaitTermination()
     kept = {row["order_id"] for row in DeltaTable(tmp_path / "plain").to_pyarrow_table().to_pylist()}

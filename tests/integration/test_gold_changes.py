@@ -21,7 +21,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import ChangeRefusedError, QueryFailedError
-from silver.tables import properties
+from silver.write.table_columns import properties
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 

@@ -19,7 +19,7 @@ from common.delta.delta_rs import Direct
 from common.delta.user_writes import APPLICATION, VERSION, forget
 from common.errors import PipelineError, QueryFailedError
 from orchestration.rebuild import rebuild
-from silver.tables import properties
+from silver.write.table_columns import properties
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 

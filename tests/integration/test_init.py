@@ -77,7 +77,7 @@ def _millis(at: dt.datetime) -> int:
 
 
 def test_every_value_sampled_passes(spark: Any, tmp_path: Path) -> None:
-    from silver.readers import reading
+    from silver.read.value_reader import reading
 
     chance = random.Random(11)  # noqa: S311  # a repeatable one
     for turn in range(8):

@@ -152,7 +152,7 @@ def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
     def never(*_: object) -> None:
         raise AssertionError("bronze was read again")
 
-    monkeypatch.setattr("silver.late.LateRows._input", never)
+    monkeypatch.setattr("silver.write.late_rows.LateRows._input", never)
     shop.more(("plain", EVENING, 1), ("plain", EVENING, 1))
     shop.more(("told apart", NOON, 1), ("told apart", NOON, 2), ("besides", EVENING, 1))
     shop.engine.run("silver")
@@ -162,7 +162,7 @@ def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
 def test_late_rows_that_spark_drops_are_found_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks were not told the watermark."""
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judge_by", _nothing)
+        patch.setattr("silver.write.writer.judge_by", _nothing)
         shop.more(("dropped", NOON, 1), ("dropped", NOON, 2), ("beside it", EVENING, 1))
         shop.engine.run("silver")
     shop.check()
@@ -210,8 +210,8 @@ def test_a_death_after_any_step_loses_and_doubles_nothing(
 def test_a_few_late_rows_among_many_rows(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The micro-batch is the executors', its late rows are the driver's."""
     with monkeypatch.context() as patch:
-        patch.setattr("silver.few._few_read", _nothing)
-        patch.setattr("silver.few.size_of", lambda *_: 2**40)
+        patch.setattr("silver.write.judged_batch._few_read", _nothing)
+        patch.setattr("silver.write.judged_batch.size_of", lambda *_: 2**40)
         shop.more(
             ("among", NOON, 1),
             ("among", NOON, 2),
@@ -235,7 +235,7 @@ def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
         fetched.append(frame.count())
 
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judge_by", _nothing)
+        patch.setattr("silver.write.writer.judge_by", _nothing)
         patch.setattr("common.rows.materialized.collected", too_large)
         shop.more(("again", NOON, 1), ("twice", EVENING, 1), ("twice", EVENING, 1), ("twice", EVENING, 1))
         shop.engine.run("silver")
@@ -252,14 +252,14 @@ def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     shop.more(("stray", NOON, 1))
     version = shop.engine.version("silver.orders")
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judge_by", _nothing)
+        patch.setattr("silver.write.writer.judge_by", _nothing)
         patch.setattr("common.streaming.dropped_rows.Dropped.late_watermark_ms", lambda _: 0)
         with pytest.raises(
             AccountError, match=r"silver\.\w+, micro-batch \d+: 0 late rows came and Spark dropped 1, but 0"
         ):
             shop.engine.run("silver")
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judge_by", _nothing)
+        patch.setattr("silver.write.writer.judge_by", _nothing)
         patch.setattr(LogReader, "files_between", lambda *_: (Added(1, 1, "gone.parquet"),))
         with pytest.raises(HistoryGoneError, match=r"bronze/orders/gone.parquet, which it reads, is gone"):
             shop.engine.run("silver")

@@ -18,7 +18,7 @@ from common.errors import UsageError
 from orchestration.quarantine import Group, Place, groups, rows
 from orchestration.quarantine_replay import Replay, replay
 from orchestration.query import Database
-from silver.rules import version
+from silver.judge.rules import version
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.processes import medallion

@@ -199,7 +199,7 @@ def test_a_run_with_an_end_gives_up(
 
 
 def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
-    from silver.readers import reading
+    from silver.read.value_reader import reading
 
     registry.is_up = True
     spark.conf.set(avro_schema.REGISTRY, registry.address)

@@ -216,7 +216,7 @@ def test_a_schema_file_and_a_function_give_what_ddl_and_sql_give(
     spark: Any, ran: Ran, tmp_path: Path
 ) -> None:
     """And many files may be one micro-batch."""
-    from silver.readers import struct_type
+    from silver.read.value_reader import struct_type
 
     (tmp_path / "order.json").write_text(json.dumps(struct_type(DDL).jsonValue()), encoding="utf-8")
 

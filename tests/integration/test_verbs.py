@@ -14,7 +14,7 @@ import pytest
 from common.declare import Json, Lookup, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from common.errors import PipelineError, QueryFailedError, RuleFailedError, TableMissingError
-from silver.rules import version
+from silver.judge.rules import version
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 

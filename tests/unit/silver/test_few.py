@@ -10,9 +10,9 @@ from common.config.driver_limits import Small
 from common.declare import Rule
 from common.rows.materialized import Settled, local
 from common.rows.row_size import Weight
-from silver.few import Judged
-from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE
-from silver.tables import accepted, rejected
+from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE
+from silver.write.judged_batch import Judged
+from silver.write.table_columns import accepted, rejected
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KAFKA = """topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int,

@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
-from silver.dedupe import EVENT_TIME, KEY, coordinates
-from silver.readers import call
-from silver.rules import ACCEPT, LATE, VERDICT
+from silver.judge.dedupe import EVENT_TIME, KEY, coordinates
+from silver.judge.rules import ACCEPT, LATE, VERDICT
+from silver.read.value_reader import call
 
 _CLASS = "medallion.Watermark"
 _PROPERTY = "medallion.lateWatermarkMs"

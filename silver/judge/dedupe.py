@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 
 from common.declare import Silver
 from common.errors import PipelineError, Problem, nearest
-from silver.parse import META
-from silver.rules import ACCEPT, VERDICT
+from silver.judge.rules import ACCEPT, VERDICT
+from silver.read.parse import META
 
 KEY = "__key"
 EVENT_TIME = "__event_time"

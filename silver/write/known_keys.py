@@ -20,9 +20,9 @@ from common.declare import Silver
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.spark.broadcast import small_side
-from silver.dedupe import event_key
-from silver.first_load import Mark
-from silver.tables import COORDINATES
+from silver.judge.dedupe import event_key
+from silver.write.first_load import Mark
+from silver.write.table_columns import COORDINATES
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 

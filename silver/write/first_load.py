@@ -5,7 +5,7 @@ would drop what comes late only because of that. So bronze is judged once as it 
 folder beside the checkpoint: each row in a part by its event time, of each key the row that arrived first.
 Then silver gets one commit per part, oldest events first. A load that was cut short goes on with the part
 that silver lacks. The stream begins after that version; rows that repeat one of the snapshot are found in
-silver itself, until the watermark would know them (``silver.hand_over``).
+silver itself, until the watermark would know them (``silver.write.known_keys``).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import Folder
 from common.machine.terminal import say
-from silver import tables
-from silver.dedupe import EVENT_TIME, KEY
-from silver.judge import without_bytes
-from silver.parse import META, PLACE
-from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
-from silver.tally import counted, rule_failure
-from silver.unknown import refuse
+from silver.judge.dedupe import EVENT_TIME, KEY
+from silver.judge.judge import without_bytes
+from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
+from silver.read.parse import META, PLACE
+from silver.read.unknown_fields import refuse
+from silver.write import table_columns
+from silver.write.verdict_counts import counted, rule_failure
 
 BY = "first load"
 _FACTS = ("of", "bronze_version", "begins", "silver_id", "positions")
@@ -149,7 +149,7 @@ class FirstLoad:
             }
             if part == of - 1:
                 told |= {**_others(counts), "rules": dict(tally.rules)}
-            frame = tables.accepted(staged.where(F.col(_PART) == part).drop(_PART))
+            frame = table_columns.accepted(staged.where(F.col(_PART) == part).drop(_PART))
             self._append(frame, rows, self.silver_path, {**facts, "bucket": part, "counts": told})
             self._say(f"part {part + 1} of {of}: {rows:,} rows")
         discard(spark, self.staging)

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.declare.declared import source_of
-from silver.dedupe import check_types, event_key, keyed
-from silver.lookups import joined
-from silver.parse import META, parsed, shaped
-from silver.rules import check_rules, judged
-from silver.unknown import rescued
+from silver.judge.dedupe import check_types, event_key, keyed
+from silver.judge.lookups import joined
+from silver.judge.rules import check_rules, judged
+from silver.read.parse import META, parsed, shaped
+from silver.read.unknown_fields import rescued
 
 
 def read(bronze: DataFrame, silver: Silver) -> DataFrame:
@@ -44,7 +44,8 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
     Args:
         frame: What ``read`` gave; one row per row comes out.
         silver: The declaration.
-        lookups: The tables that its rules ask, by the lookup's name, as ``silver.lookups.frames`` has them.
+        lookups: The tables that its rules ask, by the lookup's name, as ``silver.judge.lookups.frames`` has
+        them.
 
     Raises:
         PipelineError: A rule or a lookup does not fit the columns.

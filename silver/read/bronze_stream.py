@@ -3,7 +3,7 @@
 A stock Delta stream reads a table's first state by file modification time. After any compaction that
 feeds old events last, and a watermark then drops them. So the stream begins with a commit: the first of
 bronze's log, since commit order is arrival order and the result is what a job that had always run would
-have; or, where that log is not whole, the one after the snapshot that ``silver.first_load`` has loaded.
+have; or, where that log is not whole, the one after the snapshot that ``silver.write.first_load`` has loaded.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.errors import TableShapeError
-from silver.dedupe import EVENT_TIME, KEY
-from silver.parse import META
-from silver.rules import ACCEPT, DROP, QUARANTINE, REASONS, VERDICT, WARNED
+from silver.judge.dedupe import EVENT_TIME, KEY
+from silver.judge.rules import ACCEPT, DROP, QUARANTINE, REASONS, VERDICT, WARNED
+from silver.read.parse import META
 
 COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 """The columns of a silver row that say which Kafka record it was."""

@@ -25,10 +25,10 @@ from common.errors import MedallionError
 from common.rows.materialized import Settled, settled, size_of, taken
 from common.rows.materialized import few as few_of
 from common.rows.row_size import Weight
-from silver.parse import META
-from silver.rules import LATE, REASONS, VERDICT, WARNED
-from silver.tables import WATERMARK, accepted, accepted_rows, rejected, rejected_rows
-from silver.tally import Tally, counted, tallied
+from silver.judge.rules import LATE, REASONS, VERDICT, WARNED
+from silver.read.parse import META
+from silver.write.table_columns import WATERMARK, accepted, accepted_rows, rejected, rejected_rows
+from silver.write.verdict_counts import Tally, counted, tallied
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,15 +20,15 @@ from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, few
 from common.rows.row_size import Weight
-from silver.changes import ChangeWatch
-from silver.exact import write_exact
-from silver.few import Judged, consumed
-from silver.hand_over import HandOver
-from silver.late import LateRows
-from silver.lateness import judge_by
-from silver.tables import accepted
-from silver.tally import Tally, rule_failure
-from silver.unknown import evolved, refuse
+from silver.judge.late_verdict import judge_by
+from silver.read.unknown_fields import evolved, refuse
+from silver.write.exact_dedupe import write_exact
+from silver.write.foreign_changes import ChangeWatch
+from silver.write.judged_batch import Judged, consumed
+from silver.write.known_keys import HandOver
+from silver.write.late_rows import LateRows
+from silver.write.table_columns import accepted
+from silver.write.verdict_counts import Tally, rule_failure
 
 ACCEPTED = "accepted"
 """The step of a micro-batch that writes silver; every one has it, even without a row."""

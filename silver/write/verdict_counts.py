@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from common.declare import Rule
 from common.errors import RuleFailedError
-from silver.parse import META
-from silver.rules import ACCEPT, DROP, FAIL, LATE, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
+from silver.judge.rules import ACCEPT, DROP, FAIL, LATE, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
+from silver.read.parse import META
 
 _VERDICTS = (ACCEPT, QUARANTINE, DROP, TOMBSTONE, FAIL, LATE)
 _SHOWN = 5

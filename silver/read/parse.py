@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
-from silver.attempt import attempted, outcome
-from silver.readers import READ, reading
+from silver.read.try_expression import attempted, outcome
+from silver.read.value_reader import READ, reading
 
 COLUMN_FAILED = "column_failed"
 

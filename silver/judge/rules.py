@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from common.declare import Rule, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
-from silver.attempt import attempted, outcome
-from silver.parse import META
+from silver.read.parse import META
+from silver.read.try_expression import attempted, outcome
 
 NULL_KEY = "null_key"
 NULL_EVENT_TIME = "null_event_time"

@@ -24,7 +24,7 @@ from common.delta.delta_rs import DO, INSERTED, UPDATED
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, settled
 from common.spark.broadcast import small_side
-from silver.tables import ARRIVAL, COORDINATES
+from silver.write.table_columns import ARRIVAL, COORDINATES
 
 _KNOWN = "__known"
 

@@ -24,9 +24,9 @@ from common.declare.declared import folder_of, source_of
 from common.delta import table as delta_table
 from common.errors import PipelineError, Problem, UnknownFieldError
 from common.schema.value_fields import Field, fields
-from silver.parse import META, PLACE
-from silver.readers import field_texts
-from silver.tables import ARRIVAL
+from silver.read.parse import META, PLACE
+from silver.read.value_reader import field_texts
+from silver.write.table_columns import ARRIVAL
 
 RESCUED = "_rescued"
 

@@ -1,7 +1,8 @@
 """Late rows: those at or before the watermark that Spark judges a micro-batch by.
 
 They are kept in ``silver.<name>__late`` with that watermark, and inserted into silver where their key is not
-there yet. ``silver.lateness`` tells them apart before Spark sees them. Should Spark drop any all the same, it
+there yet. ``silver.judge.late_verdict`` tells them apart before Spark sees them. Should Spark drop any all
+the same, it
 has counted them and forgotten them: then the files of the micro-batch are read once more, and all of them
 found again. A micro-batch without late rows costs nothing.
 """
@@ -31,12 +32,12 @@ from common.errors import AccountError, HistoryGoneError
 from common.machine.storage_folder import Folder
 from common.rows.latest_in_driver import NotComparableError, is_plain, lacking, newest
 from common.rows.materialized import Settled, few, local, settled
-from silver.dedupe import EVENT_TIME, event_key
-from silver.exact import one_per_key
-from silver.few import Judged
-from silver.rules import ACCEPT, VERDICT
-from silver.tables import ARRIVAL, COORDINATES, WATERMARK, accepted
-from silver.unknown import evolved, refuse
+from silver.judge.dedupe import EVENT_TIME, event_key
+from silver.judge.rules import ACCEPT, VERDICT
+from silver.read.unknown_fields import evolved, refuse
+from silver.write.exact_dedupe import one_per_key
+from silver.write.judged_batch import Judged
+from silver.write.table_columns import ARRIVAL, COORDINATES, WATERMARK, accepted
 
 STEP = "late"
 """The step of a micro-batch that writes late rows, to either table."""

@@ -15,18 +15,19 @@ from common.delta.checkpoint import Checkpoint
 from common.rows.row_size import Weight
 from common.spark.session import registry_conf
 from common.streaming.query import Stream
-from silver import first_load, lookups, tables
-from silver.changes import ChangeWatch
-from silver.dedupe import deduplicated
-from silver.first_load import FirstLoad
-from silver.hand_over import HandOver, known_until_ms
-from silver.judge import judge, read, without_bytes
-from silver.late import LateRows, late_schema
-from silver.lateness import marked
-from silver.parse import META
-from silver.rules import ACCEPT, LATE, VERDICT, version
-from silver.source import bronze_stream, needs_snapshot
-from silver.write import Writer
+from silver.judge import lookups
+from silver.judge.dedupe import deduplicated
+from silver.judge.judge import judge, read, without_bytes
+from silver.judge.late_verdict import marked
+from silver.judge.rules import ACCEPT, LATE, VERDICT, version
+from silver.read.bronze_stream import bronze_stream, needs_snapshot
+from silver.read.parse import META
+from silver.write import first_load, table_columns
+from silver.write.first_load import FirstLoad
+from silver.write.foreign_changes import ChangeWatch
+from silver.write.known_keys import HandOver, known_until_ms
+from silver.write.late_rows import LateRows, late_schema
+from silver.write.writer import Writer
 
 
 def stream(
@@ -55,16 +56,18 @@ def stream(
     rule_version = version(silver)
 
     def set_aside(frame: DataFrame) -> DataFrame:
-        return tables.rejected(frame, rule_version)
+        return table_columns.rejected(frame, rule_version)
 
     grows = silver.unknown_fields == "evolve"
 
     def made(frame: DataFrame) -> None:
-        columns = tables.accepted(frame).schema
-        delta_table.ensure(spark, silver.table, path, columns, tables.properties(), may_have_more=grows)
-        tables.check_change_feed(spark, silver, path)
-        delta_table.ensure(spark, silver.quarantine, aside, set_aside(frame).schema, tables.PROPERTIES)
-        delta_table.ensure(spark, silver.late_table, late, late_schema(columns), tables.PROPERTIES)
+        columns = table_columns.accepted(frame).schema
+        delta_table.ensure(
+            spark, silver.table, path, columns, table_columns.properties(), may_have_more=grows
+        )
+        table_columns.check_change_feed(spark, silver, path)
+        delta_table.ensure(spark, silver.quarantine, aside, set_aside(frame).schema, table_columns.PROPERTIES)
+        delta_table.ensure(spark, silver.late_table, late, late_schema(columns), table_columns.PROPERTIES)
 
     loaded, how = first_load.mark(path), settings.silver.first_load
     has_begun = Checkpoint(checkpoint).last_planned() is not None
