@@ -23,9 +23,9 @@ from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
 from common.streaming.query import Stream
-from gold import tables
-from gold.context import Context
-from gold.source import batch_rows
+from gold.source.stream import batch_rows
+from gold.table import create as tables
+from gold.table.context import Context
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTable

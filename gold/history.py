@@ -23,11 +23,11 @@ from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, of_batch, settled
 from common.streaming.query import Stream
-from gold import tables
-from gold.context import Context
-from gold.expressions import columns, each, misfit, named
-from gold.reduce import COORDINATES
-from gold.source import CHANGE, GONE, at_version, changes, changes_of, read_beside, reads_feed
+from gold.source.stream import CHANGE, GONE, at_version, changes, changes_of, read_beside, reads_feed
+from gold.table import create as tables
+from gold.table.context import Context
+from gold.table.latest_per_key import COORDINATES
+from gold.table.sql_columns import columns, each, misfit, named
 
 _ENDS, _GONE, _KNOWN, _TO, _UNSURE = "__ends", "__gone", "__known", "__to", "__unsure"
 

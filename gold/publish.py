@@ -20,10 +20,10 @@ from common.declare.declared import source_of
 from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.streaming.query import Stream
-from gold.context import Context
-from gold.expressions import columns, each, misfit, named
-from gold.source import CHANGE, OF_THE_FEED, keeps_feed
-from gold.source import stream as table_stream
+from gold.source.stream import CHANGE, OF_THE_FEED, keeps_feed
+from gold.source.stream import stream as table_stream
+from gold.table.context import Context
+from gold.table.sql_columns import columns, each, misfit, named
 
 _WIDTH = 60
 """Characters of a value on the terminal."""

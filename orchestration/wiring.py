@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import bronze.query
-import gold.build
 import gold.publish
+import gold.query
 import silver.query
 from common.config.paths import Layout
 from common.config.settings import Settings
@@ -28,10 +28,10 @@ from common.errors import PipelineError, Problem, TableMissingError
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.query import Stream
-from gold.compaction import compacting
-from gold.context import Context
-from gold.meaning import changed, meaning
-from gold.source import lacks_feed
+from gold.source.stream import lacks_feed
+from gold.table.compaction import compacting
+from gold.table.context import Context
+from gold.table.declaration_marks import changed, meaning
 from orchestration.kafka import client_options, sink_options
 from orchestration.lineage import in_data_order, sources, written
 from orchestration.state_partitions import other_partitions
@@ -226,5 +226,5 @@ class Wiring:
             )
         if isinstance(declared, Silver):
             return silver.query.stream(self.spark, name, declared, settings=settings, layout=layout)
-        made = compacting(self._context, declared, gold.build.stream(self._context, declared))
+        made = compacting(self._context, declared, gold.query.stream(self._context, declared))
         return replace(made, declared=meaning(declared))

@@ -17,8 +17,8 @@ from common.declare import Custom, Pipeline, Reading, Topic
 from common.delta import table as delta_table
 from common.delta.user_writes import APPLICATION, VERSION
 from common.errors import ChangeRefusedError, CheckpointMismatchError, PipelineError, QueryFailedError
-from gold.context import Context
 from gold.custom import Writer, stream
+from gold.table.context import Context
 from tests.conftest import make_settings
 from tests.integration.engine import Engine, batch
 

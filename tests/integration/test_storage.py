@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from common.config.paths import Layout
 from common.declare import Pipeline, Storage, Topic
 from common.errors import TableShapeError
-from gold import tables
-from gold.context import Context
+from gold.table import create as tables
+from gold.table.context import Context
 from orchestration.query import Database
 from tests.conftest import make_settings
 

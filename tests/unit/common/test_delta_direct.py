@@ -24,7 +24,7 @@ from common.delta.delta_rs import DO, Direct
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, local, settled
-from gold.tables import PROPERTIES
+from gold.table.create import PROPERTIES
 
 SMALL = Small(100, 1_000)
 DDL = (

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from common.config.driver_limits import NEVER, Small
 from common.rows.materialized import settled
-from gold.near import joined, near_keys, stretches, within
+from gold.aggregate.file_pruning import joined, near_keys, stretches, within
 
 
 @pytest.mark.parametrize(

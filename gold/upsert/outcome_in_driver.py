@@ -1,4 +1,5 @@
-"""What a micro-batch of few rows makes of each key, worked out in the driver as ``gold.outcome`` does it.
+"""What a micro-batch of few rows makes of each key, worked out in the driver as
+``gold.upsert.outcome_in_spark`` does it.
 
 Keys whose row may have left the source are not among them: those Spark looks after.
 """
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from common.delta.delta_rs import DELETED, INSERTED, UPDATED
 from common.rows import latest_in_driver
 from common.rows.materialized import Settled
-from gold.outcome import DOUBTFUL, ENDS, GONE, IN_DELETED, IN_TABLE, NEW, STRAY
+from gold.upsert.outcome_in_spark import DOUBTFUL, ENDS, GONE, IN_DELETED, IN_TABLE, NEW, STRAY
 
 
 def is_few(rows: pa.Table, key: Sequence[str], order: Sequence[str]) -> bool:
@@ -25,7 +26,8 @@ def is_few(rows: pa.Table, key: Sequence[str], order: Sequence[str]) -> bool:
 
 
 def newest(came: Settled) -> pa.Table | None:
-    """The newest row of each key that came, of those that ``gold.outcome.reduced`` has; where they are few.
+    """The newest row of each key that came, of those that ``gold.upsert.outcome_in_spark.reduced`` has;
+    where they are few.
 
     Nothing, where a row has left whose key the source has to be asked for.
     """

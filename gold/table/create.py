@@ -13,9 +13,9 @@ from common.declare import Aggregate, Storage
 from common.delta import table as delta_table
 from common.errors import TableShapeError
 from common.spark.types import holds
-from gold.context import Context
-from gold.expressions import columns, named
-from gold.near import STORED
+from gold.aggregate.file_pruning import STORED
+from gold.table.context import Context
+from gold.table.sql_columns import columns, named
 
 PROPERTIES = {
     # What any reader of Delta can read; a table leaves this only by name.

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from common.delta.delta_rs import DELETED, INSERTED, UPDATED
 from common.spark.broadcast import small_side
-from gold.reduce import COORDINATES
+from gold.table.latest_per_key import COORDINATES
 
 GONE, ENDS, STRAY = "__gone", "__ends", "__stray"
 """What a row says beside its values: it left the source, its key has no row while it is the newest, and

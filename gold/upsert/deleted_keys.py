@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pyspark.sql.types import StructField, StructType
 
 from common.declare import ChangeFeed, Storage, Upsert
-from gold import tables
-from gold.context import Context
+from gold.table import create as tables
+from gold.table.context import Context
 
 
 def columns(key: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:

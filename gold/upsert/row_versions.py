@@ -8,12 +8,12 @@ from pyspark.sql import functions as F
 
 from common.declare import ChangeFeed, Upsert
 from common.declare.declared import source_of
-from gold.expressions import columns, each, misfit, named
-from gold.outcome import ENDS, GONE, STRAY
-from gold.reduce import COORDINATES
-from gold.source import CHANGE, OF_THE_FEED
-from gold.source import GONE as LEFT
-from gold.tables import as_stored
+from gold.source.stream import CHANGE, OF_THE_FEED
+from gold.source.stream import GONE as LEFT
+from gold.table.create import as_stored
+from gold.table.latest_per_key import COORDINATES
+from gold.table.sql_columns import columns, each, misfit, named
+from gold.upsert.outcome_in_spark import ENDS, GONE, STRAY
 
 _MARKS = (GONE, ENDS, STRAY)
 

@@ -13,7 +13,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from common.declare import Custom, Gold
-from gold.expressions import named
+from gold.table.sql_columns import named
 
 _WITHOUT_MEANING = {"name", "storage", "reading", "watermark"}
 """Name, layout, where reading begins, how long is waited: rows that are there are right under any of them."""

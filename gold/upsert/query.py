@@ -28,12 +28,15 @@ from common.errors import ChangeRefusedError
 from common.rows.latest_in_driver import NotComparableError
 from common.rows.materialized import Settled, local, of_batch, settled, taken
 from common.streaming.query import Stream
-from gold import deleted, tables
-from gold.context import Context
-from gold.few import is_few
-from gold.few import newest as newest_of_few
-from gold.few import outcome as few_outcome
-from gold.outcome import (
+from gold.source.stream import at_version, changes
+from gold.table import create as tables
+from gold.table.context import Context
+from gold.table.latest_per_key import newest_per_key, total_order
+from gold.upsert import deleted_keys
+from gold.upsert.outcome_in_driver import is_few
+from gold.upsert.outcome_in_driver import newest as newest_of_few
+from gold.upsert.outcome_in_driver import outcome as few_outcome
+from gold.upsert.outcome_in_spark import (
     DOUBTFUL,
     ENDS,
     GONE,
@@ -46,9 +49,7 @@ from gold.outcome import (
     recomputed,
     reduced,
 )
-from gold.reduce import newest_per_key, total_order
-from gold.source import at_version, changes
-from gold.versions import table_columns, versions
+from gold.upsert.row_versions import table_columns, versions
 
 _COVERS = "covers"
 """What a commit notes of the source's version that its first state was written whole at."""
@@ -79,7 +80,7 @@ def stream(context: Context, gold: Upsert | ChangeFeed) -> Stream:
     beside = None
     if gold.side_tables:
         beside = context.path(gold.deleted)
-        deleted.ensure(context, gold, frame.schema, order)
+        deleted_keys.ensure(context, gold, frame.schema, order)
     write = _Write(
         gold,
         context.path(gold.reads),
@@ -170,7 +171,7 @@ class _Write:
         """What becomes of each key, where that can be told without a job of Spark's."""
         if not is_few(rows, self.key, self.order):
             return None
-        read = deleted.columns(self.key, self.order)
+        read = deleted_keys.columns(self.key, self.order)
         keys, have = rows.select(list(self.key)), {}
         for name, path in self._tables().items():
             near = delta_rs.near(path, keys, few, read)
@@ -277,7 +278,7 @@ class _Write:
     ) -> None:
         """Write one of the two tables; the one of deleted keys only where it changes."""
         path = self._tables()[what]
-        names = self.columns if what == IN_TABLE else deleted.columns(self.key, self.order)
+        names = self.columns if what == IN_TABLE else deleted_keys.columns(self.key, self.order)
         numbers = {each: counts.get(each, 0) for each in (INSERTED, UPDATED, DELETED)}
         rows = delta_merge.part(done, what, names, sum(numbers.values()))
         if batch.batch_id == 0:

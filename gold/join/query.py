@@ -24,12 +24,13 @@ from common.errors import TableShapeError
 from common.rows.materialized import Settled, of_batch, settled
 from common.spark.broadcast import small_side
 from common.streaming.query import Stream
-from gold import stream_join, tables
-from gold.context import Context
-from gold.expressions import named
-from gold.joined import joined, other_path, shape
-from gold.source import at_version, changes, keeps_feed, new_rows
-from gold.source import stream as delta_stream
+from gold.join import stream_join
+from gold.join.columns import joined, other_path, shape
+from gold.source.stream import at_version, changes, keeps_feed, new_rows
+from gold.source.stream import stream as delta_stream
+from gold.table import create as tables
+from gold.table.context import Context
+from gold.table.sql_columns import named
 
 IDENTITY = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 """What names a row of the table that is read."""

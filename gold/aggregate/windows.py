@@ -16,7 +16,7 @@ from pyspark.sql.types import DoubleType, FloatType, TimestampType
 from common.declare import Aggregate, Session, Window
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, nearest
-from gold.expressions import columns, named
+from gold.table.sql_columns import columns, named
 
 START, END = "window_start", "window_end"
 

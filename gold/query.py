@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.streaming.query import Stream
-from gold import aggregate, custom, history, join, recompute, upsert
-from gold.context import Context
-from gold.gone import telling
+from gold import custom, history
+from gold.aggregate import recompute, stateful
+from gold.join import query as join
+from gold.source.missing_history import telling
+from gold.table.context import Context
+from gold.upsert import query as upsert
 
 
 def stream(context: Context, gold: Gold) -> Stream:
@@ -27,7 +30,7 @@ def _stream(context: Context, gold: Gold) -> Stream:
         case Aggregate(mode="recompute"):
             return recompute.stream(context, gold)
         case Aggregate():
-            return aggregate.stream(context, gold)
+            return stateful.stream(context, gold)
         case Upsert() | ChangeFeed():
             return upsert.stream(context, gold)
         case History():

@@ -16,7 +16,7 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.errors import HistoryGoneError
-from gold.context import Context
+from gold.table.context import Context
 
 CHANGE = "_change_type"
 """What a row of the feed is: ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``."""

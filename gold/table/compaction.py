@@ -18,7 +18,7 @@ from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.machine.terminal import say
 from common.streaming.query import Stream
-from gold.context import Context
+from gold.table.context import Context
 
 
 def clustered_by(gold: Gold, table: str) -> Sequence[str]:

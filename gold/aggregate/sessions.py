@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from common.rows.materialized import Settled
 from common.spark.broadcast import small_side
-from gold.near import overlapping, stretches
-from gold.windows import END, START
+from gold.aggregate.file_pruning import overlapping, stretches
+from gold.aggregate.windows import END, START
 
 LOW, HIGH = "__low", "__high"
 """A stretch of event time, both ends in it."""

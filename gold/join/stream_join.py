@@ -13,10 +13,10 @@ from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.rows.materialized import settled
 from common.streaming.query import Stream
-from gold import tables
-from gold.context import Context
-from gold.joined import joined, other_path
-from gold.source import new_rows, rows_in_order
+from gold.join.columns import joined, other_path
+from gold.source.stream import new_rows, rows_in_order
+from gold.table import create as tables
+from gold.table.context import Context
 
 _HERE, _THERE = "__at", "__other_at"
 

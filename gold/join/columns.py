@@ -13,9 +13,9 @@ from common.declare import Join
 from common.declare.declared import source_of
 from common.delta import table as delta_table
 from common.errors import TableMissingError
-from gold.context import Context
-from gold.expressions import Trial, columns, each, misfit, named
-from gold.reduce import COORDINATES
+from gold.table.context import Context
+from gold.table.latest_per_key import COORDINATES
+from gold.table.sql_columns import Trial, columns, each, misfit, named
 
 HOW = {"inner": "inner", "left": "left_outer", "semi": "left_semi"}
 """The kinds of join, as Spark calls them."""

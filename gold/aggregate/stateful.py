@@ -26,10 +26,11 @@ from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.rows.materialized import of_batch, settled
 from common.streaming.query import Stream
-from gold import tables, windows
-from gold.context import Context
-from gold.expressions import columns, each, misfit, named
-from gold.source import new_rows
+from gold.aggregate import windows
+from gold.source.stream import new_rows
+from gold.table import create as tables
+from gold.table.context import Context
+from gold.table.sql_columns import columns, each, misfit, named
 
 
 def stream(context: Context, gold: Aggregate) -> Stream:

@@ -30,12 +30,13 @@ from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, of_batch, settled
 from common.spark.broadcast import small_side
 from common.streaming.query import Stream
-from gold import sessions, tables, windows
-from gold.aggregate import grouped
-from gold.context import Context
-from gold.expressions import columns, named
-from gold.near import near_keys, stretches, within
-from gold.source import at_version, changes, changes_of, read_beside, reads_feed
+from gold.aggregate import sessions, windows
+from gold.aggregate.file_pruning import near_keys, stretches, within
+from gold.aggregate.stateful import grouped
+from gold.source.stream import at_version, changes, changes_of, read_beside, reads_feed
+from gold.table import create as tables
+from gold.table.context import Context
+from gold.table.sql_columns import columns, named
 
 _COVERS = "covers"
 
