@@ -53,7 +53,7 @@ def broker_settings(session_dir: Path) -> Settings:
 @pytest.fixture(scope="session")
 def broker(broker_settings: Settings) -> Iterator[str]:
     """Address of a real Kafka broker."""
-    from orchestration import broker as embedded
+    from orchestration.embedded_broker import lifecycle as embedded
 
     with embedded.start(broker_settings) as running:
         yield running.bootstrap_servers
@@ -85,7 +85,7 @@ def spark(session_dir: Path) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def new_topic(broker: str) -> Callable[[], str]:
     """Makes a topic with three partitions and a name of its own."""
-    from orchestration import kafka
+    from orchestration.kafka import client as kafka
 
     def make() -> str:
         name = f"topic_{next(_counter)}"
@@ -162,8 +162,8 @@ def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
     def run(
         pipeline: Pipeline, settings: Settings, layers: Sequence[str] = ("bronze", "silver", "gold")
     ) -> list[dict[str, Any]]:
-        from orchestration.supervisor import StopSignal, Supervisor
-        from orchestration.wiring import Wiring
+        from orchestration.jobs.supervisor import StopSignal, Supervisor
+        from orchestration.jobs.wiring import Wiring
 
         wiring = Wiring(spark, pipeline, settings, Layout.of(pipeline, settings), broker)
         reports: list[dict[str, Any]] = []

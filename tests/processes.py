@@ -17,10 +17,10 @@ from pathlib import Path
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.machine import processes
-from orchestration import broker as embedded
-from orchestration.broker_offsets import BrokerOffsets
-from orchestration.load import load_pipeline
-from orchestration.status import Collector
+from orchestration.embedded_broker import lifecycle as embedded
+from orchestration.pipeline.load_file import load_pipeline
+from orchestration.status.collect import Collector
+from orchestration.status.topic_offsets import BrokerOffsets
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"

@@ -2,7 +2,7 @@
 
 Importing a pipeline file runs nothing and needs no Spark. A value that cannot be right is refused
 where it is built (``PipelineError`` with file and line, the field, what is wrong, the nearest right
-word); what concerns several tables is checked by ``orchestration.check`` once the whole is there.
+word); what concerns several tables is checked by ``orchestration.check.pipeline`` once the whole is there.
 
 What differs between places (addresses, paths, sizes, triggers) is not here but in ``common.config.settings``.
 """

@@ -1,6 +1,7 @@
 """What can be known of a piece of Spark SQL by reading it: no Spark, no data, no names resolved.
 
-Whether the columns it names exist is for ``orchestration.scope``; this module only says what it names.
+Whether the columns it names exist is for ``orchestration.check.visible_columns``; this module only says what
+it names.
 """
 
 from __future__ import annotations

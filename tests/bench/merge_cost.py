@@ -29,7 +29,7 @@ from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.spark.session import build_session
 from common.streaming import query as streaming
-from orchestration.wiring import Wiring
+from orchestration.jobs.wiring import Wiring
 from silver.write.table_columns import properties
 from tests.bench import page
 from tests.bench.page import Cost, timed

@@ -27,7 +27,7 @@ from common.config.paths import Layout
 from common.declare import Message
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
 from tests.integration.oracle import Outcome, outcome
 from tests.processes import EXAMPLE, Command, Medallion, await_that, example_on, is_caught_up, medallion
 

@@ -20,9 +20,9 @@ from common.declare import Pipeline
 from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.streaming.query import RunningQuery, Stream
-from orchestration.audit import audit
-from orchestration.supervisor import StopSignal, Supervisor
-from orchestration.wiring import LAYERS, Layer, Wiring
+from orchestration.audit.run import audit
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 
 
 class Engine:

@@ -24,7 +24,7 @@ from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from common.delta.table import MicroBatch
-from orchestration.audit import audit
+from orchestration.audit.run import audit
 from tests.conftest import make_settings
 from tests.integration.deaths import survive
 from tests.integration.engine import Engine

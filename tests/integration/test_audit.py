@@ -20,9 +20,9 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.errors import AccountError
-from orchestration import audit_view
-from orchestration.audit import Since, audit
-from orchestration.audit_account import FATES, Account, PartitionAccount
+from orchestration.audit.account import FATES, Account, PartitionAccount
+from orchestration.audit.run import Since, audit
+from orchestration.cli import audit_output
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -245,7 +245,7 @@ def test_a_planted_bug_is_found_with_its_coordinates(copy: Engine, bug: str) -> 
         count, places = by_name.get(fault.name, (0, []))
         by_name[fault.name] = (count + fault.count, [*places, *(place[1:] for place in fault.examples)])
     assert by_name == expected
-    assert str(audit_view.error([found])).startswith("silver.orders does not balance:")
+    assert str(audit_output.error([found])).startswith("silver.orders does not balance:")
 
 
 @pytest.mark.long

@@ -21,9 +21,10 @@ from common.config.paths import broker_dir
 from common.config.settings import Settings, load_settings
 from common.errors import BrokerError
 from common.machine import processes
-from orchestration import broker, kafka
-from orchestration.broker_folder import data_dir, identity_of, properties_file
-from orchestration.kafka_server import Server
+from orchestration.embedded_broker import lifecycle as broker
+from orchestration.embedded_broker.server_process import Server
+from orchestration.embedded_broker.state_folder import data_dir, identity_of, properties_file
+from orchestration.kafka import client as kafka
 
 pytestmark = pytest.mark.integration
 

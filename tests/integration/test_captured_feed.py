@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from common.config.paths import Layout
 from common.declare import Message
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 from tests.integration.oracle import Outcome, outcome
 

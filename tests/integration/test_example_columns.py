@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from common.declare import Silver
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
 from silver.judge.rules import REASONS, judged
 from silver.read.parse import parsed, shaped
 

@@ -18,7 +18,7 @@ from common.delta import table as delta_table
 from common.delta.delta_rs import Direct
 from common.delta.user_writes import APPLICATION, VERSION, forget
 from common.errors import PipelineError, QueryFailedError
-from orchestration.rebuild import rebuild
+from orchestration.jobs.rebuild import rebuild
 from silver.write.table_columns import properties
 from tests.conftest import make_settings
 from tests.integration.engine import Engine

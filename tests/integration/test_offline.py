@@ -22,7 +22,7 @@ from common.config.settings import load_settings
 from common.java import jar_cache
 from common.java.jar_cache import Jar
 from common.machine import processes
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
 from tests.integration.oracle import outcome
 from tests.processes import EXAMPLE, Medallion, medallion
 

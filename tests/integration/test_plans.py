@@ -38,7 +38,7 @@ from common.declare import (
 from common.delta import table as delta_table
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.query import RunningQuery
-from orchestration.rebuild import rebuild
+from orchestration.jobs.rebuild import rebuild
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 

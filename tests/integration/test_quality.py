@@ -14,8 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from common.declare import Expect, Quality
 from common.declare.expectation_names import EXPECTATIONS
-from orchestration import quality
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
+from orchestration.quality import expectations as quality
 from tests.processes import EXAMPLE, Command, Medallion, example_on, medallion
 
 pytestmark = pytest.mark.integration

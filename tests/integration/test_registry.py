@@ -19,9 +19,9 @@ from common.declare import Avro, Message, Pipeline, Silver, Topic
 from common.errors import RegistryError
 from common.schema import avro as avro_schema
 from common.streaming.query import registry_failure
-from orchestration import supervisor as supervising
-from orchestration.supervisor import StopSignal, Supervisor
-from orchestration.wiring import Wiring
+from orchestration.jobs import supervisor as supervising
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import Wiring
 from tests.conftest import make_settings
 from tests.integration.avro import encode, framed, record
 

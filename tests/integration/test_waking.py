@@ -23,8 +23,8 @@ from common.streaming import query as streaming
 from common.streaming import wake_up as waking_module
 from common.streaming.query import Gate, RunningQuery, Stream, start
 from common.streaming.wake_up import Waking
-from orchestration.supervisor import StopSignal, Supervisor
-from orchestration.wiring import LAYERS, Wiring
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import LAYERS, Wiring
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.integration

@@ -10,9 +10,9 @@ import typer.main
 
 from common.config.settings import setting_names
 from common.spark.settings_reference import reference
-from orchestration.check import check
-from orchestration.cli import app
-from orchestration.load import load_pipeline
+from orchestration.check.pipeline import check
+from orchestration.cli.main import app
+from orchestration.pipeline.load_file import load_pipeline
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -15,8 +15,9 @@ from common.config.paths import broker_dir
 from common.config.settings import Settings, load_settings
 from common.errors import BrokerError
 from common.machine import processes
-from orchestration import broker
-from orchestration.broker_folder import (
+from orchestration.embedded_broker import lifecycle as broker
+from orchestration.embedded_broker.server_process import _escaped
+from orchestration.embedded_broker.state_folder import (
     Identity,
     data_dir,
     identity_of,
@@ -26,7 +27,6 @@ from orchestration.broker_folder import (
     log_size,
     write_identity,
 )
-from orchestration.kafka_server import _escaped
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 

@@ -29,9 +29,9 @@ from common.declare import (
     Topic,
     Upsert,
 )
-from orchestration.check import REASONS, check, setting_problems, unchecked
-from orchestration.commands.check import register
-from orchestration.load import load_pipeline
+from orchestration.check.pipeline import REASONS, check, setting_problems, unchecked
+from orchestration.cli.commands.check import register
+from orchestration.pipeline.load_file import load_pipeline
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
@@ -467,8 +467,8 @@ def test_the_command_ends_with_2_and_tells_all_the_same_way(
 
 def test_checking_loads_no_spark_no_kafka_and_no_pandas() -> None:
     program = (
-        "import sys; from pathlib import Path; from orchestration.load import load_pipeline\n"
-        "from orchestration.check import check; import orchestration.commands.check\n"
+        "import sys; from pathlib import Path; from orchestration.pipeline.load_file import load_pipeline\n"
+        "from orchestration.check.pipeline import check; import orchestration.cli.commands.check\n"
         f"assert not check(load_pipeline(Path({str(EXAMPLE)!r})))\n"
         "print([name for name in ('pyspark', 'confluent_kafka', 'pandas', 'duckdb') if name in sys.modules])"
     )

@@ -13,12 +13,12 @@ from common.config.settings import load_settings
 from common.declare import ConsoleSink, Pipeline, Publish
 from common.errors import BrokerError
 from common.machine import processes
-from orchestration import job
-from orchestration.job import broker_for, require_topics, written
-from orchestration.load import load_pipeline
-from orchestration.separate import _failure
-from orchestration.supervisor import StopSignal
-from orchestration.wiring import LAYERS, Layer
+from orchestration.jobs import job
+from orchestration.jobs.job import broker_for, require_topics, written
+from orchestration.jobs.separate_processes import _failure
+from orchestration.jobs.supervisor import StopSignal
+from orchestration.jobs.wiring import LAYERS, Layer
+from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "earthquakes" / "pipeline.py"
