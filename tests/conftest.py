@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pytest
 from confluent_kafka import Producer
 
 from common.config.driver_limits import NEVER, Small
@@ -114,6 +115,22 @@ def spark(session_dir: Path) -> Iterator[Any]:
     session = build_session(settings, "tests", session_dir / "log", compiled="quickly")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def release_memory() -> Iterator[None]:
+    """At the end of a module, what its tables and plans hold in the one session's JVM is released.
+
+    Delta keeps a table's state for an hour after its last use: longer than a run has, of hundreds of tables.
+    """
+    yield
+    gc.collect()  # frames in reference cycles of Python's keep their plans
+    if "pyspark" in sys.modules:
+        from pyspark import SparkContext
+
+        if (context := SparkContext._active_spark_context) is not None and context._jvm is not None:
+            delta_log: Any = context._jvm.org.apache.spark.sql.delta.DeltaLog
+            delta_log.clearCache()
 
 
 @pytest.fixture(scope="session")
