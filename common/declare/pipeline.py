@@ -35,25 +35,11 @@ from common.declare.field_types import (
     TableName,
     some,
 )
-from common.declare.gold_tables import (
-    Aggregate,
-    ChangeFeed,
-    ConsoleSink,
-    Custom,
-    ForeachSink,
-    Gold,
-    History,
-    Join,
-    KafkaSink,
-    Publish,
-    Reading,
-    Session,
-    Storage,
-    Upsert,
-    Window,
-    Within,
-)
+from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
+from common.declare.table_options import Reading, Storage
 from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
+from common.declare.windows import Session, Window, Within
 from common.errors import PipelineError, Problem, nearest
 
 __all__ = [

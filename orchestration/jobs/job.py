@@ -254,8 +254,8 @@ def _living(spark: SparkSession, output: Path) -> Iterator[None]:
         raise QueryFailedError(
             "Spark's JVM",
             f"it {processes.describe_exit(jvm.returncode)} under the job. If the machine ran out of memory, "
-            f"set spark.driver_memory lower; its output is in {output}. Nothing is lost: the same command goes "
-            "on, and replays the micro-batch that was running",
+            f"set spark.driver_memory lower; its output is in {output}. Nothing is lost: the same command "
+            "goes on, and replays the micro-batch that was running",
         ) from error
 
 

@@ -99,7 +99,7 @@ def selected(frame: DataFrame, columns: Mapping[str, str], place: str, source: s
 def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
     before = _operators(frame)
     try:
-        result = hook(frame)
+        result: DataFrame = hook(frame)
     except PySparkException as error:
         raise _fault(place, f"the columns function failed: {_first_line(error)}", source) from error
     if META not in result.columns:
