@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
+from common.spark.jvm import plan_operators
 from silver.read.try_expression import attempted, outcome
 from silver.read.value_reader import READ, reading
 
@@ -97,7 +98,7 @@ def selected(frame: DataFrame, columns: Mapping[str, str], place: str, source: s
 
 
 def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
-    before = _operators(frame)
+    before = plan_operators(frame)
     try:
         result: DataFrame = hook(frame)
     except PySparkException as error:
@@ -106,9 +107,8 @@ def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
         raise _fault(
             place, f"the columns function dropped {META!r}; keep it: frame.select({META!r}, …)", source
         )
-    added = [
-        name for name in _operators(result)[: len(_operators(result)) - len(before)] if name != "Project"
-    ]
+    after = plan_operators(result)
+    added = [name for name in after[: len(after) - len(before)] if name != "Project"]
     if added:
         raise _fault(
             place,
@@ -117,18 +117,6 @@ def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
             source,
         )
     return result
-
-
-def _operators(frame: DataFrame) -> list[str]:
-    """Names of the plan's operators, outermost first."""
-    names: list[str] = []
-    nodes = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001  # no public way to see a plan
-    while nodes:
-        node = nodes.pop()
-        names.append(node.nodeName())
-        children = node.children()
-        nodes.extend(children.apply(i) for i in range(children.size()))
-    return names
 
 
 def _first_line(error: PySparkException) -> str:

@@ -11,7 +11,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -31,6 +30,7 @@ from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
 from common.schema import avro as avro_schema
 from common.schema.value_fields import ddl_or_json
+from common.spark.jvm import static_method
 
 READ = "__read"
 
@@ -142,25 +142,8 @@ def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader:
 
 
 def call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
-    """A Java method of ours as an expression of Spark: bytes in, an internal row out, nothing converted.
-
-    It is told to be non-deterministic, which it is not: so Spark neither repeats it where its fields are
-    used, nor moves a filter on them below it, and each row is read once.
-    """
-    jvm: Any = SparkContext._jvm  # noqa: SLF001  # no public way to make an expression of a Java method
-    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    expression = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
-        jvm.org.apache.spark.util.Utils.classForName(reader, True, False),
-        jvm.org.apache.spark.sql.types.DataType.fromJson(result.json()),
-        method,
-        jvm.PythonUtils.toSeq([utils.expression(each._jc) for each in arguments]),  # noqa: SLF001
-        jvm.PythonUtils.toSeq([]),
-        True,  # null gives null
-        True,  # the result may be null
-        False,  # deterministic: see above
-        getattr(jvm.scala, "None$").__getattr__("MODULE$"),
-    )
-    return Column(utils.column(expression))
+    """A static method of one of our Java classes as an expression; it runs once per row."""
+    return static_method(reader, method, result, *arguments)
 
 
 def _loose(kind: DataType) -> Any:
