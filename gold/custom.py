@@ -18,7 +18,7 @@ from common.declare import Custom
 from common.declare.declared import source_of
 from common.delta import table as delta
 from common.delta import user_writes
-from common.delta.checkpoint_match import last_own_commit
+from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
@@ -170,7 +170,7 @@ class Writer:
         for name in self._gold.tables:
             path = self.path(name)
             self._refuse_others(name, path)
-            last = last_own_commit(path, self._batch.query)
+            last = last_commit_metadata(path, self._batch.query)
             if last is None or (last["query_id"], last["batch_id"]) != (self._batch.query_id, self.batch_id):
                 nothing = self.read(name).limit(0)
                 delta.append(nothing, path, self._batch, MARK, {})

@@ -25,7 +25,7 @@ from common.config.driver_limits import Small
 from common.declare import Aggregate, Session, Window
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint_match import last_own_commit
+from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, of_batch, settled
 from common.spark.broadcast import small_side
@@ -107,7 +107,7 @@ class _Recompute:
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of silver up to which the table is right, by what its last commit says."""
-        told = last_own_commit(self.table, batch.query)
+        told = last_commit_metadata(self.table, batch.query)
         return None if told is None else told["counts"].get(_COVERS)
 
     def _write_all(self, spark: SparkSession, batch: MicroBatch) -> None:

@@ -19,7 +19,7 @@ from common.config.driver_limits import Small
 from common.declare import Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint_match import own_commits
+from common.delta.checkpoint_match import commits_metadata
 from common.delta.delta_rs import DO, INSERTED, UPDATED
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, settled
@@ -120,7 +120,7 @@ def _written(path: str, batch: MicroBatch, step: str) -> Mapping[str, Any] | Non
     """What the table's own commit of the batch counted, where it has one."""
     if not delta_table.is_written(path, batch, step):
         return None
-    for told in own_commits(path, batch.query):
+    for told in commits_metadata(path, batch.query):
         if told["batch_id"] == batch.batch_id and told.get("step") == step:
             counts: Mapping[str, Any] = told["counts"]
             return counts
