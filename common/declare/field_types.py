@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from common.declare.intervals import parse_interval
-from common.declare.value_formats import listed
+from common.declare.value_formats import refuse_bare_text
 
 Hook = Callable[[Any], Any]
 """A function from a DataFrame to a DataFrame, row for row, for columns that SQL text cannot express."""
@@ -38,7 +38,7 @@ def _distance(text: str) -> str:
     return re.sub(r"-\s+", "-", text.strip())
 
 
-def some(items: Sequence[T]) -> tuple[T, ...]:
+def at_least_one(items: Sequence[T]) -> tuple[T, ...]:
     if not items:
         raise ValueError("is empty; name at least one")
     return tuple(items)
@@ -71,7 +71,7 @@ def _selves(names: Sequence[object]) -> dict[object, object]:
 TableName = Annotated[str, AfterValidator(_table_name)]
 Interval = Annotated[str, AfterValidator(_interval)]
 Distance = Annotated[str, AfterValidator(_distance)]
-Names = Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(some)]
+Names = Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(at_least_one)]
 Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
 Columns = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
 Options = Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]

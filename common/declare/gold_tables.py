@@ -16,7 +16,7 @@ from common.declare.declared import declared
 from common.declare.field_types import Expressions, Interval, Names, TableName
 from common.declare.intervals import length_of
 from common.declare.table_options import Reading, Storage
-from common.declare.value_formats import listed
+from common.declare.value_formats import refuse_bare_text
 from common.declare.windows import ZERO_WATERMARK, Session, Window, Within
 
 
@@ -190,7 +190,7 @@ class ChangeFeed(GoldTable):
     operation: str = "op"
     upserts: Names = ("c", "r", "u")
     deletes: Names = ("d",)
-    ignores: Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(tuple)] = ("m",)
+    ignores: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ("m",)
     columns: Expressions | None = None
 
     def mistakes(self) -> Iterator[str]:

@@ -33,7 +33,7 @@ from common.declare.field_types import (
     Offsets,
     Options,
     TableName,
-    some,
+    at_least_one,
 )
 from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
@@ -376,7 +376,7 @@ class Pipeline:
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
 
     name: TableName
-    bronze: Annotated[Sequence[Topic], AfterValidator(some)]
+    bronze: Annotated[Sequence[Topic], AfterValidator(at_least_one)]
     silver: Annotated[Sequence[Silver], AfterValidator(tuple)] = ()
     gold: Annotated[Sequence[Gold], AfterValidator(tuple)] = ()
     quality: Annotated[Sequence[Quality], AfterValidator(tuple)] = ()

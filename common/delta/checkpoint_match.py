@@ -63,7 +63,7 @@ def check_checkpoint(
     found = replace(found, last=last)
     for applies, message in refusals:
         if applies(found):
-            raise CheckpointMismatchError(message.format(start=found))
+            raise CheckpointMismatchError(f"{table}: {message.format(start=found)}")
     return last
 
 
@@ -122,18 +122,19 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
     (
         lambda start: start.committed is not None and not _is_log_cleaned(start.table_path),
         (
-            "{start.table}: the checkpoint {start.checkpoint_path} has committed micro-batches up to "
-            "{start.committed}, but the table at {start.table_path} holds none of them: it was deleted or made "
-            "anew. Going on would leave its rows out. Restore the table, or move the checkpoint away too and "
-            "fill both anew."
+            "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
+            "{start.committed}, but the table at {start.table_path} holds none of them: it was "
+            "deleted or made anew. Going on would leave its rows out. Restore the table, or move the "
+            "checkpoint away too and fill both anew."
         ),
     ),
     (
         lambda start: start.query_id is None and _is_log_cleaned(start.table_path),
         (
-            "{start.table}: there is a table at {start.table_path}, but its checkpoint {start.checkpoint_path} "
-            "is gone, and so are the commits that say who wrote it. Starting without it would write the table's "
-            "rows again. Restore the checkpoint, or move the table away too and fill both anew."
+            "there is a table at {start.table_path}, but its checkpoint {start.checkpoint_path} is "
+            "gone, and so are the commits that say who wrote it. Starting without it would write the "
+            "table's rows again. Restore the checkpoint, or move the table away too and fill both "
+            "anew."
         ),
     ),
 )
@@ -142,42 +143,42 @@ _WITH_OWN_COMMIT: _Refusals = (
     (
         lambda start: start.query_id is None,
         (
-            "{start.table}: the table at {start.table_path} holds rows, but its checkpoint "
-            "{start.checkpoint_path} is gone. Starting without it would write the rows again. Restore the "
-            "checkpoint, or move the table away too and fill both anew."
+            "the table at {start.table_path} holds rows, but its checkpoint {start.checkpoint_path} "
+            "is gone. Starting without it would write the rows again. Restore the checkpoint, or move"
+            " the table away too and fill both anew."
         ),
     ),
     (
         lambda start: start.query_id != start.last_id,
         (
-            "{start.table}: the table at {start.table_path} was written by query {start.last_id}, but the "
-            "checkpoint {start.checkpoint_path} is that of query {start.query_id}. Restore the checkpoint that "
+            "the table at {start.table_path} was written by query {start.last_id}, but the checkpoint"
+            " {start.checkpoint_path} is that of query {start.query_id}. Restore the checkpoint that "
             "belongs to the table."
         ),
     ),
     (
         lambda start: start.planned is None or start.last_batch > start.planned,
         (
-            "{start.table}: the table holds micro-batch {start.last_batch}, but the checkpoint "
-            "{start.checkpoint_path} has planned only {start.planned}: an older copy of it was restored. Going on would skip "
-            "new rows. Restore the newest copy."
+            "the table holds micro-batch {start.last_batch}, but the checkpoint "
+            "{start.checkpoint_path} has planned only {start.planned}: an older copy of it was "
+            "restored. Going on would skip new rows. Restore the newest copy."
         ),
     ),
     (
         lambda start: start.committed is not None and start.last_batch < start.committed,
         (
-            "{start.table}: the checkpoint {start.checkpoint_path} has committed micro-batches up to "
-            "{start.committed}, but the table at {start.table_path} ends with {start.last_batch}: an older copy "
-            "of it was restored. Going on would leave out the rows in between. Restore the table's newest copy, "
-            "or the checkpoint of that time."
+            "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
+            "{start.committed}, but the table at {start.table_path} ends with {start.last_batch}: an "
+            "older copy of it was restored. Going on would leave out the rows in between. Restore the"
+            " table's newest copy, or the checkpoint of that time."
         ),
     ),
     (
         lambda start: start.restore is not None,
         (
-            "{start.table}: version {start.restore} of the table at {start.table_path} is a RESTORE to an older "
-            "one, without micro-batches that the checkpoint {start.checkpoint_path} has committed. Going on "
-            "would leave out their rows. To have the rows back, {start.way_back}."
+            "version {start.restore} of the table at {start.table_path} is a RESTORE to an older one,"
+            " without micro-batches that the checkpoint {start.checkpoint_path} has committed. Going "
+            "on would leave out their rows. To have the rows back, {start.way_back}."
         ),
     ),
 )
@@ -217,7 +218,7 @@ def last_commit_metadata(table_path: str, query: str) -> dict[str, Any] | None:
 
 def commits_metadata(table_path: str, query: str) -> Iterator[dict[str, Any]]:
     """Metadata of a query's commits, newest first, among the newest thousand."""
-    yield from (commit.told for commit in _newest_commits(table_path) if _is_by(commit, query))
+    yield from (commit.metadata for commit in _newest_commits(table_path) if _is_by(commit, query))
 
 
 def _undoing_restore(table_path: str, query: str) -> int | None:
@@ -249,7 +250,7 @@ def _is_log_cleaned(table_path: str) -> bool:
 
 
 def _is_by(commit: Commit, query: str) -> bool:
-    return commit.told.get("query") == query and "query_id" in commit.told
+    return commit.metadata.get("query") == query and "query_id" in commit.metadata
 
 
 def _newest_commits(table_path: str) -> Iterator[Commit]:

@@ -23,7 +23,7 @@ from common.delta import delta_rs
 from common.delta.checkpoint_match import commits_metadata
 from common.delta.log import LogReader
 from common.errors import TableShapeError
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 from common.rows.materialized import Settled
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
     """A table's properties."""
     from delta.tables import DeltaTable
 
-    if Folder(path).is_plain:
+    if StorageFolder(path).is_plain:
         return LogReader(path).properties()
     found = DeltaTable.forPath(spark, path).detail().select("properties").first()
     return {} if found is None else dict(found[0])

@@ -73,7 +73,7 @@ def build_session(
     if is_small:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if "ArchiveClassesAtExit" not in settings.spark.conf.get(spark_conf.JAVA_OPTIONS, ""):
-            options += class_archive.options(java, jars)
+            options += class_archive.jvm_options(java, jars)
     if not settings.spark.fsync:
         options.append("-Dmedallion.disk.volatile=true")
     conf = session_conf(settings, app, log_dir, jars, options, submitted)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.config.settings import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.table import MicroBatch
-from common.delta.user_writes import forget
+from common.delta.user_writes import clear_transaction_ids
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import Dropped
@@ -176,7 +176,7 @@ def start(
         state.in_batch, is_first, state.began = True, not state.began, True
         try:
             # Transaction ids that anybody left in the session would have Delta skip our writes.
-            forget(frame.sparkSession)
+            clear_transaction_ids(frame.sparkSession)
             identity = _identity(stream, checkpoint, frame, batch_id, handle)
             stream.write(frame, replace(identity, is_first=is_first))
             waking.committed((stream.name, *stream.beside))
@@ -228,7 +228,7 @@ def _identity(
     stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int, handle: Future[StreamingQuery]
 ) -> MicroBatch:
     query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    entry, before = checkpoint.entry(batch_id), checkpoint.entry(batch_id - 1)
+    entry, before = checkpoint.planned_batch(batch_id), checkpoint.planned_batch(batch_id - 1)
     # The first batch may begin before `start` has handed the query out.
     dropped = Dropped(lambda: handle.result(timeout=_HANDLE_SECONDS))
     return MicroBatch(

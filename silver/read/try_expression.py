@@ -15,11 +15,11 @@ from common.spark.jvm import try_eval
 _VALUE = "value"
 
 
-def attempted(column: Column, when: Column) -> Column:
+def attempt(column: Column, when: Column) -> Column:
     """A struct of the column's value; null where it throws, and where ``when`` does not hold."""
     return F.when(when, try_eval(F.struct(column.alias(_VALUE))))
 
 
-def outcome(attempt: Column) -> Column:
+def attempt_value(attempt: Column) -> Column:
     """The value of what was attempted."""
     return attempt.getField(_VALUE)

@@ -20,7 +20,7 @@ from common.declare import Silver
 from common.declare.intervals import length_of
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 from silver.judge.dedupe import event_key
 from silver.write.first_load import Mark
 from silver.write.table_columns import COORDINATES
@@ -99,5 +99,5 @@ class HandOver:
         table = rows.sparkSession.read.format("delta").load(self.silver_path).select(*names)
         same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__mine_{name}`") for name in key))
         itself = reduce(and_, (F.col(name) == F.col(f"__mine_{name}") for name in COORDINATES))
-        found = table.join(small_side(mine, count), same & ~itself)
+        found = table.join(broadcast_if_small(mine, count), same & ~itself)
         return found.select(*(F.col(f"__mine_{name}").alias(name) for name in COORDINATES)).distinct()

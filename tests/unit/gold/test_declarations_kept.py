@@ -15,7 +15,7 @@ import pytest
 from common import declare
 from gold.table.declaration_marks import meaning
 from orchestration.pipeline.load_file import load_pipeline
-from silver.judge.rules import version
+from silver.judge.rules import rules_version
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -95,7 +95,7 @@ POSITIONS = {
 def test_the_rule_version_of_an_example_is_kept(example: str, table: str) -> None:
     pipeline = load_pipeline(EXAMPLES / example / "pipeline.py")
     silver = next(each for each in pipeline.silver if each.table == table)
-    assert version(silver) == RULE_VERSIONS[example, table]
+    assert rules_version(silver) == RULE_VERSIONS[example, table]
 
 
 @pytest.mark.parametrize(("example", "table"), MARKS)
