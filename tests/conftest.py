@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 from confluent_kafka import Producer
 
 from common.config.driver_limits import NEVER, Small

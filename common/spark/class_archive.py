@@ -26,7 +26,7 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """An archive that does not fit is no one's trouble; one that is made tells at length what it leaves out."""
 
 
-def archive(java: Java, class_path: Sequence[Path]) -> Path:
+def archive_file(java: Java, class_path: Sequence[Path]) -> Path:
     """Where the archive of a Java and a class path lies, or would."""
     executable = java.executable.resolve()
     told = [str(executable), str(executable.stat().st_mtime_ns), metadata.version("pyspark")]
@@ -34,20 +34,20 @@ def archive(java: Java, class_path: Sequence[Path]) -> Path:
     return user_cache() / "classes" / f"{key}.jsa"
 
 
-def options(java: Java, class_path: Sequence[Path]) -> list[str]:
+def jvm_options(java: Java, class_path: Sequence[Path]) -> list[str]:
     """What the JVM must be told to use the archive; nothing where there is none."""
-    file = archive(java, class_path)
+    file = archive_file(java, class_path)
     return [f"-XX:SharedArchiveFile={file}", *_QUIET.split()] if file.is_file() else []
 
 
-def record(settings: Settings, java: Java, class_path: Sequence[Path]) -> Path | None:
+def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -> Path | None:
     """Make the archive where there is none, by a short run of Spark and Delta; takes about half a minute.
 
     Returns:
         The archive; ``None`` where this Java cannot make one: why is in the ``.log`` beside where it would
         lie. Nothing needs it, so nothing is raised.
     """
-    file = archive(java, class_path)
+    file = archive_file(java, class_path)
     if file.is_file():
         return file
     file.parent.mkdir(parents=True, exist_ok=True)

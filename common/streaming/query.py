@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.config.settings import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.table import MicroBatch
-from common.delta.user_writes import forget
+from common.delta.user_writes import clear_transaction_ids
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import Dropped
@@ -173,7 +173,7 @@ def start(
         state.in_batch, is_first, state.began = True, not state.began, True
         try:
             # Transaction ids that anybody left in the session would have Delta skip our writes.
-            forget(frame.sparkSession)
+            clear_transaction_ids(frame.sparkSession)
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))
             waking.committed((stream.name, *stream.beside))
@@ -222,7 +222,7 @@ def _batches_without_rows(spark: SparkSession) -> Iterator[None]:
 
 def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int) -> MicroBatch:
     query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-    entry, before = checkpoint.entry(batch_id), checkpoint.entry(batch_id - 1)
+    entry, before = checkpoint.planned_batch(batch_id), checkpoint.planned_batch(batch_id - 1)
     # The query is looked up, never kept: py4j keeps what a callback refers to for as long as Spark keeps the
     # query, so a callback that refers to its query would keep both, and the query's session, for ever.
     dropped = Dropped(lambda: _running(stream.frame.sparkSession, query_id))

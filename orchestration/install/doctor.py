@@ -21,7 +21,7 @@ from common.config.settings import Settings
 from common.errors import MedallionError
 from common.java import jar_cache
 from common.java.find_java import find_java
-from common.machine.ports import holder_of, is_free
+from common.machine.processes import describe_listener, is_port_free
 from orchestration.kafka.connectivity import Answer, ask
 from orchestration.pipeline.load_file import load_pipeline
 
@@ -161,12 +161,12 @@ def _broker(facts: Mapping[str, Any], folder: Path) -> Finding:
 
 
 def _port(name: str, port: int, own: Container[object]) -> Finding:
-    if is_free(port):
+    if is_port_free(port):
         return Finding("kafka", name, "ok", f"{port} is free")
     if port in own:
         return Finding("kafka", name, "ok", f"{port} is the embedded broker's")
     advice = f"Stop that process, or choose another with --set {name}=… (0 takes a free one)."
-    return Finding("kafka", name, "fail", f"{port} is taken by {holder_of(port)}", advice)
+    return Finding("kafka", name, "fail", f"{port} is taken by {describe_listener(port)}", advice)
 
 
 def _reach(settings: Settings) -> Iterator[Finding]:

@@ -73,7 +73,7 @@ def _millis(at: dt.datetime) -> int:
 
 
 def test_every_value_sampled_passes(spark: Any, tmp_path: Path) -> None:
-    from silver.read.value_reader import reading
+    from silver.read.value_reader import read_values
 
     chance = random.Random(11)  # noqa: S311  # a repeatable one
     for turn in range(8):
@@ -85,7 +85,7 @@ def test_every_value_sampled_passes(spark: Any, tmp_path: Path) -> None:
         file = tmp_path / f"made{turn}.py"
         file.write_text(render("made", [made]))
         frame = spark.createDataFrame([(value,) for value in values], "value binary")
-        found = reading(frame, load_pipeline(file).silver[0].value).frame
+        found = read_values(frame, load_pipeline(file).silver[0].value).frame
         bad = found.where("__read.fault is not null").select("__read.fault", "__read.fault_field").collect()
         assert bad == [], file.read_text()
 

@@ -197,7 +197,7 @@ def test_a_run_with_an_end_gives_up(
 
 
 def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
-    from silver.read.value_reader import reading
+    from silver.read.value_reader import read_values
 
     registry.is_up = True
     spark.conf.set(avro_schema.REGISTRY, registry.address)
@@ -205,7 +205,7 @@ def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
 
     def read(*values: bytes) -> list[tuple[str | None, Any]]:
         frame = spark.createDataFrame([(each,) for each in values], "value binary").coalesce(1)
-        found = reading(frame, value).frame.select("__read.fault", "__read.value").collect()
+        found = read_values(frame, value).frame.select("__read.fault", "__read.value").collect()
         return [(row[0], row[1] and row[1].asDict(recursive=True)) for row in found]
 
     assert read(

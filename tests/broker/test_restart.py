@@ -147,7 +147,7 @@ def test_a_stop_between_two_micro_batches_is_gone_on_from(shop: Shop) -> None:
 def test_ingested_at_is_when_the_micro_batch_was_planned(shop: Shop) -> None:
     """Whoever wrote it: Spark the first after a start, the driver the others."""
     checkpoint = Checkpoint(str(shop.engine.checkpoint("bronze.orders")))
-    entries = [checkpoint.entry(number) for number in checkpoint.batches()]
+    entries = [checkpoint.planned_batch(number) for number in checkpoint.batches()]
     found = {round(row["ingested_at"].timestamp() * 1000) for row in shop.engine.rows("bronze.orders")}
     assert found == {entry.timestamp_ms for entry in entries if entry}
     writers = {str(one["engineInfo"])[:5] for one in shop.engine.history("bronze.orders")}

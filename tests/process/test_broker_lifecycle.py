@@ -49,7 +49,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     folder = tmp_path_factory.mktemp("shared data é")
     chosen = _settings(folder, "kafka.stop_timeout_seconds=2")
     yield chosen
-    assert processes.find(f" kafka.Kafka {properties_file(broker_dir(chosen))}") == []
+    assert processes.find_by_command_line(f" kafka.Kafka {properties_file(broker_dir(chosen))}") == []
 
 
 def another_user(settings: Settings) -> tuple[subprocess.Popen[str], int]:
@@ -132,11 +132,11 @@ def test_an_orphan_is_reused_and_ends_with_its_last_user(
     user, pid = another_user(settings)
     user.kill()
     user.communicate()
-    assert processes.started(pid) is not None
+    assert processes.start_mark(pid) is not None
     with broker.start(settings) as adopted:
         assert adopted.pid == pid
         assert f"reusing the broker of pid {pid}, left by a process that is gone" in capsys.readouterr().err
-    assert processes.started(pid) is None
+    assert processes.start_mark(pid) is None
 
 
 def test_a_shared_broker_ends_with_its_last_user_only(
@@ -154,14 +154,14 @@ def test_a_shared_broker_ends_with_its_last_user_only(
     assert mine.is_running()
     mine.stop()
     mine.stop()
-    assert processes.started(pid) is None
+    assert processes.start_mark(pid) is None
 
 
 def test_a_pid_that_was_given_to_another_program_is_left_alone(settings: Settings) -> None:
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     state = {
         "pid": bystander.pid,
-        "process_start": processes.started(bystander.pid),
+        "process_start": processes.start_mark(bystander.pid),
         "port": 1,
         "controller_port": 2,
         "kafka_version": "4.3.1",
@@ -189,7 +189,7 @@ def test_a_broker_whose_start_was_killed_before_it_was_noted_is_ended_first(
     with broker.start(settings) as started:
         assert started.pid != pid
     assert f"pid {pid}, was left by a start that was killed" in capsys.readouterr().err
-    assert processes.started(pid) is None
+    assert processes.start_mark(pid) is None
 
 
 def test_formatting_twice_keeps_the_data_of_the_first(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_ctrl_c_ends_up_at_a_boundary_with_exit_code_0(up: Up) -> None:
         assert checkpoint.last_planned() == checkpoint.last_committed()
     assert embedded.describe(up.commands.settings) is None
     assert up.jvm is not None
-    await_that(lambda: process.started(up.jvm or 0) is None, "its JVM has ended")
+    await_that(lambda: process.start_mark(up.jvm or 0) is None, "its JVM has ended")
 
 
 @dataclass
@@ -263,8 +263,8 @@ def separate(
         send(topic, sent)
         killed = commands.start("up", "--separate")
         await_that(lambda: is_caught_up(commands), "all is caught up", killed)
-        jobs = {pid: process.command(pid) for pid in children(killed.pid)}
-        below = [(pid, process.started(pid)) for pid in descendants(killed.pid)]
+        jobs = {pid: process.command_line(pid) for pid in children(killed.pid)}
+        below = [(pid, process.start_mark(pid)) for pid in descendants(killed.pid)]
         (silver,) = [pid for pid, line in jobs.items() if " run silver " in line]
         os.kill(silver, signal.SIGKILL)
         killed.code()
@@ -302,7 +302,7 @@ def test_the_next_separate_run_goes_on_and_ends_on_sigterm(
     send(separate.topic, more)
     stopped = commands.start("up", "--separate")
     await_that(lambda: is_caught_up(commands), "all is caught up", stopped)
-    below = [(pid, process.started(pid)) for pid in descendants(stopped.pid)]
+    below = [(pid, process.start_mark(pid)) for pid in descendants(stopped.pid)]
     stopped.signal(signal.SIGTERM)
     assert stopped.code() == 0, stopped.said
     await_that(lambda: not left(below), "nothing of it is left")
@@ -349,7 +349,7 @@ def test_a_job_that_is_stopped_while_it_starts_takes_its_broker_with_it(tmp_path
         assert command.code() == 130
         assert "Traceback" not in command.said
         assert embedded.describe(commands.settings) is None
-        await_that(lambda: not process.find(str(tmp_path)), "its JVM is gone")
+        await_that(lambda: not process.find_by_command_line(str(tmp_path)), "its JVM is gone")
 
 
 STOPS_AT_FIVE = """

@@ -9,8 +9,8 @@ from typing import Any
 
 from common.declare import Silver
 from orchestration.pipeline.load_file import load_pipeline
-from silver.judge.rules import REASONS, judged
-from silver.read.parse import parsed, shaped
+from silver.judge.rules import REASONS, judge_rows
+from silver.read.parse import parse_values, select_columns
 
 PIPELINE = Path(__file__).parents[2] / "examples" / "earthquakes" / "pipeline.py"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,8 +70,8 @@ def test_every_oddity_is_one_row_with_its_reasons(spark: Any) -> None:
         f"timestamp '{NOW.isoformat()}' ingested_at",
         "cast(null as array<struct<key: string, value: binary>>) headers",
     )
-    frame = judged(
-        shaped(parsed(bronze, silver.value), silver.columns, "silver.quakes", ""),
+    frame = judge_rows(
+        select_columns(parse_values(bronze, silver.value), silver.columns, "silver.quakes", ""),
         key=silver.key,
         event_time=silver.event_time,
         max_future=silver.max_future,

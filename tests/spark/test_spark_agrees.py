@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from common.config.settings import _duration
 from common.errors import SqlError
 from common.schema.ddl import DDL_TYPES, JSON_TYPES, DdlError, parse
-from common.sql.expression import read
+from common.sql.expression import analyze
 from common.sql.function_names import AGGREGATES, FUNCTIONS, GENERATORS, GRAMMAR, NON_DETERMINISTIC, WINDOWS
 
 OPERATORS = {"and", "or", "not", "in", "like", "ilike", "rlike", "regexp", "case", "between", "div"}
@@ -70,7 +70,7 @@ def test_every_example_of_sparks_own_documentation_is_read(registered: list[tupl
             if UNREAD.search(text) or re.search(r"\bFROM\b|\bas S\b", text, re.IGNORECASE) or text == name:
                 continue
             count += 1
-            facts = read(f"struct({text})")
+            facts = analyze(f"struct({text})")
             assert facts.columns == (), text
             assert not facts.aggregates or group in {"agg_funcs", "misc_funcs"}, text
     assert count > 700
@@ -80,7 +80,7 @@ def test_every_aggregate_is_seen_in_its_own_example(registered: list[tuple[str, 
     for name, group, examples in registered:
         for text in re.findall(r"^\s*> SELECT (.*?) FROM ", examples, re.MULTILINE | re.DOTALL):
             if group == "agg_funcs" and not UNREAD.search(text) and " over " not in text.lower():
-                facts = read(f"struct({text})")
+                facts = analyze(f"struct({text})")
                 assert facts.aggregates or facts.subquery, (name, text)
 
 
@@ -146,7 +146,7 @@ def test_sql_is_refused_where_spark_refuses_it(spark: Any, sql: str) -> None:
     except PySparkException:
         theirs = False
     try:
-        ours = read(sql).alias is None
+        ours = analyze(sql).alias is None
     except SqlError:
         ours = False
     assert ours == theirs

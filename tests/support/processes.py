@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.machine import processes
@@ -106,7 +108,7 @@ class Command:
     @property
     def jvm(self) -> int | None:
         """Pid of its Spark, once that has started."""
-        return next((pid for pid in children(self.pid) if "java" in processes.command(pid)), None)
+        return next((pid for pid in children(self.pid) if "java" in processes.command_line(pid)), None)
 
     def await_said(self, text: str) -> None:
         """Wait until its messages hold this."""
@@ -194,7 +196,7 @@ class Medallion:
             command.end()
         facts = embedded.describe(self.settings)
         if facts and facts["alive"]:
-            processes.end(int(facts["pid"]), None, timeout_seconds=20)
+            processes.terminate(int(facts["pid"]), None, timeout_seconds=20)
 
 
 @contextmanager
@@ -227,20 +229,20 @@ def is_caught_up(commands: Medallion) -> bool:
 
 def children(pid: int) -> list[int]:
     """Pids of a process's children, zombies left out."""
-    return [child for child, parent in _parents().items() if parent == pid and processes.started(child)]
+    return _running(pid, recursive=False)
 
 
 def descendants(pid: int) -> list[int]:
     """Children, their children and so on; parents first."""
-    found = children(pid)
-    for child in found:
-        found += children(child)
-    return found
+    return _running(pid, recursive=True)
 
 
-def _parents() -> dict[int, int]:
-    lines = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout  # noqa: S607
-    return {int(pid): int(parent) for pid, parent in map(str.split, lines.splitlines())}
+def _running(pid: int, *, recursive: bool) -> list[int]:
+    try:
+        below = psutil.Process(pid).children(recursive=recursive)
+    except psutil.NoSuchProcess:
+        return []
+    return [child.pid for child in below if processes.start_mark(child.pid)]
 
 
 def _kill(pid: int) -> None:

@@ -59,7 +59,7 @@ def append(path: Path, rows: pa.Table, *, files: int = 1) -> int:
     else:
         _committed(path, before + 1, "WRITE", None, [*_written(path, parts)], data_change=True)
     after = int(LogReader(str(path)).latest_version() or 0)
-    version_checksum.carry_on(str(path), before, after)
+    version_checksum.write_checksums(str(path), before, after)
     return after
 
 
@@ -83,7 +83,7 @@ def grow(path: Path, rows: Callable[[int], pa.Table], files: int, commits: int) 
         (
             commit.user_metadata
             for version in range(newest, -1, -1)
-            if (commit := log.commit(version)) and commit.told
+            if (commit := log.commit(version)) and commit.metadata
         ),
         None,
     )
@@ -101,7 +101,7 @@ def grow(path: Path, rows: Callable[[int], pa.Table], files: int, commits: int) 
             actions.append(next(live))
             come += 1
         _committed(path, newest + number, "OPTIMIZE", told, actions, data_change=False)
-    version_checksum.carry_on(str(path), newest, newest + commits)
+    version_checksum.write_checksums(str(path), newest, newest + commits)
     DeltaTable(str(path)).create_checkpoint()
 
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from common.config.settings import load_settings
 from common.declare import Json
 from common.spark.session import build_session
-from silver.read.value_reader import reading, struct_type
+from silver.read.value_reader import read_values, struct_type
 from tests.bench.reporting import page
 from tests.bench.reporting.page import Cost, timed
 
@@ -86,8 +86,8 @@ def ways(frame: Any) -> dict[str, Any]:
     return {
         "from_json": frame.select(plain.alias("v")),
         "from_json behind the guard": frame.select(F.when(guard, plain).alias("v")),
-        "strict": reading(frame, Json(DDL)).frame.select(*asked),
-        "strict, rescuing": reading(frame, Json(DDL), rescue=True).frame.select(*asked),
+        "strict": read_values(frame, Json(DDL)).frame.select(*asked),
+        "strict, rescuing": read_values(frame, Json(DDL), rescue=True).frame.select(*asked),
     }
 
 

@@ -16,7 +16,7 @@ from common.config.driver_limits import Small
 from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
 from common.delta import table as delta_table
 from common.delta.delta_rs import Direct
-from common.delta.user_writes import APPLICATION, VERSION, forget
+from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
 from common.errors import PipelineError, QueryFailedError
 from orchestration.jobs.rebuild import rebuild
 from silver.write.table_columns import properties
@@ -156,7 +156,7 @@ def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(
         try:
             ran.engine.run("gold")
         finally:
-            forget(spark)
+            clear_transaction_ids(spark)
     rows = [(stored(c), k, n) for commit in COMMITS for k, c, n in commit]
     totals = Counter(c for c, _, _ in rows)
     assert ran.values("gold.totals", "country", "rows") == Counter(totals.items())

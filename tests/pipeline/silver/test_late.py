@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from common.declare import Pipeline, Rule, Topic, Upsert
 from common.delta import table as delta_table
-from common.delta.commit import Added
+from common.delta.commit import DataFile
 from common.delta.log import LogReader
 from common.errors import AccountError, CheckpointMismatchError, HistoryGoneError, QueryFailedError
 from tests.conftest import make_settings
@@ -258,7 +258,7 @@ def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
             shop.engine.run("silver")
     with monkeypatch.context() as patch:
         patch.setattr("silver.write.writer.judge_by", _nothing)
-        patch.setattr(LogReader, "files_between", lambda *_: (Added(1, 1, "gone.parquet"),))
+        patch.setattr(LogReader, "files_between", lambda *_: (DataFile(1, 1, "gone.parquet"),))
         with pytest.raises(HistoryGoneError, match=r"bronze/orders/gone.parquet, which it reads, is gone"):
             shop.engine.run("silver")
     assert shop.engine.version("silver.orders") == version

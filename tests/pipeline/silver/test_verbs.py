@@ -14,7 +14,7 @@ import pytest
 from common.declare import Json, Lookup, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from common.errors import PipelineError, QueryFailedError, RuleFailedError, TableMissingError
-from silver.judge.rules import version
+from silver.judge.rules import rules_version
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -118,7 +118,7 @@ def test_of_a_dropped_row_only_its_place_and_reasons_are_kept(ran: Ran) -> None:
     assert {offset: row["value"] for offset, row in rows.items() if offset != 3} == {
         offset: ran.values[offset] for offset in (4, 6, 7, 9)
     }
-    assert {row["rule_version"] for row in rows.values()} == {version(ORDERS)}
+    assert {row["rule_version"] for row in rows.values()} == {rules_version(ORDERS)}
     assert {row["field"] for row in rows.values()} == {None}
 
 

@@ -394,7 +394,7 @@ def test_small_files_are_put_together_where_there_are_two(spark: Any, tmp_path: 
     assert len(DeltaTable(path).file_uris()) == 1
     commit = LogReader(path).commit(3)
     assert commit is not None
-    assert (commit.operation, commit.told) == ("OPTIMIZE", {"by": "compaction"})
+    assert (commit.operation, commit.metadata) == ("OPTIMIZE", {"by": "compaction"})
 
 
 def test_one_small_file_is_nobodys_job(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

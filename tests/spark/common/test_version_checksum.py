@@ -15,7 +15,7 @@ from common.config.driver_limits import Small
 from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.table import MicroBatch
-from common.delta.version_checksum import carried, carry_on
+from common.delta.version_checksum import checksum_after, write_checksums
 from common.rows.materialized import local
 
 SMALL = Small(100, 1_000)
@@ -48,7 +48,7 @@ def remove(path: str, size: int | None) -> dict[str, Any]:
 
 
 def test_a_commit_of_rows_changes_files_and_bytes_alone() -> None:
-    after = carried(BEFORE, [{"commitInfo": {}}, add("x", 70), add("y", 30), remove("z", 400)])
+    after = checksum_after(BEFORE, [{"commitInfo": {}}, add("x", 70), add("y", 30), remove("z", 400)])
     same = {name: BEFORE[name] for name in ("numMetadata", "numProtocol", "metadata", "protocol")}
     assert after == {
         **same,
@@ -72,11 +72,11 @@ def test_a_commit_of_rows_changes_files_and_bytes_alone() -> None:
     ],
 )
 def test_of_anything_else_nothing_is_said(actions: list[dict[str, Any]]) -> None:
-    assert carried(BEFORE, actions) is None
+    assert checksum_after(BEFORE, actions) is None
 
 
 def test_nothing_is_made_of_one_that_lacks_the_metadata() -> None:
-    assert carried({**BEFORE, "metadata": None}, [add("x", 1)]) is None
+    assert checksum_after({**BEFORE, "metadata": None}, [add("x", 1)]) is None
 
 
 @pytest.mark.parametrize("before", ["{", "[]", "{}", '{"metadata": 1, "protocol": 1}', "null"])
@@ -85,7 +85,7 @@ def test_one_that_is_not_as_it_should_be_is_not_carried_on(tmp_path: Path, befor
     log.mkdir()
     (log / f"{0:020}.crc").write_text(before)
     (log / f"{1:020}.json").write_text(json.dumps(add("x", 1)))
-    carry_on(str(tmp_path), 0, 1)
+    write_checksums(str(tmp_path), 0, 1)
     assert checksum(str(tmp_path), 1) is None
 
 
@@ -176,7 +176,7 @@ def test_the_chain_goes_on_from_sparks_next_commit(spark: Any, tmp_path: Path) -
     assert jobs == 0
     assert (own["numFiles"], own["tableSizeBytes"]) == (told["numFiles"], told["sizeInBytes"])
     before = checksum(path, first + 2)
-    carry_on(path, first, first + 3)
+    write_checksums(path, first, first + 3)
     assert checksum(path, first + 2) == before
 
 
@@ -187,7 +187,7 @@ def test_old_ones_do_not_pile_up(tmp_path: Path) -> None:
     (log / f"{0:020}.crc").write_text(json.dumps(BEFORE))
     for version in range(1, 151):
         (log / f"{version:020}.json").write_text(json.dumps(add(f"f{version}", 1)))
-    carry_on(str(tmp_path), 0, 150)
+    write_checksums(str(tmp_path), 0, 150)
     assert sorted(int(file.stem) for file in log.glob("*.crc")) == [*range(51, 151)]
     last = checksum(str(tmp_path), 150) or {}
     assert (last["numFiles"], last["tableSizeBytes"]) == (153, 1150)

@@ -89,12 +89,12 @@ def _read_all(spark: Any) -> Callable[..., Rows]:
     """Values read in one job: fault, its field, and the fields, in order."""
 
     def run(value: Avro, values: Sequence[bytes | None], registry: str = "") -> Rows:
-        from silver.read.value_reader import reading
+        from silver.read.value_reader import read_values
 
         spark.conf.set(avro_schema.REGISTRY, registry)
         rows = [(place, each) for place, each in enumerate(values)]
         frame = spark.createDataFrame(rows, "place int, value binary")
-        table = reading(frame, value).frame.orderBy("place").select("__read").toArrow()
+        table = read_values(frame, value).frame.orderBy("place").select("__read").toArrow()
         found = table.column("__read").to_pylist()
         return [
             (None, None, None) if one is None else (one["fault"], one["fault_field"], _plain(one["value"]))

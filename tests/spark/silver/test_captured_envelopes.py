@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Debezium
-from silver.read.parse import META, parsed
+from silver.read.parse import META, parse_values
 
 CAPTURED = Path(__file__).parents[4] / "shared" / "data" / "cdc_debezium"
 ENVELOPE = {"before", "after", "op", "ts_ms", "source"}
@@ -85,7 +85,7 @@ def test_every_captured_envelope_is_read_as_it_was_sent(spark: Any) -> None:
         by_type.setdefault(row_type([payload(text) for text in texts]), []).extend(texts)
     for ddl, texts in by_type.items():
         rows = [("t", 0, at, None, 0, None, None, text.encode(), None) for at, text in enumerate(texts)]
-        frame = parsed(spark.createDataFrame(rows, SCHEMA).coalesce(1), Debezium(ddl))
+        frame = parse_values(spark.createDataFrame(rows, SCHEMA).coalesce(1), Debezium(ddl))
         told = frame.select(F.col(f"{META}.fault").alias("fault"), *sorted(ENVELOPE))
         for text, row in zip(texts, (each.asDict(recursive=True) for each in told.collect()), strict=True):
             sent = payload(text)
@@ -113,7 +113,7 @@ def test_a_change_of_the_tables_definition_is_no_change_of_a_row(spark: Any) -> 
     (file,) = CAPTURED.glob("paimon/**/mysql/debezium-event-change.json")
     (text,) = envelopes(file)
     rows = [("t", 0, 0, None, 0, None, None, text.encode(), None)]
-    frame = parsed(spark.createDataFrame(rows, SCHEMA), Debezium("id bigint"))
+    frame = parse_values(spark.createDataFrame(rows, SCHEMA), Debezium("id bigint"))
     assert [tuple(row) for row in frame.select(f"{META}.fault", f"{META}.fault_field").collect()] == [
         ("missing_required", "op")
     ]

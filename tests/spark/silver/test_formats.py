@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Bytes, Csv, Debezium, Json, Text
-from silver.read.parse import META, parsed
+from silver.read.parse import META, parse_values
 
 NESTED = (
     "id string, o struct<x: int, p: struct<y: int>>, a array<struct<q: int>>, m map<string, struct<r: int>>"
@@ -36,7 +36,7 @@ def told(bronze: Callable[..., Any]) -> Callable[..., list[tuple[Any, ...]]]:
     """One thing that ``_kafka`` says of each value, in order."""
 
     def rows(name: str, values: list[bytes], value: Any, *, rescue: bool = False) -> list[Any]:
-        frame = parsed(bronze(*values), value, rescue=rescue)
+        frame = parse_values(bronze(*values), value, rescue=rescue)
         return [row[0] for row in frame.select(f"{META}.{name}").collect()]
 
     return rows
@@ -47,7 +47,7 @@ def rows(bronze: Callable[..., Any]) -> Callable[..., list[tuple[Any, ...]]]:
     """Each value's fault, its field, and the declared fields, in order."""
 
     def found(values: list[bytes | None], value: Any) -> list[tuple[Any, ...]]:
-        frame = parsed(bronze(*values), value)
+        frame = parse_values(bronze(*values), value)
         fields = [name for name in frame.columns if name != META]
         quoted = {name: F.col(f"`{name}`") for name in fields}
         at = [each.cast("timestamp_ntz") if name == "at" else each for name, each in quoted.items()]
@@ -257,7 +257,7 @@ def test_a_value_is_read_once_and_by_no_python(
     spark: Any, bronze: Callable[..., Any], value: Any, call: str
 ) -> None:
     """Whatever is asked of the result: filters on it, fields of it twice, and a cache below."""
-    frame = parsed(bronze(FLAT, b"{}", None).cache(), value, rescue=isinstance(value, Debezium))
+    frame = parse_values(bronze(FLAT, b"{}", None).cache(), value, rescue=isinstance(value, Debezium))
     names = [name for name in frame.columns if name != META]
     asked = (
         frame.where(f"{META}.fault is null and {META}.value is not null")
@@ -276,11 +276,11 @@ def test_threads_and_declarations_do_not_meet(spark: Any, bronze: Callable[..., 
     """Two declarations in one task, row by row, over several tasks at once."""
     values = [f'{{"id":"{n}","n":{n}}}'.encode() for n in range(2000)]
     frame = bronze(*values).repartition(8)
-    both = parsed(frame, Json("id string, n int")).select(F.col("n").alias("left"), f"{META}.value")
+    both = parse_values(frame, Json("id string, n int")).select(F.col("n").alias("left"), f"{META}.value")
     other = both.withColumns(
         {name: F.lit(None) for name in ("topic", "partition", "offset", "kafka_timestamp", "ingested_at")}
     ).withColumns({name: F.lit(None) for name in ("kafka_timestamp_type", "key", "headers")})
-    again = parsed(other.withColumn("value", F.col("value")), Json("n string"))
+    again = parse_values(other.withColumn("value", F.col("value")), Json("n string"))
     joined = again.select("n", F.expr(f"cast({META}.value as string)").alias("text"))
     found = joined.collect()
     assert len(found) == 2000

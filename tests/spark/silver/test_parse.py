@@ -14,8 +14,8 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 from bronze.table import SCHEMA
 from common.declare import Json
 from common.errors import PipelineError
-from common.schema.value_fields import ddl_or_json
-from silver.read.parse import META, parsed, shaped
+from common.schema.value_fields import spark_schema_text
+from silver.read.parse import META, parse_values, select_columns
 from silver.read.value_reader import struct_type
 
 DDL = "id string, n bigint, price decimal(10,2), at timestamp, nested struct<a: int>"
@@ -63,7 +63,7 @@ def bronze(spark: Any) -> Callable[..., Any]:
 
 def test_each_value_is_one_row_with_its_fields_or_its_fault(bronze: Callable[..., Any]) -> None:
     price = F.col("price").cast("string").alias("price")
-    frame = parsed(bronze(*CASES), Json(DDL))
+    frame = parse_values(bronze(*CASES), Json(DDL))
     rows = frame.select(F.col(META), "id", "n", price, F.col("nested.a").alias("a")).collect()
     found = {
         None if row[META].value is None else bytes(row[META].value): (row[META].fault, tuple(row)[1:])
@@ -74,7 +74,7 @@ def test_each_value_is_one_row_with_its_fields_or_its_fault(bronze: Callable[...
 
 
 def test_the_coordinates_and_the_raw_bytes_stay_beside_the_fields(bronze: Callable[..., Any]) -> None:
-    frame = parsed(bronze(b"{"), Json("id string"))
+    frame = parse_values(bronze(b"{"), Json("id string"))
     assert frame.columns == [META, "id"]
     assert frame.schema[META].dataType.names == [
         *("topic", "partition", "offset", "timestamp", "timestamp_type", "ingested_at"),
@@ -94,7 +94,7 @@ def test_ddl_a_struct_type_and_a_schema_file_read_the_same(
     )
     (tmp_path / "order.json").write_text(json.dumps(typed.jsonValue()), encoding="utf-8")
     ways = [Json("id string, n bigint, price decimal(10,2)"), Json(typed), Json("order.json")]
-    schemas = [struct_type(ddl_or_json(way, tmp_path)) for way in ways]
+    schemas = [struct_type(spark_schema_text(way, tmp_path)) for way in ways]
     assert schemas == [typed, typed, typed]
 
 
@@ -119,7 +119,9 @@ def test_a_columns_function_that_is_not_row_for_row_is_refused_by_table_and_line
 ) -> None:
     hook, word = HOOKS[name]
     with pytest.raises(PipelineError, match=r"silver\.orders") as refused:
-        shaped(parsed(bronze(b"{}"), Json("id string, n bigint")), hook, "silver.orders", "p.py:3")
+        select_columns(
+            parse_values(bronze(b"{}"), Json("id string, n bigint")), hook, "silver.orders", "p.py:3"
+        )
     assert word in str(refused.value)
     assert str(refused.value).startswith("p.py:3: silver.orders")
 
@@ -128,8 +130,8 @@ def test_a_columns_function_may_add_change_and_drop_columns(bronze: Callable[...
     def columns(frame: Any) -> Any:
         return frame.withColumn("twice", F.col("n") * 2).withColumnRenamed("id", "order_id").drop("n")
 
-    frame = shaped(
-        parsed(bronze(b'{"id":"a","n":4}'), Json("id string, n bigint")), columns, "silver.orders", ""
+    frame = select_columns(
+        parse_values(bronze(b'{"id":"a","n":4}'), Json("id string, n bigint")), columns, "silver.orders", ""
     )
     assert [tuple(row) for row in frame.drop(META).collect()] == [("a", 8)]
 
@@ -146,8 +148,8 @@ def test_a_columns_function_may_add_change_and_drop_columns(bronze: Callable[...
 def test_a_sql_column_that_does_not_resolve_is_told_by_its_name(
     bronze: Callable[..., Any], columns: dict[str, str], told: list[str]
 ) -> None:
-    frame = parsed(bronze(b"{}"), Json("id string, n bigint, nested struct<a: int>"))
+    frame = parse_values(bronze(b"{}"), Json("id string, n bigint, nested struct<a: int>"))
     with pytest.raises(PipelineError) as refused:
-        shaped(frame, columns, "silver.orders", "p.py:3")
+        select_columns(frame, columns, "silver.orders", "p.py:3")
     assert all(word in str(refused.value) for word in told)
     assert "good" not in str(refused.value).partition("did you mean")[0].partition("Did you mean")[0]

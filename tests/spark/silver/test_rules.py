@@ -13,7 +13,7 @@ import pytest
 
 from common.declare import Json, Lookup, Rule, Silver
 from common.errors import PipelineError
-from silver.judge.rules import REASONS, VERDICT, WARNED, check_rules, judged, version
+from silver.judge.rules import REASONS, VERDICT, WARNED, check_rules, judge_rows, rules_version
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = """_kafka struct<timestamp: timestamp, ingested_at: timestamp, fault: string, value: binary>,
@@ -38,7 +38,7 @@ CASES["several"][1].append("amount_positive")
 
 def judge(spark: Any, rows: Sequence[tuple[Any, ...]], rules: Sequence[Rule]) -> dict[str, list[str]]:
     """Reasons by case."""
-    frame = judged(
+    frame = judge_rows(
         spark.createDataFrame(rows, SCHEMA),
         key=["id", "part"],
         event_time="at",
@@ -135,7 +135,7 @@ def test_the_gravest_verb_decides_and_every_reason_stays(spark: Any) -> None:
         ((NOON, NOON, None, None), "tombstone", None, None, None, None),
     ]
     frame = spark.createDataFrame(rows, SCHEMA)
-    found = judged(frame, key=["id", "part"], event_time="at", max_future="1 hour", rules=VERBS).collect()
+    found = judge_rows(frame, key=["id", "part"], event_time="at", max_future="1 hour", rules=VERBS).collect()
     assert {row["case"]: (row[VERDICT], row[REASONS], row[WARNED]) for row in found} == {
         **{name: tuple(case[1:]) for name, case in VERDICTS.items()},
         "unreadable": ("quarantine", ["not_utf8"], []),
@@ -150,7 +150,7 @@ def test_a_tombstone_that_is_kept_has_a_key_and_a_time_and_is_asked_no_rule(spar
         ((NOON, NOON, None, b"{}"), "a value", "a", 1, NOON, 5.0),
     ]
     frame = spark.createDataFrame(rows, SCHEMA)
-    found = judged(
+    found = judge_rows(
         frame, key=["id", "part"], event_time="at", max_future="1 hour", rules=VERBS, keep_tombstones=True
     ).collect()
     told = {row["case"]: (row[VERDICT], row[REASONS]) for row in found}
@@ -170,10 +170,10 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
         watermark="1 hour",
         rules=[Rule("known", "order_id like 'o%'")],
     )
-    first = version(silver)
+    first = rules_version(silver)
     assert re.fullmatch("[0-9a-f]{12}", first)
     same = replace(silver, name="other", watermark="2 hours", late="keep", unknown_fields="rescue")
-    assert version(same) == first
+    assert rules_version(same) == first
     changed = [
         replace(silver, value=Json("id string, at timestamp", strict=False)),
         replace(silver, columns={"order_id": "upper(id)", "at": "at"}),
@@ -186,6 +186,6 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
     (tmp_path / "a.json").write_text("{}")
     by_file = replace(silver, value=Json(str(tmp_path / "a.json")))
     changed.append(by_file)
-    versions = [version(each) for each in changed]
+    versions = [rules_version(each) for each in changed]
     (tmp_path / "a.json").write_text("[]")
-    assert len({first, *versions, version(by_file)}) == len(changed) + 2
+    assert len({first, *versions, rules_version(by_file)}) == len(changed) + 2

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Json, Rule
-from silver.judge.rules import REASONS, judged
-from silver.read.parse import META, parsed, selected
+from silver.judge.rules import REASONS, judge_rows
+from silver.read.parse import META, parse_values, select_expressions
 
 COLUMNS = {
     "id": "id",
@@ -39,7 +39,7 @@ def frame(spark: Any) -> Any:
     rows.append(("t", 0, len(rows), None, 0, None, b"k", b"{", None))
     value = Json("id string, t string, d int, a array<int>, n bigint")
     bronze = spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    return selected(parsed(bronze, value), COLUMNS, "silver.s", "")
+    return select_expressions(parse_values(bronze, value), COLUMNS, "silver.s", "")
 
 
 def test_a_column_that_throws_faults_its_row_and_no_other(frame: Any) -> None:
@@ -54,7 +54,7 @@ def test_a_column_that_throws_faults_its_row_and_no_other(frame: Any) -> None:
 def test_a_rule_that_throws_is_broken(frame: Any) -> None:
     rules = [Rule("by_number", "1 / (first - 1) > 0"), Rule("known", "id is not null")]
     times = frame.withColumn("at", F.timestamp_micros(F.lit(0)))
-    found = judged(times, key=["id"], event_time="at", max_future="1 hour", rules=rules)
+    found = judge_rows(times, key=["id"], event_time="at", max_future="1 hour", rules=rules)
     assert [row[0] for row in found.select(REASONS).collect()] == [
         ["by_number"],
         *[["column_failed"]] * 5,

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Json
-from silver.read.parse import META, parsed
+from silver.read.parse import META, parse_values
 from tests.support import reading
 
 KINDS: dict[str, Any] = {
@@ -71,7 +71,7 @@ def read(bronze: Callable[..., Any]) -> Callable[..., list[dict[str, Any]]]:
     """Each value's fields, and ``fault``, ``field`` and ``rescued``, in order; times as datetimes in UTC."""
 
     def rows(values: list[bytes | None], value: Any, *, rescue: bool = False) -> list[dict[str, Any]]:
-        frame = parsed(bronze(*values), value, rescue=rescue)
+        frame = parse_values(bronze(*values), value, rescue=rescue)
         if "at" in frame.columns:
             frame = frame.withColumn("at", F.expr("cast(at as timestamp_ntz)"))
         told = frame.select(
@@ -546,7 +546,7 @@ HOSTILE: dict[str, tuple[bytes, str | None]] = {
 def test_hostile_values_are_one_row_each(bronze: Callable[..., Any]) -> None:
     """And what comes out of the largest is what was sent."""
     schema = "s string, i int, d double, k decimal(38,10), a array<int>, o struct<o: struct<x: int>>"
-    frame = parsed(bronze(*(value for value, _ in HOSTILE.values())), Json(schema))
+    frame = parse_values(bronze(*(value for value, _ in HOSTILE.values())), Json(schema))
     told = frame.select(
         F.col(f"{META}.offset"), F.col(f"{META}.fault"), F.length("s"), F.sha2("s", 256), F.size("a"), "k"
     )

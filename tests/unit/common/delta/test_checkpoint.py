@@ -41,8 +41,8 @@ def test_a_checkpoint_that_is_not_there_says_none(tmp_path: Path) -> None:
     assert none.query_id() is None
     assert none.last_planned() is None
     assert none.last_committed() is None
-    assert none.entry(0) is None
-    assert none.entry(none.last_committed()) is None
+    assert none.planned_batch(0) is None
+    assert none.planned_batch(none.last_committed()) is None
     assert none.batches() == ()
 
 
@@ -76,7 +76,7 @@ def test_only_whole_numbers_are_batches(tmp_path: Path) -> None:
 
 def test_an_entry_has_its_times_and_positions(tmp_path: Path) -> None:
     plan(tmp_path, 0, {"a": {"0": 5, "1": 7}}, None, watermark=123, at=456)
-    entry = Checkpoint(str(tmp_path)).entry(0)
+    entry = Checkpoint(str(tmp_path)).planned_batch(0)
     assert entry is not None
     assert (entry.batch_id, entry.watermark_ms, entry.timestamp_ms) == (0, 123, 456)
     assert entry.sources == ({"a": {"0": 5, "1": 7}}, None)
@@ -104,7 +104,7 @@ def test_a_delta_position_is_read(tmp_path: Path) -> None:
     plan(tmp_path, 0, DELTA)
     plan(tmp_path, 1, None)
     checkpoint = Checkpoint(str(tmp_path))
-    first, second = checkpoint.entry(0), checkpoint.entry(1)
+    first, second = checkpoint.planned_batch(0), checkpoint.planned_batch(1)
     assert first is not None
     assert second is not None
     assert delta_position(first) == DeltaPosition(version=7, index=-1, table_id="t-1", in_snapshot=False)
@@ -116,13 +116,13 @@ def test_a_batch_purged_after_listing_is_absent(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     newest = checkpoint.last_planned()
     (tmp_path / "offsets" / "0").unlink()
-    assert checkpoint.entry(newest) is None
+    assert checkpoint.planned_batch(newest) is None
 
 
 def test_an_empty_file_is_no_planned_batch(tmp_path: Path) -> None:
     plan(tmp_path, 0, DELTA)
     (tmp_path / "offsets" / "1").write_bytes(b"")
-    assert Checkpoint(str(tmp_path)).entry(1) is None
+    assert Checkpoint(str(tmp_path)).planned_batch(1) is None
 
 
 @pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1", "v1\n{}\n17", "v1\nnot json\n-", 'v1\n{"conf":7}\n-'])
@@ -130,7 +130,7 @@ def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text(text)
     with pytest.raises(CheckpointMismatchError, match="offsets/0 is not what Spark"):
-        Checkpoint(str(tmp_path)).entry(0)
+        Checkpoint(str(tmp_path)).planned_batch(0)
 
 
 def test_a_foreign_metadata_file_is_named(tmp_path: Path) -> None:
@@ -157,6 +157,6 @@ def test_an_object_store_is_read_through_pyarrow(tmp_path: Path) -> None:
         getattr(checkpoint, f"_{name}")._store = (store[0], f"{store[1]}/{name}")
     assert checkpoint.query_id() == "q"
     assert checkpoint.last_committed() == 4
-    assert checkpoint.entry(4) is not None
-    assert checkpoint.entry(5) is None
+    assert checkpoint.planned_batch(4) is not None
+    assert checkpoint.planned_batch(5) is None
     assert checkpoint.exists()

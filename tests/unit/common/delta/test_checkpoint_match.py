@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.delta.checkpoint_match import check_identity, check_side_table, last_own_commit
+from common.delta.checkpoint_match import check_checkpoint, check_side_table, last_commit_metadata
 from common.errors import CheckpointMismatchError
 
 QUERY = "silver.orders"
@@ -68,8 +68,8 @@ AMISS = {
     "no table": ((), ("q1", 0, 0)),
     "is gone": ((None, *own(0)), (None, -1, -1)),
     "is that of query q2": ((None, *own(0)), ("q2", 0, 0)),
-    "knows only 1: an older copy": ((None, *own(0, 1, 2)), ("q1", 1, 1)),
-    "knows only None: an older copy": ((None, *own(0)), ("q1", -1, -1)),
+    "has planned only 1: an older copy": ((None, *own(0, 1, 2)), ("q1", 1, 1)),
+    "has planned only None: an older copy": ((None, *own(0)), ("q1", -1, -1)),
     "ends with 1: an older copy": ((None, *own(0, 1)), ("q1", 2, 2)),
 }
 
@@ -92,10 +92,10 @@ RESTORED: dict[str, tuple[object, ...]] = {
 def test_a_table_that_was_restored_to_an_older_version_is_refused(tmp_path: Path, case: str) -> None:
     path = table(tmp_path, *RESTORED[case])  # type: ignore[arg-type]
     with pytest.raises(CheckpointMismatchError, match="is a RESTORE to an older one") as refused:
-        check_identity(QUERY, path, checkpoint(tmp_path, "q1", 1, 1), may_begin_anew=True)
+        check_checkpoint(QUERY, path, checkpoint(tmp_path, "q1", 1, 1), may_begin_anew=True)
     assert f"medallion rebuild {QUERY}" in str(refused.value)
     with pytest.raises(CheckpointMismatchError, match="RESTORE it to version") as refused:
-        check_identity(QUERY, path, str(tmp_path / "checkpoint"))
+        check_checkpoint(QUERY, path, str(tmp_path / "checkpoint"))
     assert "medallion rebuild" not in str(refused.value)
 
 
@@ -103,7 +103,7 @@ def test_a_table_that_was_restored_to_an_older_version_is_refused(tmp_path: Path
 def test_what_belongs_together_goes_on(tmp_path: Path, case: str) -> None:
     commits, state = FINE[case]
     path = table(tmp_path, *commits) if commits else str(tmp_path / "nowhere")
-    check_identity(QUERY, path, checkpoint(tmp_path, *state))
+    check_checkpoint(QUERY, path, checkpoint(tmp_path, *state))
 
 
 @pytest.mark.parametrize("case", AMISS)
@@ -112,10 +112,10 @@ def test_what_does_not_is_refused_with_both_places_and_what_to_do(tmp_path: Path
     path = table(tmp_path, *commits) if commits else str(tmp_path / "nowhere")
     place = checkpoint(tmp_path, *state)
     with pytest.raises(CheckpointMismatchError) as refused:
-        check_identity(QUERY, path, place)
+        check_checkpoint(QUERY, path, place)
     told = str(refused.value)
     assert told.startswith(f"{QUERY}: ")
-    assert path in told or "knows only" in told
+    assert path in told or "has planned only" in told
     assert place in told
     assert "Restore" in told
     assert case in told or case == "no table"
@@ -125,9 +125,9 @@ def test_what_begins_anew_and_has_not_done_so_yet_goes_on(tmp_path: Path) -> Non
     """It was stopped or killed within its first micro-batch, which is the longest."""
     path = table(tmp_path, None, *own(0, 1))
     place = checkpoint(tmp_path, "q2", planned=0)
-    check_identity(QUERY, path, place, may_begin_anew=True)
+    check_checkpoint(QUERY, path, place, may_begin_anew=True)
     with pytest.raises(CheckpointMismatchError, match="is that of query q2"):
-        check_identity(QUERY, path, place)
+        check_checkpoint(QUERY, path, place)
 
 
 def test_an_idle_table_may_lose_the_commits_that_say_who_wrote_it(tmp_path: Path) -> None:
@@ -135,18 +135,18 @@ def test_an_idle_table_may_lose_the_commits_that_say_who_wrote_it(tmp_path: Path
     path = table(tmp_path, None, *own(0, 1), None, None)
     for version in range(3):
         (Path(path) / "_delta_log" / f"{version:020}.json").unlink()
-    assert last_own_commit(path, QUERY) is None
-    check_identity(QUERY, path, checkpoint(tmp_path / "kept", "q1", 1, 1))
+    assert last_commit_metadata(path, QUERY) is None
+    check_checkpoint(QUERY, path, checkpoint(tmp_path / "kept", "q1", 1, 1))
     with pytest.raises(CheckpointMismatchError, match="so are the commits that say who wrote it"):
-        check_identity(QUERY, path, str(tmp_path / "lost"))
-    check_identity(QUERY, path, str(tmp_path / "lost"), may_begin_anew=True)
+        check_checkpoint(QUERY, path, str(tmp_path / "lost"))
+    check_checkpoint(QUERY, path, str(tmp_path / "lost"), may_begin_anew=True)
 
 
 def test_the_newest_own_commit_is_the_one_that_counts(tmp_path: Path) -> None:
     path = table(tmp_path, None, *own(0, 1), None, ("silver.others", "q9", 5))
-    assert last_own_commit(path, QUERY) == {"query": QUERY, "query_id": "q1", "batch_id": 1}
-    assert last_own_commit(path, "gold.orders") is None
-    assert last_own_commit(str(tmp_path / "nowhere"), QUERY) is None
+    assert last_commit_metadata(path, QUERY) == {"query": QUERY, "query_id": "q1", "batch_id": 1}
+    assert last_commit_metadata(path, "gold.orders") is None
+    assert last_commit_metadata(str(tmp_path / "nowhere"), QUERY) is None
 
 
 def test_a_side_table_may_be_missing_only_before_the_first_micro_batch_is_done(tmp_path: Path) -> None:

@@ -155,12 +155,12 @@ def test_between_two_positions_lies_what_was_consumed(table: str) -> None:
     for rows in (1, 2, 4, 8):
         append(table, rows)
     log = LogReader(table)
-    assert log.between(at(1), at(3)).rows == 6
-    assert log.between(at(2), at(2)) == Backlog(0, 0, 0, 0)
-    assert log.between(None, at(2, 0)).rows == 7
-    assert log.between(None, at(3, 1, in_snapshot=True)).rows == 3
-    assert log.between(at(3, 1, in_snapshot=True), at(3, 2, in_snapshot=True)).rows == 4
-    assert log.between(at(3, 1, in_snapshot=True), at(4)).rows == 12
+    assert log.backlog_between(at(1), at(3)).rows == 6
+    assert log.backlog_between(at(2), at(2)) == Backlog(0, 0, 0, 0)
+    assert log.backlog_between(None, at(2, 0)).rows == 7
+    assert log.backlog_between(None, at(3, 1, in_snapshot=True)).rows == 3
+    assert log.backlog_between(at(3, 1, in_snapshot=True), at(3, 2, in_snapshot=True)).rows == 4
+    assert log.backlog_between(at(3, 1, in_snapshot=True), at(4)).rows == 12
 
 
 def test_a_file_without_statistics_makes_rows_unknown_not_fewer(tmp_path: Path) -> None:

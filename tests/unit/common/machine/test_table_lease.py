@@ -16,7 +16,7 @@ import pytest
 
 from common.errors import LeaseHeldError
 from common.machine import table_lease
-from common.machine.processes import started
+from common.machine.processes import start_mark
 from common.machine.table_lease import Leases, lease_file
 
 ROOT = Path(__file__).parents[4]
@@ -91,7 +91,7 @@ def test_a_lease_given_back_names_nobody(tmp_path: Path) -> None:
         held.record_jvm(os.getpid())
         told = json.loads(lease_file(tmp_path, "gold.b").read_bytes())
         assert (told["job"], told["jvm_pid"], told["jvm_started"]) == (
-            *("gold of shop", os.getpid(), started(os.getpid())),
+            *("gold of shop", os.getpid(), start_mark(os.getpid())),
         )
     assert lease_file(tmp_path, "gold.a").read_bytes() == b""
     held.release()
@@ -108,13 +108,13 @@ def test_the_next_writer_waits_until_the_killed_ones_jvm_is_gone(
     tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
     """It may still finish a commit."""
-    left_behind(tmp_path, jvm_pid=sleeper.pid, jvm_started=started(sleeper.pid))
+    left_behind(tmp_path, jvm_pid=sleeper.pid, jvm_started=start_mark(sleeper.pid))
     script = f"import os, time, signal; time.sleep(0.7); os.kill({sleeper.pid}, signal.SIGKILL)"
     killer = subprocess.Popen([sys.executable, "-c", script])
     began = time.monotonic()
     with Leases(tmp_path, ["silver.orders"], "next"):
         assert time.monotonic() - began > 0.5
-        assert started(sleeper.pid) is None
+        assert start_mark(sleeper.pid) is None
     assert killer.wait() == 0
 
 
@@ -122,7 +122,7 @@ def test_a_jvm_that_does_not_end_is_named_with_what_to_type(
     tmp_path: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_lease, "_ORPHAN_SECONDS", 0.2)
-    left_behind(tmp_path, jvm_pid=sleeper.pid, jvm_started=started(sleeper.pid))
+    left_behind(tmp_path, jvm_pid=sleeper.pid, jvm_started=start_mark(sleeper.pid))
     for _ in range(2):  # a refused one leaves the record for the next
         with pytest.raises(LeaseHeldError, match=f"kill {sleeper.pid}"):
             Leases(tmp_path, ["silver.orders"], "x").__enter__()
@@ -136,7 +136,7 @@ def test_a_jvm_that_does_not_end_is_named_with_what_to_type(
 def test_a_pid_given_out_again_or_of_another_host_is_not_waited_for(
     tmp_path: Path, sleeper: subprocess.Popen[bytes], other: dict[str, str]
 ) -> None:
-    left_behind(tmp_path, **{"jvm_pid": sleeper.pid, "jvm_started": started(sleeper.pid), **other})
+    left_behind(tmp_path, **{"jvm_pid": sleeper.pid, "jvm_started": start_mark(sleeper.pid), **other})
     began = time.monotonic()
     with Leases(tmp_path, ["silver.orders"], "next"):
         assert time.monotonic() - began < 5

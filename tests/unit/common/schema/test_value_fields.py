@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from common.declare import Json
 from common.errors import PipelineError
 from common.schema.ddl import DDL_TYPES, Field
-from common.schema.value_fields import ddl_or_json, fields
+from common.schema.value_fields import fields, spark_schema_text
 
 HERE = Path(__file__).parent
 QUAKE = (
@@ -115,18 +115,18 @@ def test_a_file_is_read_relative_to_the_pipeline(tmp_path: Path) -> None:
         ("at", "array<decimal(10,2)>"),
         ("m", "map<string,date>"),
     ]
-    assert json.loads(ddl_or_json(Json("v.json"), tmp_path)) == document
+    assert json.loads(spark_schema_text(Json("v.json"), tmp_path)) == document
 
 
 def test_the_text_for_spark_is_the_ddl_itself_or_json() -> None:
-    assert ddl_or_json(Json(QUAKE), HERE) == QUAKE
-    assert json.loads(ddl_or_json(Json(Struct()), HERE)) == Struct().jsonValue()
+    assert spark_schema_text(Json(QUAKE), HERE) == QUAKE
+    assert json.loads(spark_schema_text(Json(Struct()), HERE)) == Struct().jsonValue()
     assert fields(Json(Struct()), HERE) == (Field("id", "bigint"),)
 
 
 def test_a_schema_that_spark_would_refuse_gives_no_text() -> None:
     with pytest.raises(PipelineError, match="did you mean 'string'"):
-        ddl_or_json(Json("a strng"), HERE)
+        spark_schema_text(Json("a strng"), HERE)
 
 
 def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:

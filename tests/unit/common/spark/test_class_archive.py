@@ -25,30 +25,30 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
 
 
 def test_without_an_archive_the_jvm_is_told_nothing(java: Java) -> None:
-    assert class_archive.options(java, JARS) == []
+    assert class_archive.jvm_options(java, JARS) == []
 
 
 def test_an_archive_is_of_one_java_and_one_class_path(java: Java) -> None:
-    file = class_archive.archive(java, JARS)
+    file = class_archive.archive_file(java, JARS)
     file.parent.mkdir(parents=True)
     file.touch()
-    assert f"-XX:SharedArchiveFile={file}" in class_archive.options(java, JARS)
-    assert class_archive.options(java, JARS[:1]) == []
-    assert class_archive.options(java, tuple(reversed(JARS))) == []
+    assert f"-XX:SharedArchiveFile={file}" in class_archive.jvm_options(java, JARS)
+    assert class_archive.jvm_options(java, JARS[:1]) == []
+    assert class_archive.jvm_options(java, tuple(reversed(JARS))) == []
     (java.home / "bin" / "java").write_text("#!/bin/sh\nexit 2\n")
-    assert class_archive.options(java, JARS) == []
+    assert class_archive.jvm_options(java, JARS) == []
 
 
 def test_an_archive_that_is_there_is_not_made_again(java: Java) -> None:
-    file = class_archive.archive(java, JARS)
+    file = class_archive.archive_file(java, JARS)
     file.parent.mkdir(parents=True)
     file.write_bytes(b"classes")
-    assert class_archive.record(Settings(), java, JARS) == file
+    assert class_archive.create_archive(Settings(), java, JARS) == file
     assert file.read_bytes() == b"classes"
 
 
 def test_a_java_that_makes_none_leaves_only_what_it_said(java: Java) -> None:
     settings = Settings(java_home=java.home)
-    assert class_archive.record(settings, java, JARS) is None
-    assert [file.suffix for file in class_archive.archive(java, JARS).parent.iterdir()] == [".log"]
-    assert class_archive.options(java, JARS) == []
+    assert class_archive.create_archive(settings, java, JARS) is None
+    assert [file.suffix for file in class_archive.archive_file(java, JARS).parent.iterdir()] == [".log"]
+    assert class_archive.jvm_options(java, JARS) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import SqlError
-from common.sql.expression import ELEMENT, Facts, read
+from common.sql.expression import ELEMENT, Facts, analyze
 
 COLUMNS = [
     ("magnitude", [("magnitude",)]),
@@ -34,7 +34,7 @@ COLUMNS = [
 
 @pytest.mark.parametrize(("sql", "columns"), COLUMNS)
 def test_columns_are_found_with_the_fields_taken_from_them(sql: str, columns: list[tuple[str, ...]]) -> None:
-    assert read(sql).columns == tuple(columns)
+    assert analyze(sql).columns == tuple(columns)
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def test_columns_are_found_with_the_fields_taken_from_them(sql: str, columns: li
     ],
 )
 def test_variables_of_a_lambda_are_no_columns(sql: str, columns: list[tuple[str, ...]]) -> None:
-    assert read(sql).columns == tuple(columns)
+    assert analyze(sql).columns == tuple(columns)
 
 
 @pytest.mark.parametrize(
     "word", ["order", "from", "select", "user", "desc", "when", "comment", "set", "values"]
 )
 def test_a_keyword_alone_is_a_column_as_it_is_to_spark(word: str) -> None:
-    assert read(word).path == (word,)
-    assert read(f"value.{word}").path == ("value", word)
-    assert read(f"upper(`{word}`)").columns == ((word,),)
+    assert analyze(word).path == (word,)
+    assert analyze(f"value.{word}").path == ("value", word)
+    assert analyze(f"upper(`{word}`)").columns == ((word,),)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_a_keyword_alone_is_a_column_as_it_is_to_spark(word: str) -> None:
     ],
 )
 def test_aggregates_are_known_by_their_name_in_spark(sql: str, name: str) -> None:
-    facts = read(sql)
+    facts = analyze(sql)
     assert facts.aggregates == (name,)
-    assert facts.loose == ()
+    assert facts.outside_aggregates == ()
 
 
 @pytest.mark.parametrize(
@@ -101,36 +101,36 @@ def test_aggregates_are_known_by_their_name_in_spark(sql: str, name: str) -> Non
     ],
 )
 def test_what_a_stream_may_not_do_is_named(sql: str, what: str, names: tuple[str, ...]) -> None:
-    assert getattr(read(sql), what) == names
+    assert getattr(analyze(sql), what) == names
 
 
 def test_what_is_given_a_time_is_no_clock() -> None:
-    assert read("unix_timestamp(a, 'yyyy')").non_deterministic == ()
+    assert analyze("unix_timestamp(a, 'yyyy')").non_deterministic == ()
 
 
 def test_an_aggregate_over_other_rows_is_no_aggregate() -> None:
-    assert read("sum(a) over (partition by b)").aggregates == ()
+    assert analyze("sum(a) over (partition by b)").aggregates == ()
 
 
 @pytest.mark.parametrize(
     "sql", ["(select 1)", "select a from t", "a in (select b from t)", "exists(select 1)"]
 )
 def test_a_subquery_is_seen_and_its_columns_are_its_own(sql: str) -> None:
-    facts = read(sql)
+    facts = analyze(sql)
     assert facts.subquery
     assert ("b",) not in facts.columns
 
 
 def test_exists_over_an_array_is_no_subquery() -> None:
-    assert not read("exists(xs, x -> x is null)").subquery
+    assert not analyze("exists(xs, x -> x is null)").subquery
 
 
 def test_an_alias_and_a_star_are_told() -> None:
-    assert read("a + 1 as b").alias == "b"
-    assert read("a b").alias == "b"
-    assert read("*").star
-    assert read("a.*").star
-    assert not read("struct(*)").star
+    assert analyze("a + 1 as b").alias == "b"
+    assert analyze("a b").alias == "b"
+    assert analyze("*").star
+    assert analyze("a.*").star
+    assert not analyze("struct(*)").star
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_an_alias_and_a_star_are_told() -> None:
 )
 def test_what_cannot_be_read_is_said_in_words(sql: str, message: str) -> None:
     with pytest.raises(SqlError) as caught:
-        read(sql)
+        analyze(sql)
     assert str(caught.value) == message
 
 
@@ -165,21 +165,21 @@ def test_what_cannot_be_read_is_said_in_words(sql: str, message: str) -> None:
 )
 def test_a_syntax_error_names_the_word_and_where_it_stands(sql: str, place: str, word: str) -> None:
     with pytest.raises(SqlError, match="cannot be read at ") as caught:
-        read(sql)
+        analyze(sql)
     assert f"cannot be read at {place};" in str(caught.value)
     assert caught.value.word == word
 
 
 def test_a_comment_between_lines_is_fine() -> None:
-    assert read("a -- the first\n + b").columns == (("a",), ("b",))
+    assert analyze("a -- the first\n + b").columns == (("a",), ("b",))
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_either_read_or_refused_in_words(text: str) -> None:
     with suppress(SqlError):
-        assert isinstance(read(text), Facts)
+        assert isinstance(analyze(text), Facts)
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="`\0"), min_size=1, max_size=20))
 def test_any_name_in_backquotes_is_that_column(name: str) -> None:
-    assert read(f"`{name}` + 1").columns == ((name,),)
+    assert analyze(f"`{name}` + 1").columns == ((name,),)

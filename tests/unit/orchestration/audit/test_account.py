@@ -9,7 +9,7 @@ import pytest
 
 from common.declare import Json, Pipeline, Silver, Topic
 from common.delta.checkpoint import DeltaPosition
-from common.delta.commit import Added, Commit
+from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
 from orchestration.audit import batch_counts
 from orchestration.audit.account import Account, Fault, PartitionAccount
@@ -33,7 +33,7 @@ EMPTY = TableLog("x", "x", (), is_whole=True)
 
 def commit(version: int, *rows: int | None, removed: tuple[int, ...] = ()) -> Commit:
     """A commit that adds a file per number of rows."""
-    files = [tuple(Added(1, n, f"{version}-{n}") for n in each) for each in (rows, removed)]
+    files = [tuple(DataFile(1, n, f"{version}-{n}") for n in each) for each in (rows, removed)]
     return Commit(version, AT, "WRITE", *files, len(removed), bool(removed), None)
 
 

@@ -39,7 +39,7 @@ def settings(tmp_path: Path) -> Settings:
 def note(settings: Settings, **facts: object) -> None:
     state = {
         "pid": os.getpid(),
-        "process_start": processes.started(os.getpid()),
+        "process_start": processes.start_mark(os.getpid()),
         "port": 1,
         "controller_port": 2,
         "kafka_version": "4.3.1",
@@ -73,7 +73,7 @@ def test_a_noted_broker_that_started_at_another_time_is_gone(
     with subprocess.Popen(words, stdin=subprocess.PIPE) as lookalike:
         note(settings, pid=lookalike.pid, process_start="1")
         assert (broker.describe(settings) or {})["alive"] is False
-        note(settings, pid=lookalike.pid, process_start=processes.started(lookalike.pid))
+        note(settings, pid=lookalike.pid, process_start=processes.start_mark(lookalike.pid))
         assert (broker.describe(settings) or {})["alive"] is True
         lookalike.communicate(b"\n")
     assert (broker.describe(settings) or {})["alive"] is False

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from common.config.settings import JarSettings, KafkaSettings, Settings
 from common.java import find_java as java_module
-from common.machine.ports import holder_of, is_free
+from common.machine.processes import describe_listener, is_port_free
 from orchestration.cli.commands import doctor as command
 from orchestration.install import doctor
 from orchestration.install.doctor import Finding, examine
@@ -85,14 +85,14 @@ def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, server: int) -> N
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="only Linux tells who holds a port")
 def test_the_holder_of_a_port_is_a_process_by_name_and_id(server: int) -> None:
-    assert holder_of(server).endswith(f"(pid {os.getpid()})")
+    assert describe_listener(server).endswith(f"(pid {os.getpid()})")
 
 
 def test_a_port_is_free_again_once_its_server_is_gone() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        assert not is_free(port)
-    assert is_free(port)
+        assert not is_port_free(port)
+    assert is_port_free(port)
 
 
 def test_a_broker_that_does_not_answer_fails_in_time_and_says_nothing_on_its_own(

@@ -111,7 +111,7 @@ def test_a_broker_that_does_not_answer_is_told_by_its_address(
     [(0, "ended with exit code 0"), (3, "ended with exit code 3"), (-9, "was ended by signal 9 (SIGKILL)")],
 )
 def test_how_a_process_ended_is_told_in_words(code: int, words: str) -> None:
-    assert processes.ended(code) == words
+    assert processes.describe_exit(code) == words
 
 
 @pytest.mark.parametrize(("code", "exit_code"), [(4, 4), (1, 1), (0, 1), (-9, 1)])
@@ -119,4 +119,4 @@ def test_a_separate_job_that_ends_gives_the_run_its_exit_code(code: int, exit_co
     """A job that merely ended was not asked to: that is an error as well."""
     failure = _failure("silver", code)
     assert failure.exit_code == exit_code
-    assert str(failure).startswith(f"the silver job failed: it {processes.ended(code)}; ")
+    assert str(failure).startswith(f"the silver job failed: it {processes.describe_exit(code)}; ")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
-from common.delta.checkpoint import Checkpoint, Entry, kafka_position
+from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
 from common.machine.table_lease import Leases
 from orchestration.cli.commands.status import register
 from orchestration.cli.status_output import document, render
@@ -223,7 +223,7 @@ def test_quarantined_rows_are_counted_by_reason(layout: Layout) -> None:
     assert (second.rows, second.reasons) == (4, (("no_key", 3), ("unreadable", 2)))
 
 
-def kafka_rows(start: Entry | None, end: Entry) -> int:
+def kafka_rows(start: PlannedBatch | None, end: PlannedBatch) -> int:
     return kafka_position(end)["quakes"][0] - (kafka_position(start)["quakes"][0] if start else 0)
 
 

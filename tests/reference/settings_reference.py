@@ -57,7 +57,7 @@ def reference() -> str:
         "`bronze.trigger` is `bronze: {trigger: …}` in the file, `MEDALLION_BRONZE__TRIGGER` in the",
         "environment, and `--set bronze.trigger='5 seconds'` on the command line.",
         "",
-        "Written by `python -m common.spark.settings_reference > docs/settings.md`; a test compares.",
+        "Written by `python -m tests.reference.settings_reference > docs/settings.md`; a test compares.",
         "",
         "| setting | default | meaning |",
         "|---|---|---|",
