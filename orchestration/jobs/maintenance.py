@@ -49,7 +49,7 @@ class Upkeep:
     kept_because: str = ""
 
 
-def chosen(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
+def select_tables(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
     """The tables of these names, or all of the pipeline.
 
     Raises:

@@ -15,7 +15,7 @@ from common.declare import Json, Pipeline, Silver, Storage, Topic, Upsert
 from common.errors import LeaseHeldError, UsageError
 from common.machine.table_lease import Leases
 from orchestration.cli.commands import maintain as command
-from orchestration.jobs.maintenance import chosen, maintain, planned
+from orchestration.jobs.maintenance import maintain, planned, select_tables
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -153,7 +153,7 @@ def test_the_verb_waits_for_no_job_and_knows_the_tables(
     assert isinstance(held.exception, LeaseHeldError)
     assert held.exception.exit_code == 4
     with pytest.raises(UsageError, match=r"'gold\.lates' is no table .*did you mean 'gold\.latest'"):
-        chosen(PIPELINE, ["gold.lates"])
+        select_tables(PIPELINE, ["gold.lates"])
 
 
 class _Ready:

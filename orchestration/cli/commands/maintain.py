@@ -10,7 +10,7 @@ from rich.table import Table
 
 from common.machine.console import out, page, say
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
-from orchestration.jobs.maintenance import Upkeep, chosen, maintain, planned
+from orchestration.jobs.maintenance import Upkeep, maintain, planned, select_tables
 
 _UNIT = 1024
 
@@ -38,7 +38,7 @@ def maintain_tables(
     from orchestration.jobs.job import writing  # loaded when it is used
 
     ready = context(pipeline, settings, set_)
-    names = chosen(ready.pipeline, tables or ())
+    names = select_tables(ready.pipeline, tables or ())
     if dry_run:
         done = [planned(ready.pipeline, ready.layout, name) for name in names]
     else:
