@@ -21,8 +21,8 @@ from common.delta.table import MicroBatch
 from common.delta.user_writes import forget
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.spark.session_conf import WITHOUT_ROWS
-from common.streaming.dropped_rows import Dropped
-from common.streaming.wake_up import LOOK, Waking, wakeable
+from common.streaming.dropped_rows import DroppedRows
+from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -151,7 +151,7 @@ def start(
     spark: SparkSession,
     stream: Stream,
     gate: Gate,
-    waking: Waking | None = None,
+    notifier: CommitNotifier | None = None,
     *,
     available_now: bool = False,
 ) -> RunningQuery:
@@ -161,11 +161,11 @@ def start(
         spark: The session.
         stream: What to run.
         gate: Once closed, the query ends before its next micro-batch.
-        waking: The queries that are woken by what it writes, and it by them; unset: it runs alone.
+        notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Process what is there now and end.
     """
     state = _State()
-    waking = waking or Waking()
+    notifier = notifier or CommitNotifier()
     checkpoint = Checkpoint(stream.checkpoint)
     handle: Future[StreamingQuery] = Future()
 
@@ -179,7 +179,7 @@ def start(
             forget(frame.sparkSession)
             identity = _identity(stream, checkpoint, frame, batch_id, handle)
             stream.write(frame, replace(identity, is_first=is_first))
-            waking.committed((stream.name, *stream.beside))
+            notifier.notify((stream.name, *stream.beside))
         except Exception as error:
             state.error = state.error or error
             raise
@@ -200,14 +200,14 @@ def start(
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif stream.trigger:
-        writer = writer.trigger(processingTime=LOOK if stream.trigger == FOLLOW else stream.trigger)
+        writer = writer.trigger(processingTime=POLL_INTERVAL if stream.trigger == FOLLOW else stream.trigger)
     with ExitStack() as starting:
         if stream.without_rows:
             starting.enter_context(_batches_without_rows(spark))
         if stream.trigger == FOLLOW and not available_now:
             wake = starting.enter_context(wakeable(stream.frame.sparkSession, stream.name))
             # Before its first look, or a commit right after that would wake nobody.
-            waking.follow(stream.name, stream.reads, wake)
+            notifier.follow(stream.name, stream.reads, wake)
         query = writer.start()
     handle.set_result(query)
     return RunningQuery(stream, query, state)
@@ -230,7 +230,7 @@ def _identity(
     query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     entry, before = checkpoint.entry(batch_id), checkpoint.entry(batch_id - 1)
     # The first batch may begin before `start` has handed the query out.
-    dropped = Dropped(lambda: handle.result(timeout=_HANDLE_SECONDS))
+    dropped = DroppedRows(lambda: handle.result(timeout=_HANDLE_SECONDS))
     return MicroBatch(
         pipeline=stream.pipeline,
         query=stream.name,
@@ -241,7 +241,7 @@ def _identity(
         before=tuple(before.sources) if before else (),
         declared=stream.declared,
         dropped=dropped.counts,
-        forget_dropped=dropped.forget,
+        forget_dropped=dropped.reset,
         late_watermark_ms=dropped.late_watermark_ms,
     )
 

@@ -15,7 +15,7 @@ from common.declare import Json, Pipeline, Silver, Storage, Topic, Upsert
 from common.errors import LeaseHeldError, UsageError
 from common.machine.table_lease import Leases
 from orchestration.cli.commands import maintain as command
-from orchestration.jobs.maintenance import maintain, planned, select_tables
+from orchestration.jobs.maintenance import maintain, plan_maintenance, select_tables
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -126,12 +126,12 @@ def test_old_files_stay_until_the_last_query_has_read_them(spark: Any, engine: E
 
 def test_a_dry_run_does_nothing_and_bronze_keeps_its_files(engine: Engine) -> None:
     version = engine.version("silver.orders")
-    plan = planned(PIPELINE, engine.layout, "silver.orders")
+    plan = plan_maintenance(PIPELINE, engine.layout, "silver.orders")
     assert plan.before is not None
     assert (plan.before.version, plan.after, plan.deleted) == (version, None, None)
-    assert planned(PIPELINE, engine.layout, "silver.orders__late").before is None
+    assert plan_maintenance(PIPELINE, engine.layout, "silver.orders__late").before is None
     engine.append_bronze("bronze.orders", [("t", 0, 0, None, 0, None, None, None, None)])
-    assert planned(PIPELINE, engine.layout, "bronze.orders").kept_because.startswith(
+    assert plan_maintenance(PIPELINE, engine.layout, "bronze.orders").kept_because.startswith(
         "a new silver table reads"
     )
     assert engine.version("silver.orders") == version

@@ -342,7 +342,7 @@ def test_a_ring_is_named_once() -> None:
     one, two = aggregate(reads="gold.latest"), upsert(reads="gold.counts")
     assert told(pipeline(one, two)) == [
         (
-            "gold.counts: reads in a ring: gold.counts -> gold.latest -> gold.counts; "
+            "gold.counts: reads in a cycle: gold.counts -> gold.latest -> gold.counts; "
             "a gold table reads a silver table"
         )
     ]

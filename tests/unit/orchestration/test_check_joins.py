@@ -149,7 +149,7 @@ def test_gold_tables_are_made_after_those_that_they_read() -> None:
     ]
     ring = [join(reads="gold.other"), Join("other", "gold.enriched", "silver.people", ["a"], ["b"])]
     assert {table.name for table in in_data_order(ring)} == {"enriched", "other"}
-    assert "reads in a ring: gold.enriched -> gold.other -> gold.enriched" in problems(*ring)[0][1]
+    assert "reads in a cycle: gold.enriched -> gold.other -> gold.enriched" in problems(*ring)[0][1]
 
 
 @pytest.mark.parametrize(
