@@ -152,7 +152,7 @@ def replay(  # one argument per option
     from dataclasses import asdict
 
     from orchestration.cli.quarantine_output import replay_lines
-    from orchestration.jobs.job import reading, writing
+    from orchestration.jobs.job import spark_for_reading, spark_for_writing
     from orchestration.quarantine import replay as quarantine_replay  # loaded when it is used
     from orchestration.quarantine.contents import select_silver_tables
 
@@ -162,10 +162,10 @@ def replay(  # one argument per option
     (silver,) = select_silver_tables(around.pipeline, table)
     quarantine_replay.require(silver, around.layout)
     if is_dry_run:
-        session = reading(around.pipeline, around.settings, name="quarantine")
+        session = spark_for_reading(around.pipeline, around.settings, name="quarantine")
     else:
         tables = (silver.table, *silver.side_tables)
-        session = writing(around.pipeline, around.settings, tables, name="quarantine")
+        session = spark_for_writing(around.pipeline, around.settings, tables, name="quarantine")
     with session as spark:
         done = quarantine_replay.replay(
             spark,
