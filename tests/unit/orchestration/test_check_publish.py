@@ -99,7 +99,7 @@ WRONG: dict[str, tuple[Callable[[], Pipeline], str]] = {
     "column": (lambda: shaped(columns=["amont"]), "publish.x, column 'amont': silver.orders has no 'amont'"),
     "key that is not sent": (
         lambda: shaped(columns=["id"], to=KafkaSink("t", key="amount")),
-        "publish.x, key: what is sent has no 'amount'",
+        "publish.x, key: the published row has no 'amount'",
     ),
     "columns of a function's table": (
         lambda: pipeline(custom(tables={"own": "id strng"})),
