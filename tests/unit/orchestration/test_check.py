@@ -120,7 +120,10 @@ def test_the_example_has_no_problem() -> None:
         ),
         (
             "uuid()",
-            "uuid() returns another value when a micro-batch is replayed; compute it from columns, as with sha2()",
+            (
+                "uuid() returns another value when a micro-batch is replayed; "
+                "compute it from columns, as with sha2()"
+            ),
         ),
         (
             "now()",
