@@ -18,7 +18,7 @@ from common.errors import UsageError
 from common.machine.console import err, out, say
 from orchestration.cli import demo_output
 from orchestration.cli.status_output import render
-from orchestration.jobs.job import Job, opened
+from orchestration.jobs.job import Job, open_job
 from orchestration.kafka import client as kafka
 from orchestration.kafka import producer
 from orchestration.query.duckdb_views import Database, ask
@@ -142,7 +142,7 @@ def run(  # noqa: PLR0913  # the knobs of a demo
             "broker only; to fill a topic of your own: medallion produce."
         )
     layout = Layout.of(pipeline, settings)
-    with opened(pipeline, settings, name="demo", compiled="quickly") as job:
+    with open_job(pipeline, settings, name="demo", compiled="quickly") as job:
         address = job.wiring.bootstrap_servers
         samples = Samples([Sample(topic, rate / len(topics), seed) for topic in topics])
         samples.start(address)

@@ -49,7 +49,7 @@ class SuiteResult:
     checked: tuple[Checked, ...]
 
 
-def chosen(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:
+def select_suites(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:
     """The suites on these tables; all, when none is named.
 
     Raises:

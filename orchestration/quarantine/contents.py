@@ -84,7 +84,7 @@ class Row:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def chosen(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
+def select_silver_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
     """The silver tables that are meant: by short or full name, or by that of the quarantine; all, if none.
 
     Raises:

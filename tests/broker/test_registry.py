@@ -155,7 +155,7 @@ def test_silver_waits_for_its_registry_and_bronze_goes_on(
             registry.is_up = True
             step = next(steps)
         elif step == "stop" and len(rows(wiring, "silver.orders")) == 4 and len(said) == 2:
-            stop.say()
+            stop.request()
 
     watching.run(look)
     assert meanwhile == [0]

@@ -54,8 +54,8 @@ def audit(
     from orchestration.cli import audit_output as view
 
     ready = context(pipeline, settings, set_)
-    begin = account.moment(since) if since is not None else None
-    silvers = account.chosen(ready.pipeline, table)
+    begin = account.parse_since(since) if since is not None else None
+    silvers = account.select_tables(ready.pipeline, table)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
         found = [

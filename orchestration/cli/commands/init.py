@@ -138,7 +138,7 @@ def _avro(
 ) -> dict[str, object] | None:
     """The schema that most framed values name, where most values are framed; it goes beside the pipeline."""
     values = [message.value for message in messages if message.value]
-    framed = [value for value in values if value_shapes.recognise(value).kind == value_shapes.REGISTRY]
+    framed = [value for value in values if value_shapes.recognize(value).kind == value_shapes.REGISTRY]
     if 2 * len(framed) <= len(values) or not framed:
         return None
     from orchestration.kafka.schema_registry import schema_text  # only for such topics

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from common.machine.console import out, page, say
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
-from orchestration.jobs.maintenance import Upkeep, chosen, maintain, planned
+from orchestration.jobs.maintenance import MaintenanceResult, maintain, plan_maintenance, select_tables
 
 _UNIT = 1024
 
@@ -35,15 +35,15 @@ def maintain_tables(
     The jobs that write them must stand still: exit code 4 where one does not. No row changes, and streams
     that read the tables go on as if nothing had been.
     """
-    from orchestration.jobs.job import writing  # loaded when it is used
+    from orchestration.jobs.job import spark_for_writing  # loaded when it is used
 
     ready = context(pipeline, settings, set_)
-    names = chosen(ready.pipeline, tables or ())
+    names = select_tables(ready.pipeline, tables or ())
     if dry_run:
-        done = [planned(ready.pipeline, ready.layout, name) for name in names]
+        done = [plan_maintenance(ready.pipeline, ready.layout, name) for name in names]
     else:
         done = []
-        with writing(ready.pipeline, ready.settings, names, name="maintain") as spark:
+        with spark_for_writing(ready.pipeline, ready.settings, names, name="maintain") as spark:
             for name in names:
                 say(f"maintaining {name}")
                 done.append(maintain(spark, ready.pipeline, ready.layout, name))
@@ -56,7 +56,7 @@ def maintain_tables(
             say(f"{one.table} keeps its old files: {one.kept_because}")
 
 
-def _document(one: Upkeep) -> dict[str, Any]:
+def _document(one: MaintenanceResult) -> dict[str, Any]:
     return {
         "table": one.table,
         "files_before": one.before and one.before.files,
@@ -68,7 +68,7 @@ def _document(one: Upkeep) -> dict[str, Any]:
     }
 
 
-def _table(done: list[Upkeep]) -> Table:
+def _table(done: list[MaintenanceResult]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     table.add_column("table")
     for name in ("files", "then", "bytes", "then", "old files deleted"):

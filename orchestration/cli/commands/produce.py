@@ -79,7 +79,7 @@ def command(
 
     Sample data is the same for the same seed, at any rate: it goes on by counting what the topic got.
     """
-    from orchestration.jobs.job import broker_for  # so is what starts the broker
+    from orchestration.jobs.job import open_broker  # so is what starts the broker
     from orchestration.kafka import client as kafka  # Kafka's client is loaded when it is used
 
     per_second = _rate(rate)
@@ -87,7 +87,7 @@ def command(
     table, name = _chosen(around.pipeline, topic, sampled=file is None)
     messages = _messages(table, file, key_field, seed)
     options = kafka.client_options(around.settings, around.pipeline, table)
-    with broker_for(around.pipeline, around.settings) as address:
+    with open_broker(around.pipeline, around.settings) as address:
         ends = kafka.end_offsets(address, [name], options)[name]
         if not ends:
             raise UsageError(

@@ -38,7 +38,7 @@ def run(
     Exit code 3 when a suite fails. Runs beside the jobs: it reads one version and takes no lease.
     """
     ready = context(pipeline, settings, set_)
-    suites = quality.chosen(ready.pipeline, tables or [])
+    suites = quality.select_suites(ready.pipeline, tables or [])
     versions = quality.pinned(suites, ready.layout)
     spark = build_session(ready.settings, "quality", ready.layout.log, compiled="rows")
     try:

@@ -53,14 +53,14 @@ def ls(  # one argument per option
     A row with two reasons counts for both. Reads no payload.
     """
     from orchestration.cli.quarantine_output import group_document, group_table
-    from orchestration.quarantine.contents import chosen, groups  # loaded when it is used
+    from orchestration.quarantine.contents import groups, select_silver_tables  # loaded when it is used
     from silver.judge.rules import rules_version
 
     around = context(pipeline, settings, overrides)
     database = _database()
     found = [
         group
-        for silver in chosen(around.pipeline, table)
+        for silver in select_silver_tables(around.pipeline, table)
         for group in groups(database, around.layout, silver, rules_version(silver))
     ]
     if as_json:
@@ -93,14 +93,14 @@ def show(  # one argument per option
     bytes that are no UTF-8 as \xff, a backslash as \\.
     """
     from orchestration.cli.quarantine_output import row_document, row_lines
-    from orchestration.quarantine.contents import chosen, rows  # loaded when it is used
+    from orchestration.quarantine.contents import rows, select_silver_tables  # loaded when it is used
     from silver.judge.rules import rules_version
 
     around = context(pipeline, settings, overrides)
     database = _database()
     found = (
         row
-        for silver in chosen(around.pipeline, table)
+        for silver in select_silver_tables(around.pipeline, table)
         if table is not None or latest_version(around.layout.table_path(silver.quarantine)) is not None
         for row in rows(
             database, around.layout, silver, rules_version(silver), reason=reason, where=where, limit=limit
@@ -152,20 +152,20 @@ def replay(  # one argument per option
     from dataclasses import asdict
 
     from orchestration.cli.quarantine_output import replay_lines
-    from orchestration.jobs.job import reading, writing
+    from orchestration.jobs.job import spark_for_reading, spark_for_writing
     from orchestration.quarantine import replay as quarantine_replay  # loaded when it is used
-    from orchestration.quarantine.contents import chosen
+    from orchestration.quarantine.contents import select_silver_tables
 
     if with_rules not in (None, "new"):
         raise UsageError(f"--with-rules {with_rules}: write --with-rules new, or leave it out.")
     around = context(pipeline, settings, overrides)
-    (silver,) = chosen(around.pipeline, table)
+    (silver,) = select_silver_tables(around.pipeline, table)
     quarantine_replay.require(silver, around.layout)
     if is_dry_run:
-        session = reading(around.pipeline, around.settings, name="quarantine")
+        session = spark_for_reading(around.pipeline, around.settings, name="quarantine")
     else:
         tables = (silver.table, *silver.side_tables)
-        session = writing(around.pipeline, around.settings, tables, name="quarantine")
+        session = spark_for_writing(around.pipeline, around.settings, tables, name="quarantine")
     with session as spark:
         done = quarantine_replay.replay(
             spark,

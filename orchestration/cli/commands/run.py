@@ -14,7 +14,7 @@ from orchestration.check.pipeline import check, setting_problems
 from orchestration.cli.options import Context, JsonOption, PipelineOption, SetOption, SettingsOption, context
 from orchestration.jobs import backfill as catch_up
 from orchestration.jobs import separate_processes
-from orchestration.jobs.job import Job, opened
+from orchestration.jobs.job import Job, open_job
 from orchestration.jobs.wiring import LAYERS, Layer
 
 _REPORT_SECONDS = 10.0
@@ -38,11 +38,11 @@ def up(
     """Run broker (if embedded) and all three layers until stopped. Ctrl-C ends at a micro-batch boundary."""
     ready = _checked(context(pipeline, settings, set_))
     if separate_:
-        separate_processes.run(
+        separate_processes.run_separately(
             ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
         )
         return
-    with opened(ready.pipeline, ready.settings, name="up") as job:
+    with open_job(ready.pipeline, ready.settings, name="up") as job:
         _run(job)
 
 
@@ -58,7 +58,7 @@ def run(
     """Run one layer as a process of its own, over the same tables and checkpoints."""
     ready = _checked(context(pipeline, settings, set_))
     compiled: Compiled = "rows" if available_now else "all"
-    with opened(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
+    with open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
         _run(job, available_now=available_now)
 
 
@@ -73,8 +73,8 @@ def backfill(
     Ctrl-C stops at a micro-batch boundary; the same command goes on from there.
     """
     ready = _checked(context(pipeline, settings, set_))
-    with opened(ready.pipeline, ready.settings, LAYERS, name="backfill", compiled="rows") as job:
-        results = catch_up.run(job)
+    with open_job(ready.pipeline, ready.settings, LAYERS, name="backfill", compiled="rows") as job:
+        results = catch_up.catch_up(job)
         job.publish()
     whole = len(results) == len(LAYERS) and all(done.is_whole for done in results)
     if as_json:
@@ -107,7 +107,7 @@ def _run(job: Job, *, available_now: bool = False) -> None:
     if available_now:
         job.publish()
     reporter.report()
-    say("stopped at a micro-batch boundary" if job.stop.is_said() else "done")
+    say("stopped at a micro-batch boundary" if job.stop.is_requested() else "done")
 
 
 class _Reporter:

@@ -251,7 +251,7 @@ def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     version = shop.engine.version("silver.orders")
     with monkeypatch.context() as patch:
         patch.setattr("silver.write.writer.judge_by", _nothing)
-        patch.setattr("common.streaming.dropped_rows.Dropped.late_watermark_ms", lambda _: 0)
+        patch.setattr("common.streaming.dropped_rows.DroppedRows.late_watermark_ms", lambda _: 0)
         with pytest.raises(
             AccountError, match=r"silver\.\w+, micro-batch \d+: 0 late rows came and Spark dropped 1, but 0"
         ):

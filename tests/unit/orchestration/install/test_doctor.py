@@ -182,7 +182,7 @@ def test_a_probe_that_breaks_is_a_finding_and_the_others_go_on(
     findings = list(examine(settings(tmp_path)))
 
     assert (
-        Finding("disk", "disk", "fail", "could not be looked at (OSError: [Errno 5] Input/output error)")
+        Finding("disk", "disk", "fail", "could not be examined (OSError: [Errno 5] Input/output error)")
         in findings
     )
     assert findings[-1].name == "broker"

@@ -19,7 +19,7 @@ from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.cli.commands.quarantine import register
 from orchestration.pipeline.load_file import load_pipeline
-from orchestration.quarantine.contents import beginning, chosen, escaped
+from orchestration.quarantine.contents import beginning, escaped, select_silver_tables
 from tests.unit.orchestration.query.test_duckdb_views import PIPELINE
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
@@ -163,8 +163,8 @@ def test_a_table_that_is_none_or_not_written_is_told(command: typer.Typer) -> No
     assert isinstance(missing, TableMissingError)
     never = CliRunner().invoke(command, ["quarantine", "replay", "-t", "quakes"]).exception
     assert isinstance(never, TableMissingError)
-    (silver,) = chosen(load_pipeline(Path("pipeline.py")), None)
-    assert chosen(load_pipeline(Path("pipeline.py")), "silver.quakes__quarantine") == (silver,)
+    (silver,) = select_silver_tables(load_pipeline(Path("pipeline.py")), None)
+    assert select_silver_tables(load_pipeline(Path("pipeline.py")), "silver.quakes__quarantine") == (silver,)
 
 
 def test_help_says_that_payloads_may_be_secret(command: typer.Typer) -> None:
