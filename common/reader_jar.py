@@ -1,6 +1,6 @@
 """The value reader's jar: its Java source compiled once per version, into the user's cache.
 
-The source is beside this module, in ``jvm/``. It is compiled by janino, which Spark ships, so that any Java
+The source is beside this module, in ``java/sources/``. It is compiled by janino, which Spark ships, so that any Java
 will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version.
 
     <cache>/reader/value-reader-<hash>.jar
@@ -23,7 +23,7 @@ from common.jars import cache_dir, require
 from common.java import Java, find_java
 from common.settings import Settings
 
-_SOURCES = Path(__file__).with_name("jvm")
+_SOURCES = Path(__file__).with_name("java") / "sources"
 _FIXED = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same source
 
 
