@@ -1,7 +1,7 @@
 """The value reader's jar: its Java source compiled once per version, into the user's cache.
 
-The source is beside this module, in ``java/sources/``. It is compiled by janino, which Spark ships, so that any Java
-will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version.
+The source is in ``java/sources/`` beside this module. It is compiled by janino, which Spark ships, so that
+any Java will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version.
 
     <cache>/reader/value-reader-<hash>.jar
 """

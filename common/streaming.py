@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _HANDLE_SECONDS = 60.0
-_REGISTRY = re.compile(r"medallion\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
+_REGISTRY = re.compile(r"medallion\.avro\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
 

@@ -16,7 +16,7 @@ from silver.dedupe import EVENT_TIME, KEY, coordinates
 from silver.readers import call
 from silver.rules import ACCEPT, LATE, VERDICT
 
-_CLASS = "medallion.Watermark"
+_CLASS = "medallion.streaming.Watermark"
 _PROPERTY = "medallion.lateWatermarkMs"
 _IS_LATE = "__is_late"
 

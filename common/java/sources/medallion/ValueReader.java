@@ -2,6 +2,15 @@ package medallion;
 
 import java.util.HashMap;
 import java.util.concurrent.ConcurrentHashMap;
+import medallion.faults.Reasons;
+import medallion.json.DebeziumReader;
+import medallion.json.JsonReader;
+import medallion.readers.Reader;
+import medallion.readers.Rows;
+import medallion.readers.Spec;
+import medallion.text.CsvReader;
+import medallion.text.TextReader;
+import medallion.values.Utf8;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -12,12 +21,12 @@ import org.apache.spark.unsafe.types.UTF8String;
  * thread, for they hold what they are reading; declarations are read once per JVM.
  */
 public final class ValueReader {
-    private static final ConcurrentHashMap SPECS = new ConcurrentHashMap();
-    private static final ThreadLocal OWN = new ThreadLocal();
+    private static final ConcurrentHashMap<UTF8String, Spec> SPECS = new ConcurrentHashMap<UTF8String, Spec>();
+    private static final ThreadLocal<ValueReader> OWN = new ThreadLocal<ValueReader>();
 
     private static final int LARGE = 1048576;
 
-    private final HashMap readers = new HashMap();
+    private final HashMap<Spec, Reader> readers = new HashMap<Spec, Reader>();
     private UTF8String lastText;
     private Spec lastSpec;
     private Reader lastReader;
@@ -35,7 +44,8 @@ public final class ValueReader {
         if (value == null) {
             return null;
         }
-        ValueReader own = (ValueReader) OWN.get();
+        Object kept = OWN.get();
+        ValueReader own = (ValueReader) kept;
         if (own == null) {
             own = new ValueReader();
             OWN.set(own);
@@ -52,20 +62,38 @@ public final class ValueReader {
     }
 
     private void turnTo(UTF8String text) {
-        Spec spec = (Spec) SPECS.get(text);
+        Object declared = SPECS.get(text);
+        Spec spec = (Spec) declared;
         if (spec == null) {
             UTF8String kept = text.copy();
             spec = new Spec(text.toString());
             SPECS.put(kept, spec);
         }
-        Reader reader = (Reader) readers.get(spec);
+        Object known = readers.get(spec);
+        Reader reader = (Reader) known;
         if (reader == null) {
-            reader = spec.reader();
+            reader = reader(spec);
             readers.put(spec, reader);
         }
         lastText = text;
         lastSpec = spec;
         lastReader = reader;
+    }
+
+    private static Reader reader(Spec spec) {
+        if ("json".equals(spec.format)) {
+            return new JsonReader(spec);
+        }
+        if ("debezium".equals(spec.format)) {
+            return new DebeziumReader(spec);
+        }
+        if ("csv".equals(spec.format)) {
+            return new CsvReader(spec);
+        }
+        if ("text".equals(spec.format)) {
+            return new TextReader();
+        }
+        throw new IllegalArgumentException("format " + spec.format + " is not read");
     }
 
     /** Lets go of the readers, and of the values that they still hold. */

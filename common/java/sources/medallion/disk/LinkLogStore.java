@@ -43,7 +43,8 @@ public class LinkLogStore extends HadoopFileSystemLogStore {
         try {
             try {
                 while (actions.hasNext()) {
-                    String action = (String) actions.next();
+                    Object next = actions.next();
+                    String action = (String) next;
                     out.write(action.getBytes(StandardCharsets.UTF_8));
                     out.write('\n');
                     settle(action, log.getParent(), folders);
@@ -51,8 +52,8 @@ public class LinkLogStore extends HadoopFileSystemLogStore {
             } finally {
                 out.close();
             }
-            for (Object folder : folders) {
-                Durable.folder((java.nio.file.Path) folder);
+            for (java.nio.file.Path folder : folders) {
+                Durable.folder(folder);
             }
             if (overwrite.booleanValue()) {
                 Durable.file(draft);

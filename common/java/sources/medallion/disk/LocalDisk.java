@@ -93,7 +93,8 @@ public class LocalDisk extends RawLocalFileSystem {
         PosixFileAttributes found;
         File file = pathToFile(path);
         try {
-            found = (PosixFileAttributes) Files.readAttributes(file.toPath(), PosixFileAttributes.class, links);
+            Object read = Files.readAttributes(file.toPath(), PosixFileAttributes.class, links);
+            found = (PosixFileAttributes) read;
         } catch (NoSuchFileException missing) {
             throw new FileNotFoundException("File " + path + " does not exist");
         } catch (FileSystemException odd) {
@@ -116,9 +117,9 @@ public class LocalDisk extends RawLocalFileSystem {
 
     private static FsPermission permission(Set<PosixFilePermission> found) {
         int bits = 0;
-        for (Object each : found) {
+        for (PosixFilePermission each : found) {
             // OWNER_READ is the first of nine, in the order of their bits.
-            bits |= 256 >> ((PosixFilePermission) each).ordinal();
+            bits |= 256 >> each.ordinal();
         }
         return new FsPermission((short) bits);
     }
