@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from common import delta, delta_once
 from common.declare import Custom
-from common.declaring import source_of
-from common.delta import MicroBatch
-from common.delta_log import LogReader
+from common.declare.declared import source_of
+from common.delta import table as delta
+from common.delta import user_writes
+from common.delta.checkpoint_match import last_own_commit
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
-from common.identity import last_own_commit
-from common.streaming import Stream
-from gold import tables
-from gold.context import Context
-from gold.source import batch_rows
+from common.streaming.query import Stream
+from gold.source.stream import batch_rows
+from gold.table import create as tables
+from gold.table.context import Context
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTable
@@ -73,19 +74,19 @@ class Writer:
 
     def delta_table(self, table: str) -> DeltaTable:
         """One of its tables, for Delta's own API; what writes goes inside ``once``."""
-        from delta.tables import DeltaTable  # noqa: PLC0415
+        from delta.tables import DeltaTable
 
         return DeltaTable.forPath(self.spark, self.path(table))
 
     def append(self, frame: DataFrame, table: str, *, step: str = "append") -> None:
         """Add rows."""
         with self.once(table, step):
-            delta_once.put(frame, self.path(table), "append")
+            user_writes.put(frame, self.path(table), "append")
 
     def overwrite(self, frame: DataFrame, table: str, *, step: str = "overwrite") -> None:
         """Put rows in place of all that the table has."""
         with self.once(table, step):
-            delta_once.put(frame, self.path(table), "overwrite")
+            user_writes.put(frame, self.path(table), "overwrite")
 
     def merge(  # noqa: PLR0913  # a merge has this many parts
         self,
@@ -109,7 +110,9 @@ class Writer:
             step: Which write of the batch this is.
         """
         with self.once(table, step):
-            delta_once.merge(frame, self.path(table), on=on, update_when=update_when, delete_when=delete_when)
+            user_writes.merge(
+                frame, self.path(table), on=on, update_when=update_when, delete_when=delete_when
+            )
 
     def sql(self, text: str, table: str, *, step: str = "sql", **frames: DataFrame) -> None:
         """Run one SQL statement that writes a table.
@@ -153,7 +156,7 @@ class Writer:
         batch = self._batch
         application = f"{batch.pipeline}/{batch.query}/{table}/{step}/{batch.query_id}"
         try:
-            with delta_once.once(self.spark, application, batch.batch_id, batch.metadata(step, {})):
+            with user_writes.once(self.spark, application, batch.batch_id, batch.metadata(step, {})):
                 yield
         finally:
             self._open = ""
@@ -216,7 +219,7 @@ def stream(context: Context, gold: Custom) -> Stream:
             gold.write(rows, writer)
         finally:
             # Whatever the function itself has set and left there.
-            delta_once.forget(rows.sparkSession)
+            user_writes.forget(rows.sparkSession)
         writer.finish()
 
     return Stream(

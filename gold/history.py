@@ -15,18 +15,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from common import delta, delta_merge
+from common.config.driver_limits import Small
 from common.declare import History
-from common.declaring import source_of
-from common.delta import MicroBatch
-from common.settled import Settled, of_batch, settled
-from common.small import Small
-from common.streaming import Stream
-from gold import tables
-from gold.context import Context
-from gold.expressions import columns, each, misfit, named
-from gold.reduce import COORDINATES
-from gold.source import CHANGE, GONE, at_version, changes, changes_of, read_beside, reads_feed
+from common.declare.declared import source_of
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled, of_batch, settled
+from common.streaming.query import Stream
+from gold.source.stream import CHANGE, GONE, at_version, changes, changes_of, read_beside, reads_feed
+from gold.table import create as tables
+from gold.table.context import Context
+from gold.table.latest_per_key import COORDINATES
+from gold.table.sql_columns import columns, each, misfit, named
 
 _ENDS, _GONE, _KNOWN, _TO, _UNSURE = "__ends", "__gone", "__known", "__to", "__unsure"
 
@@ -46,7 +47,7 @@ def stream(context: Context, gold: History) -> Stream:
     tables.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
 
     def write(rows: DataFrame, batch: MicroBatch) -> None:
-        if delta.is_written(path, batch, delta.MERGE):
+        if delta_table.is_written(path, batch, delta_table.MERGE):
             return
         silver = at_version(rows.sparkSession, context.path(gold.reads), batch.source_version())
         if batch.batch_id == 0 and not gold.reading.has_start:
@@ -54,9 +55,11 @@ def stream(context: Context, gold: History) -> Stream:
             counts = {"unplaced": silver.where(F.col(gold.valid_by).isNull()).count()}
             with settled(_history(versions(silver, gold).where(_PLACED), gold), small, once=True) as whole:
                 by = gold.storage.cluster_by or gold.key
-                delta.append(whole, path, batch, delta.MERGE, counts, mode="overwrite", by=by, small=small)
+                delta_table.append(
+                    whole, path, batch, delta_table.MERGE, counts, mode="overwrite", by=by, small=small
+                )
         elif batch.in_first_state() or (feed and batch.in_commit_before()):
-            delta.append_nothing(rows.sparkSession, path, batch, delta.MERGE, {"keys": 0}, small)
+            delta_table.append_nothing(rows.sparkSession, path, batch, delta_table.MERGE, {"keys": 0}, small)
         else:
             few = of_batch(rows, small, beside=read_beside(context.path(gold.reads), batch))
             if feed and batch.in_commit() and (version := batch.source_version()) is not None:
@@ -183,7 +186,9 @@ def _merge(  # noqa: PLR0913, PLR0917
             anew = versions(delta_merge.of_groups(silver, keys, gold.key), gold).where(_PLACED)
             wanted = wanted.unionByName(_history(anew, gold))
         if batch.batch_id == 0:
-            delta.append(settle(wanted), path, batch, delta.MERGE, counts, mode="overwrite", small=small)
+            delta_table.append(
+                settle(wanted), path, batch, delta_table.MERGE, counts, mode="overwrite", small=small
+            )
             return
         delta_merge.replace_groups(
             wanted,

@@ -15,15 +15,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType
 
-from common import delta
 from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
-from common.declaring import source_of
-from common.delta import MicroBatch
-from common.streaming import Stream
-from gold.context import Context
-from gold.expressions import columns, each, misfit, named
-from gold.source import CHANGE, OF_THE_FEED, keeps_feed
-from gold.source import stream as table_stream
+from common.declare.declared import source_of
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.streaming.query import Stream
+from gold.source.stream import CHANGE, OF_THE_FEED, keeps_feed
+from gold.source.stream import stream as table_stream
+from gold.table.context import Context
+from gold.table.sql_columns import columns, each, misfit, named
 
 _WIDTH = 60
 """Characters of a value on the terminal."""
@@ -110,7 +110,7 @@ def _changes(context: Context, publish: Publish) -> DataFrame:
     wanted = publish.reading.changes
     keeps = keeps_feed(context, path)
     if wanted == "feed" and not keeps:
-        raise delta.no_feed(publish.table, publish.reads, path)
+        raise delta_table.no_feed(publish.table, publish.reads, path)
     if keeps and wanted != "appends":
         return table_stream(context, path, publish.reading, feed=True)
     return table_stream(context, path, publish.reading).withColumn(CHANGE, F.lit("insert"))

@@ -1,5 +1,5 @@
 """``python -m orchestration``: the same as ``medallion``."""
 
-from orchestration.cli import main
+from orchestration.cli.main import main
 
 main()

@@ -14,10 +14,10 @@ import duckdb
 import pytest
 from confluent_kafka import Producer
 
+from common.config.driver_limits import NEVER, Small
+from common.config.paths import Layout
+from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
-from common.layout import Layout
-from common.settings import Settings, load_settings
-from common.small import NEVER, Small
 
 _counter = itertools.count()
 
@@ -28,9 +28,9 @@ for _name in [name for name in os.environ if name.startswith("MEDALLION_") and "
 
 def pytest_report_header() -> list[str]:
     """What ran, for whoever reads a failure."""
-    import delta  # noqa: F401, PLC0415
-    import deltalake  # noqa: PLC0415
-    import pyspark  # noqa: PLC0415
+    import delta  # noqa: F401
+    import deltalake
+    import pyspark
 
     versions = (
         f"pyspark {pyspark.__version__}, deltalake {deltalake.__version__}, duckdb {duckdb.__version__}"
@@ -53,7 +53,7 @@ def broker_settings(session_dir: Path) -> Settings:
 @pytest.fixture(scope="session")
 def broker(broker_settings: Settings) -> Iterator[str]:
     """Address of a real Kafka broker."""
-    from orchestration import broker as embedded  # noqa: PLC0415
+    from orchestration.embedded_broker import lifecycle as embedded
 
     with embedded.start(broker_settings) as running:
         yield running.bootstrap_servers
@@ -62,7 +62,7 @@ def broker(broker_settings: Settings) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark(session_dir: Path) -> Iterator[Any]:
     """A real Spark session with the engine's own settings, small and quick to compile."""
-    from common.spark import build_session  # noqa: PLC0415
+    from common.spark.session import build_session
 
     settings = load_settings(
         file=_empty(session_dir),
@@ -85,7 +85,7 @@ def spark(session_dir: Path) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def new_topic(broker: str) -> Callable[[], str]:
     """Makes a topic with three partitions and a name of its own."""
-    from orchestration import kafka  # noqa: PLC0415
+    from orchestration.kafka import client as kafka
 
     def make() -> str:
         name = f"topic_{next(_counter)}"
@@ -162,8 +162,8 @@ def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
     def run(
         pipeline: Pipeline, settings: Settings, layers: Sequence[str] = ("bronze", "silver", "gold")
     ) -> list[dict[str, Any]]:
-        from orchestration.supervisor import StopSignal, Supervisor  # noqa: PLC0415
-        from orchestration.wiring import Wiring  # noqa: PLC0415
+        from orchestration.jobs.supervisor import StopSignal, Supervisor
+        from orchestration.jobs.wiring import Wiring
 
         wiring = Wiring(spark, pipeline, settings, Layout.of(pipeline, settings), broker)
         reports: list[dict[str, Any]] = []
@@ -182,7 +182,7 @@ def read() -> Callable[..., list[dict[str, Any]]]:
     """Rows of a table as plain values, by delta-rs: no Spark between the table and the assertion."""
 
     def rows(pipeline: Pipeline, settings: Settings, table: str) -> list[dict[str, Any]]:
-        from deltalake import DeltaTable  # noqa: PLC0415
+        from deltalake import DeltaTable
 
         path = Layout.of(pipeline, settings).table_path(table)
         found: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()

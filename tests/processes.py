@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from common import process
-from common.layout import Layout
-from common.settings import Settings, load_settings
-from orchestration import broker as embedded
-from orchestration.broker_offsets import BrokerOffsets
-from orchestration.load import load_pipeline
-from orchestration.status import Collector
+from common.config.paths import Layout
+from common.config.settings import Settings, load_settings
+from common.machine import processes
+from orchestration.embedded_broker import lifecycle as embedded
+from orchestration.pipeline.load_file import load_pipeline
+from orchestration.status.collect import Collector
+from orchestration.status.topic_offsets import BrokerOffsets
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
@@ -106,7 +106,7 @@ class Command:
     @property
     def jvm(self) -> int | None:
         """Pid of its Spark, once that has started."""
-        return next((pid for pid in children(self.pid) if "java" in process.command(pid)), None)
+        return next((pid for pid in children(self.pid) if "java" in processes.command(pid)), None)
 
     def await_said(self, text: str) -> None:
         """Wait until its messages hold this."""
@@ -194,7 +194,7 @@ class Medallion:
             command.end()
         facts = embedded.describe(self.settings)
         if facts and facts["alive"]:
-            process.end(int(facts["pid"]), None, timeout_seconds=20)
+            processes.end(int(facts["pid"]), None, timeout_seconds=20)
 
 
 @contextmanager
@@ -227,7 +227,7 @@ def is_caught_up(commands: Medallion) -> bool:
 
 def children(pid: int) -> list[int]:
     """Pids of a process's children, zombies left out."""
-    return [child for child, parent in _parents().items() if parent == pid and process.started(child)]
+    return [child for child, parent in _parents().items() if parent == pid and processes.started(child)]
 
 
 def descendants(pid: int) -> list[int]:

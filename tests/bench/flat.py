@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.spark import build_session
+from common.spark.session import build_session
 from tests.bench.report import Section, table
 from tests.bench.run import Run
 from tests.bench.shop import COMMITS, FILES, HOPS, ROWS, ROWS_PER_FILE, Measured, Shop, Size, settings_in

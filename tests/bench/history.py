@@ -19,8 +19,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
 
-from common import delta_checksum
-from common.delta_log import LogReader
+from common.delta import version_checksum
+from common.delta.log import LogReader
 
 _FILE = "__file"
 _AT_ONCE = 50
@@ -59,7 +59,7 @@ def append(path: Path, rows: pa.Table, *, files: int = 1) -> int:
     else:
         _committed(path, before + 1, "WRITE", None, [*_written(path, parts)], data_change=True)
     after = int(LogReader(str(path)).latest_version() or 0)
-    delta_checksum.carry_on(str(path), before, after)
+    version_checksum.carry_on(str(path), before, after)
     return after
 
 
@@ -101,7 +101,7 @@ def grow(path: Path, rows: Callable[[int], pa.Table], files: int, commits: int) 
             actions.append(next(live))
             come += 1
         _committed(path, newest + number, "OPTIMIZE", told, actions, data_change=False)
-    delta_checksum.carry_on(str(path), newest, newest + commits)
+    version_checksum.carry_on(str(path), newest, newest + commits)
     DeltaTable(str(path)).create_checkpoint()
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from common.delta_log import latest_version
+from common.delta.log import latest_version
 from tests.bench import topic
 from tests.bench.contenders.started import ContenderError
 from tests.bench.events import Stream

@@ -256,9 +256,9 @@ def machine_seconds() -> tuple[float, float]:
 
 def facts() -> dict[str, Any]:
     """The machine and the moment, for whoever reads figures."""
-    import deltalake  # noqa: PLC0415
-    import polars as pl  # noqa: PLC0415
-    import pyspark  # noqa: PLC0415
+    import deltalake
+    import polars as pl
+    import pyspark
 
     memory = os.sysconf("SC_PHYS_PAGES") * _PAGE
     return {

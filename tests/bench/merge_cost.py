@@ -21,15 +21,16 @@ from deltalake import write_deltalake
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common import delta, streaming
+from common.config.paths import Layout
+from common.config.settings import Settings, load_settings
 from common.declare import Aggregate, Custom, Gold, History, Join, Pipeline, Storage, Topic, Upsert
-from common.delta import MicroBatch
-from common.delta_log import LogReader
-from common.layout import Layout
-from common.settings import Settings, load_settings
-from common.spark import build_session
-from orchestration.wiring import Wiring
-from silver.tables import properties
+from common.delta import table as delta_table
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
+from common.spark.session import build_session
+from common.streaming import query as streaming
+from orchestration.jobs.wiring import Wiring
+from silver.write.table_columns import properties
 from tests.bench import page
 from tests.bench.page import Cost, timed
 
@@ -89,13 +90,13 @@ class Bench:
         self.wiring = Wiring(spark, pipeline, settings, self.layout, "")
         self.silver, self.table = self.layout.table_path(gold.reads), self.layout.table_path(gold.table)
         self._offset = 0
-        delta.ensure(spark, gold.reads, self.silver, StructType.fromDDL(DDL), properties())
+        delta_table.ensure(spark, gold.reads, self.silver, StructType.fromDDL(DDL), properties())
 
     def beside(self) -> None:
         """The table that a join joins: a name per customer."""
         path = self.layout.table_path("silver.customers")
         ddl = StructType.fromDDL("customer bigint, name string")
-        delta.ensure(self.spark, "silver.customers", path, ddl, properties())
+        delta_table.ensure(self.spark, "silver.customers", path, ddl, properties())
         names = self.spark.range(ROWS // ROWS_PER_GROUP).selectExpr("id customer", "concat('c', id) name")
         names.coalesce(1).write.format("delta").mode("append").save(path)
 

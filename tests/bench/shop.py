@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from common import streaming
-from common.delta import MicroBatch
-from common.delta_log import LogReader
-from common.layout import Layout
-from common.settings import Settings, load_settings
-from common.streaming import Stream
-from orchestration.broker import Broker
-from orchestration.load import load_pipeline
-from orchestration.wiring import Layer, Wiring
+from common.config.paths import Layout
+from common.config.settings import Settings, load_settings
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
+from common.streaming import query as streaming
+from common.streaming.query import Stream
+from orchestration.embedded_broker.lifecycle import Broker
+from orchestration.jobs.wiring import Layer, Wiring
+from orchestration.pipeline.load_file import load_pipeline
 from tests.bench import history, preloaded, topic
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
 from tests.bench.contenders.ours import PIPELINE

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bronze.table import PROPERTIES, SCHEMA
-from common.delta_log import LogReader
+from common.delta.log import LogReader
 from tests.bench import history, preloaded
 from tests.bench.contenders.contender import DRIVER_MEMORY
 from tests.bench.contenders.started import ContenderError, Started

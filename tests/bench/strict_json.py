@@ -18,10 +18,10 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
+from common.config.settings import load_settings
 from common.declare import Json
-from common.settings import load_settings
-from common.spark import build_session
-from silver.readers import reading, struct_type
+from common.spark.session import build_session
+from silver.read.value_reader import reading, struct_type
 from tests.bench import page
 from tests.bench.page import Cost, timed
 

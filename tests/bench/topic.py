@@ -16,10 +16,10 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from common.settings import load_settings
-from orchestration import broker as embedded
-from orchestration import kafka
-from orchestration.broker import Broker
+from common.config.settings import load_settings
+from orchestration.embedded_broker import lifecycle as embedded
+from orchestration.embedded_broker.lifecycle import Broker
+from orchestration.kafka import client as kafka
 from tests.bench.events import PARTITIONS, Batch, Stream
 from tests.bench.oracle import batches
 

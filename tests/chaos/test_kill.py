@@ -23,11 +23,11 @@ from typing import Any, Literal
 import pytest
 from deltalake import DeltaTable
 
-from common.checkpoint import Checkpoint
+from common.config.paths import Layout
 from common.declare import Message
-from common.delta_log import LogReader
-from common.layout import Layout
-from orchestration.load import load_pipeline
+from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
+from orchestration.pipeline.load_file import load_pipeline
 from tests.integration.oracle import Outcome, outcome
 from tests.processes import EXAMPLE, Command, Medallion, await_that, example_on, is_caught_up, medallion
 

@@ -11,7 +11,7 @@ from unittest import mock
 from delta.tables import DeltaMergeBuilder
 from pyspark.sql import DataFrameWriter
 
-from common.delta_direct import Direct
+from common.delta.delta_rs import Direct
 from common.errors import QueryFailedError
 
 

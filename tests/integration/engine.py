@@ -14,15 +14,15 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
 from bronze.table import PROPERTIES, SCHEMA
-from common import delta
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Pipeline
-from common.delta import MicroBatch
-from common.layout import Layout
-from common.settings import Settings
-from common.streaming import RunningQuery, Stream
-from orchestration.audit import audit
-from orchestration.supervisor import StopSignal, Supervisor
-from orchestration.wiring import LAYERS, Layer, Wiring
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.streaming.query import RunningQuery, Stream
+from orchestration.audit.run import audit
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 
 
 class Engine:
@@ -109,7 +109,7 @@ class Engine:
     def append_bronze(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """One commit of one file in a bronze table; makes the table where there is none."""
         path = self.path(table)
-        delta.ensure(self.spark, table, path, SCHEMA, PROPERTIES)
+        delta_table.ensure(self.spark, table, path, SCHEMA, PROPERTIES)
         self.spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(path)
 
     def append(self, table: str, rows: Sequence[tuple[Any, ...]], schema: str) -> None:

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pyspark.sql.types import StructType
 
-from common import delta
-from common.delta_merge import insert_new
-from silver.tables import COORDINATES, properties
+from common.delta import table as delta_table
+from common.delta.merge import insert_new
+from silver.write.table_columns import COORDINATES, properties
 from tests.integration.engine import Engine
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -193,7 +193,7 @@ class Life:
         self._offsets = itertools.count()
         for table in tables:
             schema = StructType.fromDDL(_DDL[table])
-            delta.ensure(engine.spark, table, engine.path(table), schema, properties())
+            delta_table.ensure(engine.spark, table, engine.path(table), schema, properties())
 
     def do(self, deed: Deed) -> None:
         """One commit, or none where nothing meets its condition."""
@@ -204,7 +204,7 @@ class Life:
             case Late():
                 rows = [tuple(row.values()) for row in self._arrow(deed.table, deed.rows).to_pylist()]
                 frame = self.engine.spark.createDataFrame(rows, _DDL[deed.table])
-                insert_new(frame, path, delta.note("shop", deed.table, "replay"), key=COORDINATES)
+                insert_new(frame, path, delta_table.note("shop", deed.table, "replay"), key=COORDINATES)
             case Delete():
                 DeltaTable(path).delete(deed.where)
             case Update():

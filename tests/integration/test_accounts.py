@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from bronze.table import PROPERTIES, SCHEMA
-from common import delta
 from common.declare import Json, Pipeline, Rule, Silver, Topic
-from common.delta import MicroBatch
-from orchestration.audit import audit
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from orchestration.audit.run import audit
 from tests.conftest import make_settings
 from tests.integration.deaths import survive
 from tests.integration.engine import Engine
@@ -135,7 +135,7 @@ def test_every_offset_is_in_its_one_place(
     folder = session_dir / f"accounts_{next(_folders)}"
     folder.mkdir()
     engine = Engine(spark, PIPELINE, make_settings(folder, "none:1", "silver.max_files_per_trigger=1"))
-    delta.ensure(spark, "bronze.events", engine.path("bronze.events"), SCHEMA, PROPERTIES)
+    delta_table.ensure(spark, "bronze.events", engine.path("bronze.events"), SCHEMA, PROPERTIES)
     fates, ends = Fates(DELAY), [0, 0]
     for number, values in enumerate(cuts):
         batch = []

@@ -15,13 +15,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from bronze.table import PROPERTIES, SCHEMA
-from common import delta, delta_merge
 from common.declare import Json, Pipeline, Rule, Silver, Topic
-from common.delta import MicroBatch
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
 from common.errors import AccountError
-from orchestration import audit_view
-from orchestration.audit import Since, audit
-from orchestration.audit_account import FATES, Account, PartitionAccount
+from orchestration.audit.account import FATES, Account, PartitionAccount
+from orchestration.audit.run import Since, audit
+from orchestration.cli import audit_output
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -68,7 +69,7 @@ BATCHES: list[dict[int, list[bytes | None]]] = [
 def send(engine: Engine, batch_id: int, values: dict[int, list[bytes | None]], ends: dict[int, int]) -> None:
     """One bronze micro-batch with the metadata a real one has; ``ends`` goes on."""
     path = engine.path("bronze.orders")
-    delta.ensure(engine.spark, "bronze.orders", path, SCHEMA, PROPERTIES)
+    delta_table.ensure(engine.spark, "bronze.orders", path, SCHEMA, PROPERTIES)
     rows = []
     for partition, each in values.items():
         for value in each:
@@ -77,7 +78,7 @@ def send(engine: Engine, batch_id: int, values: dict[int, list[bytes | None]], e
     positions = ({"t": {str(partition): end for partition, end in ends.items()}},)
     batch = MicroBatch("shop", "bronze.orders", "b", batch_id, positions, is_first=False)
     frame = engine.spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    delta.append(frame, path, batch, "append", {})
+    delta_table.append(frame, path, batch, "append", {})
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +245,7 @@ def test_a_planted_bug_is_found_with_its_coordinates(copy: Engine, bug: str) -> 
         count, places = by_name.get(fault.name, (0, []))
         by_name[fault.name] = (count + fault.count, [*places, *(place[1:] for place in fault.examples)])
     assert by_name == expected
-    assert str(audit_view.error([found])).startswith("silver.orders does not balance:")
+    assert str(audit_output.error([found])).startswith("silver.orders does not balance:")
 
 
 @pytest.mark.long
@@ -274,7 +275,7 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
     gone = [("t", 0, 0), ("t", 0, 2), ("t", 0, 4), ("t", 0, 3), ("t", 1, 13)]
     frame = spark.createDataFrame(gone, "topic string, partition int, offset bigint")
-    told = delta.note("shop", "bronze.orders", "erasure")
+    told = delta_table.note("shop", "bronze.orders", "erasure")
     delta_merge.delete_matching(frame, path, told, key=["topic", "partition", "offset"])
     found = account(copy)
     assert found.faults == ()

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from common import avro_schema
 from common.declare import Avro
+from common.schema import avro as avro_schema
 from tests.integration.avro import encode, framed, number, record
 
 pytestmark = pytest.mark.integration
@@ -91,7 +91,7 @@ def _read_all(spark: Any) -> Callable[..., Rows]:
     """Values read in one job: fault, its field, and the fields, in order."""
 
     def run(value: Avro, values: Sequence[bytes | None], registry: str = "") -> Rows:
-        from silver.readers import reading  # noqa: PLC0415
+        from silver.read.value_reader import reading
 
         spark.conf.set(avro_schema.REGISTRY, registry)
         rows = [(place, each) for place, each in enumerate(values)]

@@ -17,13 +17,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from common import process
+from common.config.paths import broker_dir
+from common.config.settings import Settings, load_settings
 from common.errors import BrokerError
-from common.layout import broker_dir
-from common.settings import Settings, load_settings
-from orchestration import broker, kafka
-from orchestration.broker_folder import data_dir, identity_of, properties_file
-from orchestration.kafka_server import Server
+from common.machine import processes
+from orchestration.embedded_broker import lifecycle as broker
+from orchestration.embedded_broker.server_process import Server
+from orchestration.embedded_broker.state_folder import data_dir, identity_of, properties_file
+from orchestration.kafka import client as kafka
 
 pytestmark = pytest.mark.integration
 
@@ -32,7 +33,7 @@ BIG_BYTES = 10 * 1024 * 1024
 
 USER = """
 import sys
-from common.settings import load_settings
+from common.config.settings import load_settings
 from orchestration import broker
 mine = broker.start(load_settings(overrides=["data_dir=" + sys.argv[1]]))
 print(mine.pid, flush=True)
@@ -50,7 +51,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     folder = tmp_path_factory.mktemp("shared data é")
     chosen = _settings(folder, "kafka.stop_timeout_seconds=2")
     yield chosen
-    assert process.find(f" kafka.Kafka {properties_file(broker_dir(chosen))}") == []
+    assert processes.find(f" kafka.Kafka {properties_file(broker_dir(chosen))}") == []
 
 
 def another_user(settings: Settings) -> tuple[subprocess.Popen[str], int]:
@@ -133,11 +134,11 @@ def test_an_orphan_is_reused_and_ends_with_its_last_user(
     user, pid = another_user(settings)
     user.kill()
     user.communicate()
-    assert process.started(pid) is not None
+    assert processes.started(pid) is not None
     with broker.start(settings) as adopted:
         assert adopted.pid == pid
         assert f"reusing the broker of pid {pid}, left by a process that is gone" in capsys.readouterr().err
-    assert process.started(pid) is None
+    assert processes.started(pid) is None
 
 
 def test_a_shared_broker_ends_with_its_last_user_only(
@@ -155,14 +156,14 @@ def test_a_shared_broker_ends_with_its_last_user_only(
     assert mine.is_running()
     mine.stop()
     mine.stop()
-    assert process.started(pid) is None
+    assert processes.started(pid) is None
 
 
 def test_a_pid_that_was_given_to_another_program_is_left_alone(settings: Settings) -> None:
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     state = {
         "pid": bystander.pid,
-        "process_start": process.started(bystander.pid),
+        "process_start": processes.started(bystander.pid),
         "port": 1,
         "controller_port": 2,
         "kafka_version": "4.3.1",
@@ -190,7 +191,7 @@ def test_a_broker_whose_start_was_killed_before_it_was_noted_is_ended_first(
     with broker.start(settings) as started:
         assert started.pid != pid
     assert f"pid {pid}, was left by a start that was killed" in capsys.readouterr().err
-    assert process.started(pid) is None
+    assert processes.started(pid) is None
 
 
 def test_formatting_twice_keeps_the_data_of_the_first(tmp_path: Path) -> None:

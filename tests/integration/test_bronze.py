@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from bronze.source import options
+from bronze.kafka_options import options
+from common.config.settings import BronzeSettings
 from common.declare import Pipeline, Topic
 from common.errors import PipelineError
-from common.settings import BronzeSettings
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 

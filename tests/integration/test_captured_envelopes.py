@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Debezium
-from silver.parse import META, parsed
+from silver.read.parse import META, parsed
 
 pytestmark = pytest.mark.integration
 

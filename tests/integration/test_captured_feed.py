@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from common.config.paths import Layout
 from common.declare import Message
-from common.layout import Layout
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 from tests.integration.oracle import Outcome, outcome
 

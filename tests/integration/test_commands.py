@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import process
-from common.checkpoint import Checkpoint
+from common.config.paths import all_tables, broker_dir
 from common.declare import Message
-from common.layout import all_tables, broker_dir
-from orchestration import broker as embedded
-from orchestration import broker_folder
-from orchestration.load import load_pipeline
+from common.delta.checkpoint import Checkpoint
+from common.machine import processes as process
+from orchestration.embedded_broker import lifecycle as embedded
+from orchestration.embedded_broker import state_folder
+from orchestration.pipeline.load_file import load_pipeline
 from tests.integration.oracle import outcome
 from tests.processes import (
     EXAMPLE,
@@ -345,7 +345,7 @@ def test_a_job_that_is_stopped_while_it_starts_takes_its_broker_with_it(tmp_path
     """SIGTERM in the seconds in which Spark starts: nobody would miss broker and JVM."""
     with medallion(tmp_path) as commands:
         command = commands.start("up")
-        state = broker_folder.state_file(broker_dir(commands.settings))
+        state = state_folder.state_file(broker_dir(commands.settings))
         await_that(state.exists, "its broker is launched", command)
         command.signal(signal.SIGTERM)
         assert command.code() == 130

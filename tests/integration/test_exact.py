@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import delta
 from common.declare import Pipeline, Rule, Silver, Topic, Upsert
+from common.delta import table as delta_table
 from common.errors import QueryFailedError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -97,7 +97,7 @@ def test_a_key_has_one_row_for_ever(
     first = fill(engine, known, 4)
     engine.run("silver", "gold")
     compare(engine, known)
-    real = delta.append
+    real = delta_table.append
 
     def dying(*args: Any, **kwargs: Any) -> None:
         if args[3] == "quarantine":
@@ -106,7 +106,7 @@ def test_a_key_has_one_row_for_ever(
 
     first = fill(engine, known, 1, first)
     with monkeypatch.context() as patch:
-        patch.setattr(delta, "append", dying)
+        patch.setattr(delta_table, "append", dying)
         with pytest.raises(QueryFailedError, match="no space left"):
             engine.run("silver")
     engine.run("silver")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from common.declare import Silver
-from orchestration.load import load_pipeline
-from silver.parse import parsed, shaped
-from silver.rules import REASONS, judged
+from orchestration.pipeline.load_file import load_pipeline
+from silver.judge.rules import REASONS, judged
+from silver.read.parse import parsed, shaped
 
 pytestmark = pytest.mark.integration
 

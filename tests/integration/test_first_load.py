@@ -16,13 +16,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from common import delta
 from common.declare import Pipeline, Rule, Topic
+from common.delta import table as delta_table
 from common.errors import HistoryGoneError
-from silver import first_load, tables
-from silver.hand_over import HandOver
-from silver.source import needs_snapshot
-from silver.stream import rows
+from silver.query import rows
+from silver.read.bronze_stream import needs_snapshot
+from silver.write import first_load, table_columns
+from silver.write.known_keys import HandOver
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.integration.test_silver import NOON, ORDERS, records, value
@@ -143,7 +143,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
 ) -> None:
     engine, oracle = shop
     source = engine.spark.readStream.format("delta").option("maxFilesPerTrigger", "1")
-    plain = tables.accepted(rows(source.load(engine.path("bronze.orders")), SHORT)).writeStream
+    plain = table_columns.accepted(rows(source.load(engine.path("bronze.orders")), SHORT)).writeStream
     plain = plain.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
     plain.trigger(availableNow=True).start(str(tmp_path / "plain")).awaitTermination()
     kept = {row["order_id"] for row in DeltaTable(tmp_path / "plain").to_pyarrow_table().to_pylist()}
@@ -151,7 +151,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
     print(f"a plain stream loses {lost} of {len(oracle.silver)} events; ours 0")  # noqa: T201
     assert lost > 0
 
-    real, calls = delta.append_told, []
+    real, calls = delta_table.append_told, []
 
     def dying(*args: Any) -> None:
         if len(calls) in {2, 4}:
@@ -162,7 +162,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
         if len(calls) == 4:
             raise OSError("the power went out again")
 
-    monkeypatch.setattr(delta, "append_told", dying)
+    monkeypatch.setattr(delta_table, "append_told", dying)
     for _ in range(3):
         with pytest.raises(OSError, match="the power went out"):
             engine.run("silver")
@@ -259,7 +259,7 @@ def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
 def test_the_event_time_option_is_set_and_nothing_depends_on_it(
     spark: Any, shop: tuple[Engine, Oracle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyspark.sql.streaming.readwriter import DataStreamReader  # noqa: PLC0415
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
     engine, oracle = shop
     real, given = DataStreamReader.option, {}

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from common import delta, delta_merge
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
 from common.errors import ForeignChangeError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -29,7 +30,9 @@ def test_a_change_by_another_hand_stops_silver_until_it_is_accepted(
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
     engine.run("silver")
     erased = spark.createDataFrame([(0,)], "offset bigint")
-    delta_merge.delete_matching(erased, path, delta.note("shop", "bronze.orders", "erasure"), key=["offset"])
+    delta_merge.delete_matching(
+        erased, path, delta_table.note("shop", "bronze.orders", "erasure"), key=["offset"]
+    )
     engine.append_bronze("bronze.orders", records([event("d")], 3))
     spark.sql(f"optimize delta.`{path}`")
     engine.run("silver")
@@ -52,7 +55,7 @@ def test_a_change_by_another_hand_stops_silver_until_it_is_accepted(
     # While it runs: between two micro-batches.
     engine.append_bronze("bronze.orders", records([event("f")], 5))
     engine.append_bronze("bronze.orders", records([event("g")], 6))
-    real, looked = delta.append, []
+    real, looked = delta_table.append, []
 
     def deleting(*args: Any, **kwargs: Any) -> None:
         real(*args, **kwargs)
@@ -62,7 +65,7 @@ def test_a_change_by_another_hand_stops_silver_until_it_is_accepted(
             engine.append_bronze("bronze.orders", records([event("h")], 7))
 
     with monkeypatch.context() as patch:
-        patch.setattr(delta, "append", deleting)
+        patch.setattr(delta_table, "append", deleting)
         known.run("silver")
     assert set(keys(known)) == {*"abcdefg"}
     with pytest.raises(ForeignChangeError, match=rf"version {engine.version('bronze.orders') - 1} \(DELETE"):

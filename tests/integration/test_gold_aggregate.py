@@ -19,8 +19,8 @@ from deltalake import DeltaTable
 
 from common.declare import Aggregate, Pipeline, Session, Topic, Window
 from common.errors import HistoryGoneError
-from common.spark_conf import STATE_STORES
-from common.streaming import RunningQuery
+from common.spark.session_conf import STATE_STORES
+from common.streaming.query import RunningQuery
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.integration.window_oracle import Row, Sessions, Table, Windows, kept

@@ -16,11 +16,12 @@ from urllib.parse import urlparse
 import pytest
 from deltalake import DeltaTable
 
-from common import delta, delta_merge
 from common.declare import ChangeFeed, Pipeline, Storage, Topic, Upsert
-from common.delta_log import LogReader
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.log import LogReader
 from common.errors import ChangeRefusedError, QueryFailedError
-from silver.tables import properties
+from silver.write.table_columns import properties
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -55,7 +56,7 @@ class Source:
     def __init__(self, engine: Engine, table: str = "silver.changes") -> None:
         self.engine, self.table, self.offset = engine, table, 0
         schema = engine.spark.createDataFrame([], SCHEMA).schema
-        delta.ensure(engine.spark, table, engine.path(table), schema, properties())
+        delta_table.ensure(engine.spark, table, engine.path(table), schema, properties())
 
     def row(
         self, k: str | None, version: int | None, op: str = "u", note: str = "", part: int | None = 0
@@ -75,7 +76,7 @@ class Source:
         self._table().update(condition, values)
 
     def _table(self) -> Any:
-        from delta.tables import DeltaTable as Written  # noqa: PLC0415
+        from delta.tables import DeltaTable as Written
 
         return Written.forPath(self.engine.spark, self.engine.path(self.table))
 
@@ -195,7 +196,7 @@ def test_after_every_micro_batch_a_table_is_what_all_of_silver_makes_of_it(
 ) -> None:
     """The newest row of each key by the total order, unless it deletes it; and when it was deleted."""
     versions = {
-        one["batch_id"]: delta.MicroBatch("", "", "", 0, tuple(one["positions"])).source_version()
+        one["batch_id"]: delta_table.MicroBatch("", "", "", 0, tuple(one["positions"])).source_version()
         for _, one in notes(ran, gold.table)
     }
     assert sorted(versions) == list(range(10))
@@ -221,7 +222,7 @@ def test_the_run_has_what_it_is_to_show(ran: Engine) -> None:
 def crash_before(number: int) -> Iterator[list[str]]:
     """The n-th write of gold is never done; yields the paths of those that were."""
     done: list[str] = []
-    before = (delta.append, delta_merge.write_changes)
+    before = (delta_table.append, delta_merge.write_changes)
 
     def failing(write: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(frame: Any, path: str, *rest: Any, **named: Any) -> Any:
@@ -232,11 +233,11 @@ def crash_before(number: int) -> Iterator[list[str]]:
 
         return wrapped
 
-    delta.append, delta_merge.write_changes = map(failing, before)
+    delta_table.append, delta_merge.write_changes = map(failing, before)
     try:
         yield done
     finally:
-        delta.append, delta_merge.write_changes = before
+        delta_table.append, delta_merge.write_changes = before
 
 
 def test_a_micro_batch_that_is_cut_off_anywhere_ends_the_same(spark: Any, tmp_path: Path) -> None:
@@ -357,7 +358,7 @@ def test_a_change_feed_gets_the_columns_that_silver_gets(spark: Any, tmp_path: P
     source.insert(source.row("a", 1), source.row("b", 1), source.row("c", 1, "d"))
     engine.run("gold")
     field = engine.spark.createDataFrame([], "city string").schema[0]
-    delta.add_columns(engine.spark, "shop", "silver.changes", engine.path("silver.changes"), [field])
+    delta_table.add_columns(engine.spark, "shop", "silver.changes", engine.path("silver.changes"), [field])
     rows = [(*source.row(k, 2, op), city) for k, op, city in (("a", "u", "Bern"), ("c", "c", "Ulm"))]
     engine.append("silver.changes", rows, f"{SCHEMA}, city string")
     engine.run("gold")

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common import delta
 from common.declare import Custom, Pipeline, Reading, Topic
-from common.delta_once import APPLICATION, VERSION
+from common.delta import table as delta_table
+from common.delta.user_writes import APPLICATION, VERSION
 from common.errors import ChangeRefusedError, CheckpointMismatchError, PipelineError, QueryFailedError
-from gold.context import Context
 from gold.custom import Writer, stream
+from gold.table.context import Context
 from tests.conftest import make_settings
 from tests.integration.engine import Engine, batch
 
@@ -363,7 +363,7 @@ def test_the_feed_tells_a_function_what_silver_took_back(spark: Any, tmp_path: P
     engine = started(spark, tmp_path, declared, 0)
     path = engine.path("silver.orders")
     schema = spark.createDataFrame([], SCHEMA).schema
-    delta.ensure(spark, "silver.orders", path, schema, {"delta.enableChangeDataFeed": "true"})
+    delta_table.ensure(spark, "silver.orders", path, schema, {"delta.enableChangeDataFeed": "true"})
     engine.append("silver.orders", ORDERS[0], SCHEMA)
     engine.run("gold")
     spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")

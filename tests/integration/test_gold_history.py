@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import delta
 from common.declare import History, Pipeline, Topic
+from common.delta import table as delta_table
 from common.errors import PipelineError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -132,7 +132,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     made = Ran(Engine(spark, PIPELINE, settings))
     empty = spark.createDataFrame([], SCHEMA).schema
     feed = {"delta.enableChangeDataFeed": "true"}
-    delta.ensure(spark, "silver.orders", made.engine.path("silver.orders"), empty, feed)
+    delta_table.ensure(spark, "silver.orders", made.engine.path("silver.orders"), empty, feed)
     for _ in range(2):
         made.append(made.rows(10))
     made.engine.run("gold")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import delta
 from common.declare import Join, Pipeline, Storage, Topic, Upsert
+from common.delta import table as delta_table
 from common.errors import PipelineError, TableMissingError, TableShapeError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -115,7 +115,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     for table, schema in (("silver.orders", ORDERS), ("silver.customers", CUSTOMERS)):
         empty = spark.createDataFrame([], schema).schema
         path = made.engine.path(table)
-        delta.ensure(spark, table, path, empty, {"delta.enableChangeDataFeed": "true"})
+        delta_table.ensure(spark, table, path, empty, {"delta.enableChangeDataFeed": "true"})
     made.append("silver.orders", (1, 10, 5), (2, 10, 6), (3, 11, 7), (4, None, 8))
     made.append("silver.orders", (5, 12, 5), (6, -10, 1))
     made.append("silver.customers", (10, "ann", 1), (None, "nobody", 1))
@@ -207,7 +207,7 @@ def test_a_side_that_was_empty_at_first_is_joined_when_it_comes(
     for table, schema in (("silver.orders", ORDERS), ("silver.customers", CUSTOMERS)):
         path = made.engine.path(table)
         columns = spark.createDataFrame([], schema).schema
-        delta.ensure(spark, table, path, columns, {"delta.enableChangeDataFeed": "true"})
+        delta_table.ensure(spark, table, path, columns, {"delta.enableChangeDataFeed": "true"})
     sides = {
         "silver.orders": [(1, 10, 5), (2, 11, 6), (3, 12, 7)],
         "silver.customers": [(10, "ann", 1), (11, "bob", 1), (12, "cy", 1)],
@@ -228,7 +228,7 @@ def test_what_cannot_be_joined_is_told_before_a_table_is_made(spark: Any, ran: R
         engine = Engine(spark, Pipeline(name="shop", bronze=[Topic("o")], gold=[gold]), ran.engine.settings)
         with pytest.raises(error) as refused:
             engine.run("gold")
-        assert not delta.exists(engine.path(gold.table))
+        assert not delta_table.exists(engine.path(gold.table))
         return str(refused.value)
 
     odd = joined("odd", on={"idd": "custommer"}, columns={"a": "customers.nam"})

@@ -17,8 +17,8 @@ from delta.tables import DeltaTable as SparkTable
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from common import delta
 from common.declare import Aggregate, Pipeline, Session, Topic, Window
+from common.delta import table as delta_table
 from common.errors import HistoryGoneError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -130,7 +130,7 @@ class Ran:
         self.engine = engine
         self.path = engine.path(SILVER)
         self.n = 0
-        delta.ensure(
+        delta_table.ensure(
             engine.spark,
             SILVER,
             self.path,

@@ -12,14 +12,14 @@ from unittest import mock
 import pytest
 from pyspark.sql import DataFrameWriter
 
-from common import delta
+from common.config.driver_limits import Small
 from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
-from common.delta_direct import Direct
-from common.delta_once import APPLICATION, VERSION, forget
+from common.delta import table as delta_table
+from common.delta.delta_rs import Direct
+from common.delta.user_writes import APPLICATION, VERSION, forget
 from common.errors import PipelineError, QueryFailedError
-from common.small import Small
-from orchestration.rebuild import rebuild
-from silver.tables import properties
+from orchestration.jobs.rebuild import rebuild
+from silver.write.table_columns import properties
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -68,7 +68,7 @@ class Ran:
         settings = make_settings(folder, "none:1", f"driver.batch_rows={small.rows}")
         self.engine, self.offset = Engine(spark, pipeline, settings), 0
         empty = spark.createDataFrame([], DDL).schema
-        delta.ensure(spark, READS, self.engine.path(READS), empty, properties())
+        delta_table.ensure(spark, READS, self.engine.path(READS), empty, properties())
 
     def bring(self, commit: list[tuple[str, str | None, int]]) -> None:
         """One commit of silver."""

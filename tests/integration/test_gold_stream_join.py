@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from common import delta
 from common.declare import Join, Pipeline, Topic, Within
+from common.delta import table as delta_table
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -103,7 +103,7 @@ def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
             ("silver.payments", PAYMENTS, payments),
         ):
             empty = spark.createDataFrame([], schema).schema
-            delta.ensure(spark, table, made.path(table), empty, {})
+            delta_table.ensure(spark, table, made.path(table), empty, {})
             rows = []
             for order, text in events:
                 offset += 1

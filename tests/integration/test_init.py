@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from common.declare import Message
-from orchestration.check import check
-from orchestration.load import load_pipeline
-from orchestration.pipeline_text import render
-from orchestration.propose import propose
-from orchestration.sample import Sampled
+from orchestration.check.pipeline import check
+from orchestration.kafka.topic_sample import Sampled
+from orchestration.pipeline.load_file import load_pipeline
+from orchestration.propose.pipeline_source import render
+from orchestration.propose.propose import propose
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -77,7 +77,7 @@ def _millis(at: dt.datetime) -> int:
 
 
 def test_every_value_sampled_passes(spark: Any, tmp_path: Path) -> None:
-    from silver.readers import reading  # noqa: PLC0415
+    from silver.read.value_reader import reading
 
     chance = random.Random(11)  # noqa: S311  # a repeatable one
     for turn in range(8):

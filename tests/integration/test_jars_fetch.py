@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from common import jarlock, jars
+from common.config.settings import JarSettings, Settings
 from common.errors import JarError
-from common.jars import Jar
-from common.settings import JarSettings, Settings
+from common.java import jar_cache, jar_lock
+from common.java.jar_cache import Jar
 
 pytestmark = pytest.mark.integration
 
 SMALL = "avro"  # a set of one jar, 92 kB
-ROOT = Path(jarlock.__file__).parents[1]
+ROOT = Path(jar_lock.__file__).parents[2]
 
 MIRROR = """\
 <ivysettings>
@@ -36,17 +36,18 @@ def test_a_jar_comes_from_maven_central_and_is_verified(
 ) -> None:
     settings = Settings(jars=JarSettings(cache_dir=tmp_path))
 
-    (path,) = jars.require(settings, SMALL)
+    (path,) = jar_cache.require(settings, SMALL)
 
     assert path == tmp_path / "avro" / "spark-avro_2.13-4.1.1.jar"
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == jars.locked(SMALL)[0].sha256
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == jar_cache.locked(SMALL)[0].sha256
     assert "fetching 1 jar, 0.1 MB, once, into" in capsys.readouterr().err
     assert sorted(child.name for child in tmp_path.iterdir()) == ["avro", "fetch.lock", "fetch.log"]
 
 
 def test_two_processes_at_once_fetch_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from common.jars import fetch; from common.settings import load_settings; "
+        "import sys; from common.java.jar_cache import fetch; "
+        "from common.config.settings import load_settings; "
         "print(len(fetch(load_settings(overrides=[f'jars.cache_dir={sys.argv[1]}']), 'avro')))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "cache")]
@@ -68,7 +69,7 @@ class TestMirror:
             return Jar("ours", "org.example", artifact, "1.0", digest, len(artifact))
 
         both = (jar("tea"), jar("cup"))
-        monkeypatch.setattr(jarlock, "_lock", lambda: both)
+        monkeypatch.setattr(jar_lock, "_lock", lambda: both)
         return both
 
     @pytest.fixture
@@ -86,7 +87,7 @@ class TestMirror:
         for jar in wanted:
             self.put(tmp_path, jar, jar.artifact)
 
-        assert [path.read_text() for path in jars.require(settings, "ours")] == ["tea", "cup"]
+        assert [path.read_text() for path in jar_cache.require(settings, "ours")] == ["tea", "cup"]
 
     def test_another_file_than_the_locked_one_is_refused_and_the_good_one_kept(
         self, wanted: tuple[Jar, Jar], settings: Settings, tmp_path: Path
@@ -96,13 +97,13 @@ class TestMirror:
         self.put(tmp_path, cup, "mug")
 
         with pytest.raises(JarError) as caught:
-            jars.require(settings, "ours")
+            jar_cache.require(settings, "ours")
 
         assert "1 of 2 jars could not be fetched" in str(caught.value)
         assert "1 came with another sha256 than locked and were refused: org.example:cup:1.0" in str(
             caught.value
         )
-        assert jars.verify(settings) == [(tea, "ok"), (cup, "missing")]
+        assert jar_cache.verify(settings) == [(tea, "ok"), (cup, "missing")]
 
     def test_one_that_it_lacks_is_named_and_the_others_kept(
         self, wanted: tuple[Jar, Jar], settings: Settings, tmp_path: Path
@@ -111,11 +112,11 @@ class TestMirror:
         self.put(tmp_path, tea, "tea")
 
         with pytest.raises(JarError) as caught:
-            jars.require(settings, "ours")
+            jar_cache.require(settings, "ours")
 
         message = str(caught.value)
         assert "1 of 2 jars could not be fetched" in message
         assert "org.example:cup:1.0" in message
         assert "org.example#cup;1.0: not found" in message
         assert "medallion jars fetch --from DIR" in message
-        assert jars.verify(settings) == [(tea, "ok"), (cup, "missing")]
+        assert jar_cache.verify(settings) == [(tea, "ok"), (cup, "missing")]

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import delta
 from common.declare import Pipeline, Rule, Topic, Upsert
-from common.delta_commit import Added
-from common.delta_log import LogReader
+from common.delta import table as delta_table
+from common.delta.commit import Added
+from common.delta.log import LogReader
 from common.errors import AccountError, CheckpointMismatchError, HistoryGoneError, QueryFailedError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -152,7 +152,7 @@ def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
     def never(*_: object) -> None:
         raise AssertionError("bronze was read again")
 
-    monkeypatch.setattr("silver.late.LateRows._input", never)
+    monkeypatch.setattr("silver.write.late_rows.LateRows._input", never)
     shop.more(("plain", EVENING, 1), ("plain", EVENING, 1))
     shop.more(("told apart", NOON, 1), ("told apart", NOON, 2), ("besides", EVENING, 1))
     shop.engine.run("silver")
@@ -162,7 +162,7 @@ def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
 def test_late_rows_that_spark_drops_are_found_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks were not told the watermark."""
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judge_by", _nothing)
+        patch.setattr("silver.write.writer.judge_by", _nothing)
         shop.more(("dropped", NOON, 1), ("dropped", NOON, 2), ("beside it", EVENING, 1))
         shop.engine.run("silver")
     shop.check()
@@ -194,7 +194,7 @@ def test_a_death_after_any_step_loses_and_doubles_nothing(
         return write
 
     with monkeypatch.context() as patch:
-        patch.setattr(delta, "append", dying(delta.append))
+        patch.setattr(delta_table, "append", dying(delta_table.append))
         with pytest.raises(QueryFailedError, match="the power went out"):
             shop.engine.run("silver")
     DeltaTable(shop.engine.path("bronze.orders")).optimize.compact()
@@ -210,8 +210,8 @@ def test_a_death_after_any_step_loses_and_doubles_nothing(
 def test_a_few_late_rows_among_many_rows(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The micro-batch is the executors', its late rows are the driver's."""
     with monkeypatch.context() as patch:
-        patch.setattr("silver.few._few_read", _nothing)
-        patch.setattr("silver.few.size_of", lambda *_: 2**40)
+        patch.setattr("silver.write.judged_batch._few_read", _nothing)
+        patch.setattr("silver.write.judged_batch.size_of", lambda *_: 2**40)
         shop.more(
             ("among", NOON, 1),
             ("among", NOON, 2),
@@ -235,8 +235,8 @@ def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
         fetched.append(frame.count())
 
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judge_by", _nothing)
-        patch.setattr("common.settled.collected", too_large)
+        patch.setattr("silver.write.writer.judge_by", _nothing)
+        patch.setattr("common.rows.materialized.collected", too_large)
         shop.more(("again", NOON, 1), ("twice", EVENING, 1), ("twice", EVENING, 1), ("twice", EVENING, 1))
         shop.engine.run("silver")
     assert fetched
@@ -252,14 +252,14 @@ def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     shop.more(("stray", NOON, 1))
     version = shop.engine.version("silver.orders")
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judge_by", _nothing)
-        patch.setattr("common.metrics.Dropped.late_watermark_ms", lambda _: 0)
+        patch.setattr("silver.write.writer.judge_by", _nothing)
+        patch.setattr("common.streaming.dropped_rows.Dropped.late_watermark_ms", lambda _: 0)
         with pytest.raises(
             AccountError, match=r"silver\.\w+, micro-batch \d+: 0 late rows came and Spark dropped 1, but 0"
         ):
             shop.engine.run("silver")
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judge_by", _nothing)
+        patch.setattr("silver.write.writer.judge_by", _nothing)
         patch.setattr(LogReader, "files_between", lambda *_: (Added(1, 1, "gone.parquet"),))
         with pytest.raises(HistoryGoneError, match=r"bronze/orders/gone.parquet, which it reads, is gone"):
             shop.engine.run("silver")

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from common.declare import Json, Pipeline, Silver, Storage, Topic, Upsert
 from common.errors import LeaseHeldError, UsageError
-from common.lease import Leases
-from orchestration.commands import maintain as command
-from orchestration.maintenance import chosen, maintain, planned
+from common.machine.table_lease import Leases
+from orchestration.cli.commands import maintain as command
+from orchestration.jobs.maintenance import chosen, maintain, planned
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 

@@ -18,10 +18,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from common import jars, process
-from common.jars import Jar
-from common.settings import load_settings
-from orchestration.load import load_pipeline
+from common.config.settings import load_settings
+from common.java import jar_cache
+from common.java.jar_cache import Jar
+from common.machine import processes
+from orchestration.pipeline.load_file import load_pipeline
 from tests.integration.oracle import outcome
 from tests.processes import EXAMPLE, Medallion, medallion
 
@@ -38,7 +39,7 @@ _DEAD_MIRROR = """\
 
 def dead(folder: Path) -> tuple[dict[str, str], list[str]]:
     """Variables and settings under which whoever asks a network fails at once."""
-    port = process.free_port()
+    port = processes.free_port()
     mirror = folder / "ivysettings.xml"
     mirror.write_text(_DEAD_MIRROR.format(port=port))
     names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -79,15 +80,15 @@ class Damaged:
     def __init__(self, commands: Medallion, folder: Path) -> None:
         self.commands, self.folder = commands, folder
         given = load_settings(overrides=[])
-        self.jar: Jar = min(jars.locked("kafka-server"), key=lambda jar: jar.size_bytes)
-        for jar in jars.locked("spark", "kafka-server"):
+        self.jar: Jar = min(jar_cache.locked("kafka-server"), key=lambda jar: jar.size_bytes)
+        for jar in jar_cache.locked("spark", "kafka-server"):
             copy = folder / jar.set / jar.file_name
             copy.parent.mkdir(parents=True, exist_ok=True)
             if jar == self.jar:
-                whole = jars.jar_path(given, jar).read_bytes()
+                whole = jar_cache.jar_path(given, jar).read_bytes()
                 copy.write_bytes(whole[: len(whole) // 2])
             else:
-                _link(jars.jar_path(given, jar), copy)
+                _link(jar_cache.jar_path(given, jar), copy)
         self.path = folder / self.jar.set / self.jar.file_name
         self.more = [f"jars.cache_dir={folder}"]
 
@@ -102,7 +103,7 @@ def _link(source: Path, copy: Path) -> None:
 @pytest.fixture
 def damaged(tmp_path: Path) -> Iterator[Damaged]:
     """The user's own cache stays as it is."""
-    jars.require(load_settings(overrides=[]), "spark", "kafka-server")
+    jar_cache.require(load_settings(overrides=[]), "spark", "kafka-server")
     with medallion(tmp_path) as commands:
         yield Damaged(commands, tmp_path / "jars")
 

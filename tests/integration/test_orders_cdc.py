@@ -15,7 +15,7 @@ import pytest
 
 from common.declare import ChangeFeed, Debezium, Message, Pipeline, Silver, Topic
 from common.errors import RuleFailedError
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.integration.test_captured_envelopes import CAPTURED, envelopes, loaded, payload, row_type

@@ -19,7 +19,6 @@ import pytest
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import functions as F
 
-from common import delta
 from common.declare import (
     Aggregate,
     ChangeFeed,
@@ -36,9 +35,10 @@ from common.declare import (
     Window,
     Within,
 )
-from common.spark_conf import SHUFFLE_PARTITIONS
-from common.streaming import RunningQuery
-from orchestration.rebuild import rebuild
+from common.delta import table as delta_table
+from common.spark.session_conf import SHUFFLE_PARTITIONS
+from common.streaming.query import RunningQuery
+from orchestration.jobs.rebuild import rebuild
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -320,7 +320,7 @@ def test_a_micro_batch_of_many_rows_adds_as_many_files_as_they_fill(
     """Here ten rows fill one, instead of a quarter of a million. What lies as it came has no more files than
     it has partitions; what is laid out by a key has a range of it in each.
     """
-    monkeypatch.setattr(delta, "_ROWS_PER_FILE", 10)
+    monkeypatch.setattr(delta_table, "_ROWS_PER_FILE", 10)
     gold = [_aggregate("update", by=["order_id"]), Upsert("latest", **LATEST)]
     declared = Pipeline(name="shop", bronze=[Topic("orders")], silver=[_silver("orders")], gold=gold)
     engine = Engine(spark, declared, make_settings(tmp_path, "none:1", "driver.batch_rows=0"))

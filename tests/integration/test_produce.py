@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from common.declare import Message
 from common.errors import BrokerError
-from orchestration import kafka
-from orchestration.load import load_pipeline
-from orchestration.produce import produce
+from orchestration.kafka import client as kafka
+from orchestration.kafka.producer import produce
+from orchestration.pipeline.load_file import load_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -13,9 +13,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.declare import Expect, Quality
-from common.expectations import EXPECTATIONS
-from orchestration import quality
-from orchestration.load import load_pipeline
+from common.declare.expectation_names import EXPECTATIONS
+from orchestration.pipeline.load_file import load_pipeline
+from orchestration.quality import expectations as quality
 from tests.processes import EXAMPLE, Command, Medallion, example_on, medallion
 
 pytestmark = pytest.mark.integration
@@ -154,7 +154,7 @@ def test_results_are_of_the_pinned_version_whatever_is_written_meanwhile(
 @_LIBRARY
 def test_the_names_a_pipeline_may_use_are_the_installed_ones() -> None:
     """So that a pipeline is judged without the seconds that loading the library takes."""
-    from great_expectations.expectations import core  # noqa: PLC0415
+    from great_expectations.expectations import core
 
     offered = {
         cls.expectation_type

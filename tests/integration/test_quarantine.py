@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from common import delta_merge
 from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic, Upsert
+from common.delta import merge as delta_merge
 from common.errors import UsageError
-from orchestration.quarantine import Group, Place, groups, rows
-from orchestration.quarantine_replay import Replay, replay
-from orchestration.query import Database
-from silver.rules import version
+from orchestration.quarantine.contents import Group, Place, groups, rows
+from orchestration.quarantine.replay import Replay, replay
+from orchestration.query.duckdb_views import Database
+from silver.judge.rules import version
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.processes import medallion

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from common.config.settings import Settings
 from common.declare import Message
-from common.settings import Settings
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import with_topic
 from tests.unit.test_docs import blocks
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import avro_schema
+from common.config.paths import Layout
 from common.declare import Avro, Message, Pipeline, Silver, Topic
 from common.errors import RegistryError
-from common.layout import Layout
-from common.streaming import registry_failure
-from orchestration import supervisor as supervising
-from orchestration.supervisor import StopSignal, Supervisor
-from orchestration.wiring import Wiring
+from common.schema import avro as avro_schema
+from common.streaming.query import registry_failure
+from orchestration.jobs import supervisor as supervising
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import Wiring
 from tests.conftest import make_settings
 from tests.integration.avro import encode, framed, record
 
@@ -199,7 +199,7 @@ def test_a_run_with_an_end_gives_up(
 
 
 def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
-    from silver.readers import reading  # noqa: PLC0415
+    from silver.read.value_reader import reading
 
     registry.is_up = True
     spark.conf.set(avro_schema.REGISTRY, registry.address)

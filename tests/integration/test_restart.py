@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from common import delta
-from common.checkpoint import Checkpoint
 from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Topic, Upsert
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
 from common.errors import CheckpointMismatchError, QueryFailedError
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
@@ -172,7 +172,7 @@ def test_a_death_between_silver_and_quarantine_loses_and_doubles_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.more()
-    real = delta.append
+    real = delta_table.append
 
     def dying(*args: Any, **kwargs: Any) -> None:
         if args[3] == "quarantine":
@@ -181,7 +181,7 @@ def test_a_death_between_silver_and_quarantine_loses_and_doubles_nothing(
 
     version = shop.engine.version("silver.orders__quarantine")
     with monkeypatch.context() as patch:
-        patch.setattr(delta, "append", dying)
+        patch.setattr(delta_table, "append", dying)
         with pytest.raises(QueryFailedError) as died:
             shop.engine.run("bronze", "silver")
     assert str(died.value) == "silver.orders failed: no space left on device"

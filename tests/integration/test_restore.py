@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from common.declare import Aggregate, Custom, Json, Pipeline, Silver, Topic, Upsert
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
-from common.lease import Leases
-from orchestration.rebuild import rebuild
+from common.machine.table_lease import Leases
+from orchestration.jobs.rebuild import rebuild
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 

@@ -16,10 +16,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from common import delta, delta_merge
 from common.declare import Json, Pipeline, Rule, Silver, Topic
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
 from common.errors import HistoryGoneError, PipelineError, QueryFailedError, TableShapeError
-from common.streaming import RunningQuery
+from common.streaming.query import RunningQuery
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -139,7 +140,9 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     path = engine.path("bronze.orders")
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
     erased = spark.createDataFrame([(n,) for n in range(20)], "offset bigint")
-    delta_merge.delete_matching(erased, path, delta.note("shop", "bronze.orders", "erasure"), key=["offset"])
+    delta_merge.delete_matching(
+        erased, path, delta_table.note("shop", "bronze.orders", "erasure"), key=["offset"]
+    )
     again = [value("filler", evening), value("late 4", NOON), value("last", evening), value("last", evening)]
     engine.append_bronze("bronze.orders", records(again, 106))
     late_ones = ((102, "late 1"), (103, "late 2"), (107, "late 4"))
@@ -213,7 +216,7 @@ def test_a_schema_file_and_a_function_give_what_ddl_and_sql_give(
     spark: Any, ran: Ran, tmp_path: Path
 ) -> None:
     """And many files may be one micro-batch."""
-    from silver.readers import struct_type  # noqa: PLC0415
+    from silver.read.value_reader import struct_type
 
     (tmp_path / "order.json").write_text(json.dumps(struct_type(DDL).jsonValue()), encoding="utf-8")
 

@@ -10,11 +10,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from common.ddl import DDL_TYPES, JSON_TYPES, DdlError, parse
+from common.config.settings import _duration
 from common.errors import SqlError
-from common.functions import AGGREGATES, FUNCTIONS, GENERATORS, GRAMMAR, NON_DETERMINISTIC, WINDOWS
-from common.settings import _duration
-from common.sqltext import read
+from common.schema.ddl import DDL_TYPES, JSON_TYPES, DdlError, parse
+from common.sql.expression import read
+from common.sql.function_names import AGGREGATES, FUNCTIONS, GENERATORS, GRAMMAR, NON_DETERMINISTIC, WINDOWS
 
 pytestmark = pytest.mark.integration
 

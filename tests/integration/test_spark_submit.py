@@ -11,10 +11,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from common.jars import require
-from common.java import find_java
-from common.reader_jar import reader_jar
-from common.settings import load_settings
+from common.config.settings import load_settings
+from common.java.compile_sources import reader_jar
+from common.java.find_java import find_java
+from common.java.jar_cache import require
 from tests.processes import DEADLINE_SECONDS, ROOT
 
 pytestmark = pytest.mark.integration
@@ -27,8 +27,8 @@ CODEC = "spark.sql.parquet.compression.codec"
 _SCRIPT = """
 import json, sys
 from pathlib import Path
-from common.settings import load_settings
-from common.spark import build_session
+from common.config.settings import load_settings
+from common.spark.session import build_session
 
 folder = Path({folder!r})
 given = ["spark.conf.{zone}=Asia/Tokyo", "spark.conf.{retained}=9", "spark.driver_memory=1g"]

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql.types import StructType
 
+from common.config.paths import Layout
 from common.declare import Pipeline, Storage, Topic
 from common.errors import TableShapeError
-from common.layout import Layout
-from gold import tables
-from gold.context import Context
-from orchestration.query import Database
+from gold.table import create as tables
+from gold.table.context import Context
+from orchestration.query.duckdb_views import Database
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.integration

@@ -14,9 +14,9 @@ import pytest
 
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.errors import PipelineError, TableShapeError, UnknownFieldError
-from orchestration.quarantine_replay import replay
-from orchestration.supervisor import StopSignal, Supervisor
-from orchestration.wiring import Wiring
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import Wiring
+from orchestration.quarantine.replay import replay
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 

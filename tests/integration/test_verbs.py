@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from common import delta
 from common.declare import Json, Lookup, Pipeline, Rule, Silver, Topic
+from common.delta import table as delta_table
 from common.errors import PipelineError, QueryFailedError, RuleFailedError, TableMissingError
-from silver.rules import version
+from silver.judge.rules import version
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 
@@ -179,7 +179,7 @@ def test_a_death_before_any_write_and_after_each_loses_and_doubles_nothing(
     """After each the batch comes again; what it wrote is skipped, what it did not is written."""
     engine = ran.engine
     before, first = {**keys(engine)}, len(ran.values)
-    real = delta.append
+    real = delta_table.append
     for number, (step, is_before) in enumerate(
         [("accepted", True), ("accepted", False), ("quarantine", True), ("quarantine", False)]
     ):
@@ -194,7 +194,7 @@ def test_a_death_before_any_write_and_after_each_loses_and_doubles_nothing(
                 raise OSError("no space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(delta, "append", dying)
+            patch.setattr(delta_table, "append", dying)
             with pytest.raises(QueryFailedError, match="no space left"):
                 engine.run("silver")
         engine.run("silver")
@@ -228,7 +228,7 @@ def test_a_rule_asks_another_table_as_it_is_when_the_micro_batch_begins(
     engine.append("gold.countries", [("NO", False, {}), ("NO", True, {}), (None, True, {})], ddl)
 
     engine.append_bronze("bronze.orders", records([event("d", country="SE"), event("e", country="")], 3))
-    real = delta.append
+    real = delta_table.append
 
     def adding(*args: Any, **kwargs: Any) -> None:
         """As the first micro-batch ends, the other table has another row."""
@@ -237,7 +237,7 @@ def test_a_rule_asks_another_table_as_it_is_when_the_micro_batch_begins(
             engine.append("gold.countries", [("SE", True, {})], ddl)
 
     with monkeypatch.context() as patch:
-        patch.setattr(delta, "append", adding)
+        patch.setattr(delta_table, "append", adding)
         [query] = engine.run("silver")
     assert len([report for report in query.progress() if report["numInputRows"]]) == 2
     assert keys(engine) == {"a": 0, "c": 2, "d": 3}

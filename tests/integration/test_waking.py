@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common import streaming
-from common import waking as waking_module
+from common.config.paths import Layout
+from common.config.settings import FOLLOW
 from common.declare import Aggregate, ConsoleSink, Json, Message, Pipeline, Publish, Rule, Silver, Topic
-from common.delta import MicroBatch
-from common.layout import Layout
-from common.settings import FOLLOW
-from common.streaming import Gate, RunningQuery, Stream, start
-from common.waking import Waking
-from orchestration.supervisor import StopSignal, Supervisor
-from orchestration.wiring import LAYERS, Wiring
+from common.delta.table import MicroBatch
+from common.streaming import query as streaming
+from common.streaming import wake_up as waking_module
+from common.streaming.query import Gate, RunningQuery, Stream, start
+from common.streaming.wake_up import Waking
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import LAYERS, Wiring
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.integration

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Message, Pipeline
-from common.layout import Layout
-from common.settings import Settings
-from orchestration.load import load_pipeline
+from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 from tests.integration.oracle import Outcome, outcome
 
@@ -220,14 +220,14 @@ def _plain(value: object) -> object:
 
 
 def _duckdb() -> duckdb.DuckDBPyConnection:
-    from orchestration.query import Database  # noqa: PLC0415
+    from orchestration.query.duckdb_views import Database
 
     return Database().connection
 
 
 def test_each_commit_says_what_it_covers_and_what_became_of_the_rows(ran: Ran, sent: list[Message]) -> None:
     """The counts of silver's commits add up to all of bronze."""
-    import json  # noqa: PLC0415
+    import json
 
     told = [
         json.loads(commit["userMetadata"])

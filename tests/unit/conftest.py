@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.small import NEVER, Small
+from common.config.driver_limits import NEVER, Small
 from tests.conftest import IN_DRIVER
 
 

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common.jars import require
-from common.java import find_java
-from common.settings import load_settings
+from common.config.settings import load_settings
+from common.java.find_java import find_java
+from common.java.jar_cache import require
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
 from tests.bench.contenders.told import told
 
@@ -46,7 +46,7 @@ def session(folder: Path) -> Any:
     os.environ["JAVA_HOME"] = str(find_java(settings).home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark.sql import SparkSession
 
     jars = ",".join(str(jar) for jar in require(settings, "spark"))
     return (
@@ -75,8 +75,8 @@ class Job:
 
     def create(self) -> None:
         """Empty tables, so that a query may read one before another has written it."""
-        from delta.tables import DeltaTable  # noqa: PLC0415
-        from pyspark.sql.types import StructType  # noqa: PLC0415
+        from delta.tables import DeltaTable
+        from pyspark.sql.types import StructType
 
         for name, columns in TABLES.items():
             table = DeltaTable.createIfNotExists(self.spark).location(self.path(name))
@@ -100,7 +100,7 @@ class Job:
 
     def silver(self) -> list[Any]:
         """Bronze to silver, and what cannot be read to quarantine."""
-        from pyspark.sql import functions as F  # noqa: PLC0415
+        from pyspark.sql import functions as F
 
         bronze = self.spark.readStream.format("delta").load(self.path("bronze"))
         parsed = bronze.withColumn("event", F.from_json(F.col("value").cast("string"), SCHEMA))
@@ -134,9 +134,9 @@ class Job:
 
     def gold(self) -> list[Any]:
         """Silver to both gold tables."""
-        from delta.tables import DeltaTable  # noqa: PLC0415
-        from pyspark.sql import Window  # noqa: PLC0415
-        from pyspark.sql import functions as F  # noqa: PLC0415
+        from delta.tables import DeltaTable
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
 
         silver = self.spark.readStream.format("delta").load(self.path("silver"))
         groups = silver.groupBy("product").agg(

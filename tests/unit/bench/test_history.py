@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from common.delta_log import LogReader
+from common.delta.log import LogReader
 from tests.bench import history, preloaded
 from tests.bench.events import Stream
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from common import spark_conf
+from common.spark import session_conf
 from tests.bench import files, flat, idle, restart, state
 from tests.bench.__main__ import WORKLOADS
 from tests.bench.contenders.started import ContenderError, Started
@@ -169,7 +169,7 @@ def test_files_are_never_fewer_than_were_counted() -> None:
 
 
 def test_full_files_are_those_that_maintenance_leaves_alone() -> None:
-    set_to = spark_conf.values("small", {})
+    set_to = session_conf.values("small", {})
     assert set_to["spark.databricks.delta.optimize.minFileSize"] == str(files.FULL_BYTES)
 
 

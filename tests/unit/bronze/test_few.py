@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bronze.few import Few, at_most
-from common.delta import MicroBatch
-from common.settled import Settled
-from common.small import Small
-from common.weight import Weight
+from bronze.batch_in_driver import Few, at_most
+from common.config.driver_limits import Small
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled
+from common.rows.row_size import Weight
 
 KIB = 1024
 
@@ -78,7 +78,7 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
     few = Few("/nowhere", Small(rows=1000, batch_bytes=1024 * KIB), weight)
 
     def come(records: int) -> None:
-        monkeypatch.setattr("bronze.few.collected", lambda _: asked.append(records))
+        monkeypatch.setattr("bronze.batch_in_driver.collected", lambda _: asked.append(records))
         few.rows("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
 
     for records in (128, 128, 33, 33):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bronze.source import options
+from bronze.kafka_options import options
+from common.config.settings import BronzeSettings
 from common.declare import Topic
 from common.errors import PipelineError
-from common.settings import BronzeSettings
 
 ALWAYS = {
     "kafka.bootstrap.servers": "broker:9092",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from common import avro_schema
-from common.ddl import Field
 from common.declare import Avro
 from common.errors import PipelineError
+from common.schema import avro as avro_schema
+from common.schema.ddl import Field
 
 
 def types(*members: tuple[str, Any]) -> dict[str, str]:

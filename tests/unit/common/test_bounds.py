@@ -12,13 +12,13 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common import delta_merge
-from common.delta import MicroBatch
-from common.delta_direct import DO, UPDATED
-from common.delta_log import LogReader
-from common.delta_merge import comparable
-from common.settled import Settled, settled
-from common.small import Small
+from common.config.driver_limits import Small
+from common.delta import merge as delta_merge
+from common.delta.delta_rs import DO, UPDATED
+from common.delta.log import LogReader
+from common.delta.merge import comparable
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled, settled
 
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
 FILES = 20

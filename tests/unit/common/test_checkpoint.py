@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.checkpoint import Checkpoint, DeltaPosition, delta_position, kafka_position
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position, kafka_position
 from common.errors import CheckpointMismatchError
 
 DELTA = {
@@ -148,7 +148,7 @@ def test_a_file_uri_is_a_local_path(tmp_path: Path) -> None:
 def test_an_object_store_is_read_through_pyarrow(tmp_path: Path) -> None:
     plan(tmp_path, 4, DELTA, commit=True)
     (tmp_path / "metadata").write_text('{"id":"q"}')
-    from pyarrow import fs  # noqa: PLC0415  # only this test needs it
+    from pyarrow import fs  # only this test needs it
 
     checkpoint = Checkpoint("s3a://bucket/checkpoints/silver.quakes")
     store = (fs.LocalFileSystem(), str(tmp_path))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from common import class_archive
-from common.java import Java
-from common.settings import Settings
+from common.config.settings import Settings
+from common.java.find_java import Java
+from common.spark import class_archive
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 

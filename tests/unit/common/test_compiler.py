@@ -8,11 +8,13 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from common import spark
-from common.java import find_java
-from common.settings import Settings
+from common.config.settings import Settings
+from common.java.find_java import find_java
+from common.spark import session as spark_session
 
-PATTERNS = re.findall(r'^\s+"(\S+)\.\*",?$', spark.DIRECTIVES.read_text(encoding="utf-8"), re.MULTILINE)
+PATTERNS = re.findall(
+    r'^\s+"(\S+)\.\*",?$', spark_session.DIRECTIVES.read_text(encoding="utf-8"), re.MULTILINE
+)
 
 
 def is_left(name: str) -> bool:
@@ -69,6 +71,6 @@ def test_what_touches_rows_is_not(name: str) -> None:
 def test_a_jvm_takes_the_file() -> None:
     """One that could not read it would not start."""
     java = find_java(Settings()).executable
-    options = ["-XX:+UnlockDiagnosticVMOptions", f"-XX:CompilerDirectivesFile={spark.DIRECTIVES}"]
+    options = ["-XX:+UnlockDiagnosticVMOptions", f"-XX:CompilerDirectivesFile={spark_session.DIRECTIVES}"]
     done = subprocess.run([str(java), *options, "-version"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

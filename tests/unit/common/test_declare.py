@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
-from common.declaring import folder_of, source_of
+from common.declare.declared import folder_of, source_of
+from common.declare.expectation_names import EXPECTATIONS
 from common.errors import PipelineError
-from common.expectations import EXPECTATIONS
 
 ROOT = Path(__file__).parents[3]
 

@@ -14,11 +14,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from common import delta, delta_merge
-from common.delta import MicroBatch
+from common.config.driver_limits import Small
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
 from common.errors import TableShapeError
-from common.settled import settled
-from common.small import Small
+from common.rows.materialized import settled
 
 PROPERTIES = {"delta.appendOnly": "true", "delta.checkpointInterval": "7"}
 
@@ -43,13 +44,13 @@ def test_a_table_is_made_once_with_its_properties_and_later_only_looked_at(
     spark: Any, tmp_path: Path
 ) -> None:
     path, schema = str(tmp_path / "t"), struct(spark, "id string, n int, deep struct<a: int>")
-    assert not delta.exists(path)
-    delta.ensure(spark, "silver.t", path, schema, PROPERTIES)
-    assert delta.exists(path)
+    assert not delta_table.exists(path)
+    delta_table.ensure(spark, "silver.t", path, schema, PROPERTIES)
+    assert delta_table.exists(path)
     table = DeltaTable(path)
     assert table.metadata().configuration == PROPERTIES
     assert [field.name for field in table.schema().fields] == ["id", "n", "deep"]
-    delta.ensure(spark, "silver.t", path, schema, {"delta.appendOnly": "false"})
+    delta_table.ensure(spark, "silver.t", path, schema, {"delta.appendOnly": "false"})
     assert DeltaTable(path).version() == 0
     for changed, told in {
         "id string, n bigint, deep struct<a: int>": "n is int, declared bigint",
@@ -58,7 +59,7 @@ def test_a_table_is_made_once_with_its_properties_and_later_only_looked_at(
         "id string, deep struct<a: int>": "n int is not declared",
     }.items():
         with pytest.raises(TableShapeError) as refused:
-            delta.ensure(spark, "silver.t", path, struct(spark, changed), {})
+            delta_table.ensure(spark, "silver.t", path, struct(spark, changed), {})
         assert told in str(refused.value)
         assert "silver.t" in str(refused.value)
         assert path in str(refused.value)
@@ -68,9 +69,9 @@ def test_a_write_of_the_same_identity_is_skipped_and_of_any_other_is_not(spark: 
     path = str(tmp_path / "t")
 
     def append(n: int, batch: MicroBatch) -> None:
-        delta.append(spark.createDataFrame([(n,)], "n int"), path, batch, "append", {"rows": n})
+        delta_table.append(spark.createDataFrame([(n,)], "n int"), path, batch, "append", {"rows": n})
 
-    delta.ensure(spark, "silver.t", path, struct(spark, "n int"), {})
+    delta_table.ensure(spark, "silver.t", path, struct(spark, "n int"), {})
     append(1, batch(4))
     append(2, batch(4))
     append(3, batch(3))
@@ -98,17 +99,17 @@ def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
 ) -> None:
     """Three appends by one batch into one table; maintenance in between."""
     path, done = str(tmp_path / "t"), batch(4, is_first=False)
-    delta.ensure(spark, "silver.t", path, struct(spark, "n int"), {})
+    delta_table.ensure(spark, "silver.t", path, struct(spark, "n int"), {})
 
     def frame(*numbers: int) -> Any:
         return spark.createDataFrame([(n,) for n in numbers], "n int")
 
     def steps(batch: MicroBatch) -> None:
-        delta.append(frame(1), path, batch, "accepted", {"accepted": 1})
-        delta.append(frame(2), path, batch, "more", {})
-        delta.append(frame(3), path, batch, "late", {"merged": 1, "rules": {"r": 2}})
+        delta_table.append(frame(1), path, batch, "accepted", {"accepted": 1})
+        delta_table.append(frame(2), path, batch, "more", {})
+        delta_table.append(frame(3), path, batch, "late", {"merged": 1, "rules": {"r": 2}})
 
-    delta.append(frame(1), path, done, "accepted", {"accepted": 1})
+    delta_table.append(frame(1), path, done, "accepted", {"accepted": 1})
     frame().write.format("delta").mode("append").save(path)
     steps(batch(4))
     assert rows(path) == [(1,), (2,), (3,)]
@@ -121,21 +122,21 @@ def test_each_step_of_a_batch_is_written_once_and_a_replay_does_those_that_lack(
     steps(batch(5, is_first=False))
     assert rows(path) == [(1,), (1,), (2,), (2,), (3,), (3,)]
     steps_of_5 = ("accepted", "more", "late", "another")
-    assert [delta.is_written(path, batch(5), each) for each in steps_of_5] == [True, True, True, False]
+    assert [delta_table.is_written(path, batch(5), each) for each in steps_of_5] == [True, True, True, False]
     assert spark.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
 
 
 def test_an_empty_batch_leaves_its_mark_and_an_overwrite_replaces_all(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     frame = spark.createDataFrame([(1,), (2,)], "n int")
-    delta.ensure(spark, "gold.t", path, frame.schema, {})
-    delta.append(frame, path, batch(0), "complete", {}, mode="overwrite")
-    delta.append(frame.limit(0), path, batch(1), "append", {"rows": 0})
+    delta_table.ensure(spark, "gold.t", path, frame.schema, {})
+    delta_table.append(frame, path, batch(0), "complete", {}, mode="overwrite")
+    delta_table.append(frame.limit(0), path, batch(1), "append", {"rows": 0})
     assert DeltaTable(path).version() == 2
     assert rows(path) == [(1,), (2,)]
     other = spark.createDataFrame([(3,)], "n int")
-    delta.append(other, path, batch(2), "complete", {}, mode="overwrite")
-    delta.append(frame, path, batch(2), "complete", {}, mode="overwrite")
+    delta_table.append(other, path, batch(2), "complete", {}, mode="overwrite")
+    delta_table.append(frame, path, batch(2), "complete", {}, mode="overwrite")
     assert rows(path) == [(3,)]
 
 

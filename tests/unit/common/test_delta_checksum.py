@@ -11,11 +11,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
-from common import delta, delta_direct
-from common.delta import MicroBatch
-from common.delta_checksum import carried, carry_on
-from common.settled import local
-from common.small import Small
+from common.config.driver_limits import Small
+from common.delta import delta_rs
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.delta.version_checksum import carried, carry_on
+from common.rows.materialized import local
 
 SMALL = Small(100, 1_000)
 BEFORE: dict[str, Any] = {
@@ -91,10 +92,12 @@ def test_one_that_is_not_as_it_should_be_is_not_carried_on(tmp_path: Path, befor
 def made(spark: Any, folder: Path) -> str:
     """A table with one commit of Spark and four of the driver: rows appended, replaced, changed, none."""
     path = str(folder / "t")
-    delta.ensure(spark, "gold.t", path, StructType.fromDDL("k int, v int"), {"delta.minReaderVersion": "1"})
+    delta_table.ensure(
+        spark, "gold.t", path, StructType.fromDDL("k int, v int"), {"delta.minReaderVersion": "1"}
+    )
     rows = local(spark, pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 1], pa.int32())}))
-    delta.append(rows, path, batch(1), "a", {}, small=SMALL)
-    delta.append(rows, path, batch(2), "a", {}, small=SMALL)
+    delta_table.append(rows, path, batch(1), "a", {}, small=SMALL)
+    delta_table.append(rows, path, batch(2), "a", {}, small=SMALL)
     for number, write in (
         (3, lambda table: table.append(rows.arrow, "3", mode="overwrite")),
         (
@@ -104,7 +107,7 @@ def made(spark: Any, folder: Path) -> str:
                     {
                         "k": pa.array([2, 3], pa.int32()),
                         "v": pa.array([5, 5], pa.int32()),
-                        delta_direct.DO: pa.array(["updated", "inserted"]),
+                        delta_rs.DO: pa.array(["updated", "inserted"]),
                     }
                 ),
                 "4",
@@ -113,7 +116,7 @@ def made(spark: Any, folder: Path) -> str:
         ),
         (5, lambda table: table.append(None, "5")),
     ):
-        assert delta_direct.written(path, SMALL, str(number), write), number
+        assert delta_rs.written(path, SMALL, str(number), write), number
     return path
 
 
@@ -164,10 +167,10 @@ def test_the_chain_goes_on_from_sparks_next_commit(spark: Any, tmp_path: Path) -
     first = newest(path)
     (Path(path) / "_delta_log" / f"{first:020}.crc").unlink()
     rows = local(spark, pa.table({"k": pa.array([7], pa.int32()), "v": pa.array([7], pa.int32())}))
-    delta.append(rows, path, batch(8), "a", {}, small=SMALL)
+    delta_table.append(rows, path, batch(8), "a", {}, small=SMALL)
     assert checksum(path, first + 1) is None
-    delta.append(rows.frame, path, batch(9), "a", {})
-    delta.append(rows, path, batch(10), "a", {}, small=SMALL)
+    delta_table.append(rows.frame, path, batch(9), "a", {})
+    delta_table.append(rows, path, batch(10), "a", {}, small=SMALL)
     told, jobs = opened(spark, path, "again")
     own = checksum(path, first + 3) or {}
     assert jobs == 0
@@ -199,7 +202,7 @@ def test_a_write_stands_without_its_checksum(
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("common.delta_checksum._put", full)
+    monkeypatch.setattr("common.delta.version_checksum._put", full)
     path = made(spark, tmp_path)
     last = newest(path)
     assert checksum(path, last) is None

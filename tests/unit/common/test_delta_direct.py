@@ -16,13 +16,15 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common import delta, delta_direct, delta_merge, delta_upkeep
-from common.delta import MicroBatch
-from common.delta_direct import DO, Direct
-from common.delta_log import LogReader
-from common.settled import Settled, local, settled
-from common.small import Small
-from gold.tables import PROPERTIES
+from common.config.driver_limits import Small
+from common.delta import compaction, delta_rs
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.delta_rs import DO, Direct
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled, local, settled
+from gold.table.create import PROPERTIES
 
 SMALL = Small(100, 1_000)
 DDL = (
@@ -47,7 +49,7 @@ def made(spark: Any, folder: Path, name: str = "t", **properties: str) -> str:
     """An empty table."""
     path = str(folder / name)
     given = {**PROPERTIES, **{key.replace("__", "."): value for key, value in properties.items()}}
-    delta.ensure(spark, name, path, StructType.fromDDL(DDL), given)
+    delta_table.ensure(spark, name, path, StructType.fromDDL(DDL), given)
     return path
 
 
@@ -112,7 +114,7 @@ def test_rows_of_some_groups_are_found_whatever_their_type(spark: Any, tmp_path:
         rows(spark).where(part).write.format("delta").mode("append").save(path)
     for wanted in ([1], [3], [1, -4], [1, 2, 3, -4]):
         groups = rows(spark).where(F.col("n").isin(wanted)).select(f"`{key}`").toArrow()
-        found = delta_direct.near(path, groups, SMALL)
+        found = delta_rs.near(path, groups, SMALL)
         assert found is not None
         assert sorted(found["n"].to_pylist()) == sorted(wanted)
         assert found.schema == pa.schema(DeltaTable(path).schema())
@@ -129,7 +131,7 @@ def test_days_and_times_between_files_are_not_read(spark: Any, tmp_path: Path) -
             file.unlink()
     for key in ("Key.Of", "day", "at", "price"):
         groups = rows(spark).where("n in (1, 2)").select(f"`{key}`").toArrow()
-        direct = delta_direct.opened(path, SMALL)
+        direct = delta_rs.opened(path, SMALL)
         assert direct is not None
         if key == "price":  # of no type that bounds anything
             with pytest.raises(Exception, match=r"not found|No such file"):
@@ -187,9 +189,9 @@ def test_a_table_that_delta_rs_would_not_write_as_spark_is_sparks(
     path = made(spark, tmp_path)
     rows(spark).write.format("delta").mode("append").save(path)
     spoil(spark, f"delta.`{path}`")
-    assert delta_direct.opened(path, small) is None
-    assert not delta_direct.written(path, small, "x", lambda table: pytest.fail("opened"))
-    assert delta_direct.near(path, pa.table({"n": pa.array([1], pa.int32())}), small) is None
+    assert delta_rs.opened(path, small) is None
+    assert not delta_rs.written(path, small, "x", lambda table: pytest.fail("opened"))
+    assert delta_rs.near(path, pa.table({"n": pa.array([1], pa.int32())}), small) is None
 
 
 def test_files_with_many_rows_are_left_to_spark_and_others_are_not_counted(
@@ -201,11 +203,10 @@ def test_files_with_many_rows_are_left_to_spark_and_others_are_not_counted(
     few = Small(100, 2, fsync=False)
     for number, is_done in ((-4, True), (1, False)):
         groups = pa.table({"n": pa.array([number], pa.int32())})
-        assert (delta_direct.near(path, groups, few) is not None) is is_done
+        assert (delta_rs.near(path, groups, few) is not None) is is_done
         done = changes(spark, rows(spark), path, **{f"n{number}".replace("-", "_"): "deleted"}).arrow
         assert (
-            delta_direct.written(path, few, "x", lambda t, done=done: t.change(done, "x", key=["n"]))
-            is is_done
+            delta_rs.written(path, few, "x", lambda t, done=done: t.change(done, "x", key=["n"])) is is_done
         )  # type: ignore[misc]
     assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [1, 2, 3]
 
@@ -216,21 +217,21 @@ def test_a_table_of_many_files_is_sparks(spark: Any, tmp_path: Path) -> None:
     DeltaTable(path).create_checkpoint()
     hint = Path(path) / "_delta_log" / "_last_checkpoint"
     told = json.loads(hint.read_text())
-    assert delta_direct.opened(path, SMALL) is not None
+    assert delta_rs.opened(path, SMALL) is not None
     hint.write_text(json.dumps({**told, "size": 100_001}))
-    assert delta_direct.opened(path, SMALL) is None
+    assert delta_rs.opened(path, SMALL) is None
 
 
 def test_a_write_that_delta_rs_refuses_is_left_to_spark(spark: Any, tmp_path: Path, capsys: Any) -> None:
     path = made(spark, tmp_path)
     wrong = pa.table({"n": pa.array(["x"])})
-    assert not delta_direct.written(
+    assert not delta_rs.written(
         path, SMALL, "x", lambda table: table.table.merge(wrong, "no sql (").execute()
     )
     # A column that the table lacks would be left out without a word, and one that it has be null.
     more = pa.schema(DeltaTable(path).schema()).empty_table().append_column("more", [pa.array([], "int32")])
     for other in (more, more.drop_columns(["more", "n"])):
-        assert not delta_direct.written(path, SMALL, "x", lambda table, rows=other: table.append(rows, "x"))
+        assert not delta_rs.written(path, SMALL, "x", lambda table, rows=other: table.append(rows, "x"))
     assert LogReader(path).latest_version() == 0
 
 
@@ -246,7 +247,7 @@ def test_where_another_writer_has_compacted_first_the_write_is_done_anew(spark: 
         seen.append(table.table.version())
         table.change(done, "mine", key=["n"])
 
-    assert delta_direct.written(path, SMALL, "mine", late)
+    assert delta_rs.written(path, SMALL, "mine", late)
     assert seen == [2, 3]
     assert [c.user_metadata for c in LogReader(path).commits(4)] == ["mine"]
     found = spark.read.format("delta").load(path).where("n = 1").collect()
@@ -264,7 +265,7 @@ def test_where_another_writer_has_changed_rows_first_nothing_is_written(spark: A
         table.change(done, "mine", key=["n"])
 
     with pytest.raises(CommitFailedError):
-        delta_direct.written(path, SMALL, "mine", late)
+        delta_rs.written(path, SMALL, "mine", late)
     assert LogReader(path).latest_version() == 2
     # Without a conflict, a row that is gone already stays gone.
     for small in (SMALL, Small()):
@@ -278,10 +279,10 @@ def test_a_table_that_delta_rs_cannot_open_is_sparks(spark: Any, tmp_path: Path)
     path = made(spark, tmp_path)
     (Path(path) / "_delta_log" / f"{0:020}.json").write_text('{"metaData":')
     (Path(path) / "_delta_log" / f"{0:020}.crc").unlink(missing_ok=True)
-    assert not delta_direct.written(path, SMALL, "x", lambda table: pytest.fail("opened"))
-    assert delta_direct.near(path, pa.table({"n": pa.array([1], pa.int32())}), SMALL) is None
+    assert not delta_rs.written(path, SMALL, "x", lambda table: pytest.fail("opened"))
+    assert delta_rs.near(path, pa.table({"n": pa.array([1], pa.int32())}), SMALL) is None
     for name in ("a%20b", "late [a-z]", "ü"):
-        assert delta_direct.opened(made(spark, tmp_path, name), SMALL) is None
+        assert delta_rs.opened(made(spark, tmp_path, name), SMALL) is None
 
 
 def test_a_key_of_bytes_that_are_no_text_is_merged_once(spark: Any, tmp_path: Path, small: Small) -> None:
@@ -322,7 +323,7 @@ def test_a_commit_whose_answer_got_lost_is_not_made_twice(
             table.append(None, "mine")
         raise CommitFailedError("no answer")
 
-    assert delta_direct.written(path, SMALL, "mine", silent) is is_there
+    assert delta_rs.written(path, SMALL, "mine", silent) is is_there
     assert len(calls) == (1 if is_there else 3)
     assert LogReader(path).latest_version() == (1 if is_there else 0)
 
@@ -331,9 +332,9 @@ def test_the_whole_table_is_replaced_and_nothing_is_a_commit_too(spark: Any, tmp
     path = made(spark, tmp_path)
     rows(spark).write.format("delta").mode("append").save(path)
     two = rows(spark).where("n > 1").toArrow()
-    assert delta_direct.written(path, SMALL, "two", lambda table: table.append(two, "two", mode="overwrite"))
+    assert delta_rs.written(path, SMALL, "two", lambda table: table.append(two, "two", mode="overwrite"))
     assert held(spark, path) == Counter(map(str, rows(spark).where("n > 1").collect()))
-    assert delta_direct.written(path, SMALL, "none", lambda table: table.append(None, "none"))
+    assert delta_rs.written(path, SMALL, "none", lambda table: table.append(None, "none"))
     newest = LogReader(path).commit(3)
     assert newest is not None
     assert (newest.user_metadata, newest.added, newest.removed) == ("none", (), ())
@@ -341,7 +342,7 @@ def test_the_whole_table_is_replaced_and_nothing_is_a_commit_too(spark: Any, tmp
 
 def test_numbers_of_a_price_stay_exact(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path)
-    delta_direct.written(path, SMALL, "x", lambda table: table.append(rows(spark).toArrow(), "x"))
+    delta_rs.written(path, SMALL, "x", lambda table: table.append(rows(spark).toArrow(), "x"))
     prices = {row.price for row in spark.read.format("delta").load(path).collect()}
     assert prices == {Decimal("1.25"), Decimal("-0.01"), Decimal("9999999999.99"), None}
 
@@ -356,7 +357,7 @@ def test_a_commit_of_somebody_else_meanwhile_is_no_obstacle_to_an_append(spark: 
         )
         table.append(rows(spark).where("n = 2").toArrow(), "mine")
 
-    assert delta_direct.written(path, SMALL, "mine", after_another)
+    assert delta_rs.written(path, SMALL, "mine", after_another)
     assert [c.user_metadata for c in LogReader(path).commits(1)] == ["other", "mine"]
     assert len(held(spark, path)) == 2
 
@@ -367,15 +368,15 @@ def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
 ) -> None:
     path = made(spark, tmp_path)
     for told in ("one", "two"):
-        delta_direct.written(path, SMALL, told, lambda t, told=told: t.append(rows(spark).toArrow(), told))  # type: ignore[misc]
-    delta_direct.mend(path)
+        delta_rs.written(path, SMALL, told, lambda t, told=told: t.append(rows(spark).toArrow(), told))  # type: ignore[misc]
+    delta_rs.mend(path)
     assert LogReader(path).latest_version() == 2
     newest = Path(path) / "_delta_log" / f"{2:020}.json"
     newest.write_bytes(newest.read_bytes()[:left])
-    delta_direct.mend(path)
+    delta_rs.mend(path)
     assert LogReader(path).latest_version() == 1
     assert held(spark, path) == Counter(map(str, rows(spark).collect()))
-    assert delta_direct.written(path, SMALL, "two", lambda t: t.append(rows(spark).toArrow(), "two"))
+    assert delta_rs.written(path, SMALL, "two", lambda t: t.append(rows(spark).toArrow(), "two"))
     assert len(list(spark.read.format("delta").load(path).collect())) == 8
 
 
@@ -383,12 +384,12 @@ def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
 def test_small_files_are_put_together_where_there_are_two(spark: Any, tmp_path: Path, small: Small) -> None:
     """Each row stays; with nothing to do there is no commit."""
     path = made(spark, tmp_path)
-    delta.append_told(rows(spark).coalesce(1), path, "{}")
-    delta_upkeep.compact(spark, path, "{}", small=small)
+    delta_table.append_told(rows(spark).coalesce(1), path, "{}")
+    compaction.compact(spark, path, "{}", small=small)
     assert LogReader(path).latest_version() == 1
-    delta.append_told(rows(spark).coalesce(1), path, "{}")
+    delta_table.append_told(rows(spark).coalesce(1), path, "{}")
     before = held(spark, path)
-    delta_upkeep.compact(spark, path, '{"by": "compaction"}', small=small)
+    compaction.compact(spark, path, '{"by": "compaction"}', small=small)
     assert held(spark, path) == before
     assert len(DeltaTable(path).file_uris()) == 1
     commit = LogReader(path).commit(3)
@@ -398,10 +399,10 @@ def test_small_files_are_put_together_where_there_are_two(spark: Any, tmp_path: 
 
 def test_one_small_file_is_nobodys_job(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made(spark, tmp_path)
-    delta.append_told(rows(spark).coalesce(1), path, "{}")
+    delta_table.append_told(rows(spark).coalesce(1), path, "{}")
     asked: list[str] = []
     monkeypatch.setattr(type(spark), "sql", lambda _, text: asked.append(text))
-    delta_upkeep.compact(spark, path, "{}", small=SMALL)
+    compaction.compact(spark, path, "{}", small=SMALL)
     assert asked == []
-    delta_upkeep.compact(spark, path, "{}")
+    compaction.compact(spark, path, "{}")
     assert len(asked) == 1

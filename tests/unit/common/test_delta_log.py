@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from common.checkpoint import DeltaPosition
-from common.delta_log import Backlog, LogReader, backlog, commits, latest_version, snapshot
+from common.delta.checkpoint import DeltaPosition
+from common.delta.log import Backlog, LogReader, backlog, commits, latest_version, snapshot
 from common.errors import HistoryGoneError, TableError
 
 

@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from common import delta_open
-from common.delta_open import opened
+from common.delta import delta_rs_handles
+from common.delta.delta_rs_handles import opened
 
 
 def put(path: Path, *numbers: int) -> None:
@@ -97,8 +97,8 @@ def test_no_table_is_an_error_each_time(tmp_path: Path) -> None:
 
 
 def test_each_thread_has_its_own_and_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta_open, "_MOST_TABLES", 2)
-    monkeypatch.setattr(delta_open, "_MOST_TIMES", 3)
+    monkeypatch.setattr(delta_rs_handles, "_MOST_TABLES", 2)
+    monkeypatch.setattr(delta_rs_handles, "_MOST_TIMES", 3)
     for name in "abc":
         put(tmp_path / name, 1)
     mine = opened(str(tmp_path / "a"))

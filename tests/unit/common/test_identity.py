@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from common.delta.checkpoint_match import check_identity, check_side_table, last_own_commit
 from common.errors import CheckpointMismatchError
-from common.identity import check_identity, check_side_table, last_own_commit
 
 QUERY = "silver.orders"
 

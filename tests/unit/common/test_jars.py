@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from common import jarlock, jars
-from common import java as java_module
+from common.config.settings import JarSettings, Settings
 from common.errors import JarError, JavaError, SettingsError, UsageError
-from common.jars import Jar
-from common.progress import megabytes
-from common.settings import JarSettings, Settings
+from common.java import find_java as java_module
+from common.java import jar_cache, jar_lock
+from common.java.jar_cache import Jar
+from common.machine.terminal import megabytes
 
 CONTENT = {"tea": b"leaves" * 1000, "cup": b"clay" * 500, "pot": b"iron" * 100}
 
@@ -28,7 +28,7 @@ LOCKED = (jar("kitchen", "tea"), jar("kitchen", "cup"), jar("stove", "pot"))
 @pytest.fixture(autouse=True)
 def small_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Three small jars are locked, and there is no Java: whatever these tests do must do without."""
-    monkeypatch.setattr(jarlock, "_lock", lambda: LOCKED)
+    monkeypatch.setattr(jar_lock, "_lock", lambda: LOCKED)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setattr(java_module, "USUAL_FOLDERS", ())
@@ -52,7 +52,7 @@ def test_a_whole_cache_needs_neither_java_nor_network_and_says_nothing(
 ) -> None:
     fill(tmp_path / "cache", "tea", "cup", "pot")
 
-    assert jars.require(settings, "kitchen") == (
+    assert jar_cache.require(settings, "kitchen") == (
         tmp_path / "cache" / "kitchen" / "tea-1.0.jar",
         tmp_path / "cache" / "kitchen" / "cup-1.0.jar",
     )
@@ -63,7 +63,7 @@ def test_every_byte_is_verified_at_every_use(settings: Settings, tmp_path: Path)
     fill(tmp_path / "cache", "tea", "cup")
     (tmp_path / "cache" / "kitchen" / "tea-1.0.jar").write_bytes(b"Leaves" + CONTENT["tea"][6:])
 
-    assert [(one.artifact, state) for one, state in jars.verify(settings)] == [
+    assert [(one.artifact, state) for one, state in jar_cache.verify(settings)] == [
         ("tea", "altered"),
         ("cup", "ok"),
         ("pot", "missing"),
@@ -72,7 +72,7 @@ def test_every_byte_is_verified_at_every_use(settings: Settings, tmp_path: Path)
 
 def test_a_missing_jar_without_java_is_a_java_error(settings: Settings) -> None:
     with pytest.raises(JavaError, match="medallion setup"):
-        jars.require(settings, "stove")
+        jar_cache.require(settings, "stove")
 
 
 def test_what_is_missing_cut_short_or_altered_is_named_with_why(
@@ -80,12 +80,12 @@ def test_what_is_missing_cut_short_or_altered_is_named_with_why(
 ) -> None:
     fill(tmp_path / "bundle", "tea", "cup", "pot")
     fill(tmp_path / "cache", "tea", "cup", "pot")
-    tea, cup, pot = (jars.jar_path(settings, one) for one in LOCKED)
+    tea, cup, pot = (jar_cache.jar_path(settings, one) for one in LOCKED)
     tea.unlink()
     cup.write_bytes(CONTENT["cup"][:10])
     pot.write_bytes(b"gold" * 100)
 
-    fetched = jars.fetch(settings, source=tmp_path / "bundle")
+    fetched = jar_cache.fetch(settings, source=tmp_path / "bundle")
 
     told = capsys.readouterr().err
     assert fetched == LOCKED
@@ -93,15 +93,17 @@ def test_what_is_missing_cut_short_or_altered_is_named_with_why(
     assert f"{cup} is cut short (10 of 2000 bytes)" in told
     assert f"{pot} is altered" in told
     assert "fetching 3 jars, 0.1 MB, once, into" in told
-    assert {state for _, state in jars.verify(settings)} == {"ok"}
+    assert {state for _, state in jar_cache.verify(settings)} == {"ok"}
 
 
 def test_a_bundle_carries_the_jars_to_a_machine_without_network(settings: Settings, tmp_path: Path) -> None:
     fill(tmp_path / "cache", "tea", "cup", "pot")
-    copies = jars.export(settings, tmp_path / "bundle", "kitchen")
+    copies = jar_cache.export(settings, tmp_path / "bundle", "kitchen")
     elsewhere = Settings(jars=JarSettings(cache_dir=tmp_path / "elsewhere"))
 
-    fetched = jars.fetch(elsewhere, *jars.bundle_sets(tmp_path / "bundle"), source=tmp_path / "bundle")
+    fetched = jar_cache.fetch(
+        elsewhere, *jar_cache.bundle_sets(tmp_path / "bundle"), source=tmp_path / "bundle"
+    )
 
     assert [copy.name for copy in copies] == ["tea-1.0.jar", "cup-1.0.jar"]
     assert [one.artifact for one in fetched] == ["tea", "cup"]
@@ -116,16 +118,16 @@ def test_a_bundle_with_other_jars_brings_nothing(settings: Settings, tmp_path: P
     (tmp_path / "bundle" / "kitchen" / "cup-1.0.jar").write_bytes(b"x")
 
     with pytest.raises(JarError, match=r"kitchen/cup-1.0.jar is altered"):
-        jars.fetch(settings, "kitchen", source=tmp_path / "bundle")
+        jar_cache.fetch(settings, "kitchen", source=tmp_path / "bundle")
 
-    assert [state for _, state in jars.verify(settings, "kitchen")] == ["missing", "missing"]
+    assert [state for _, state in jar_cache.verify(settings, "kitchen")] == ["missing", "missing"]
 
 
 def test_the_remains_of_a_killed_fetch_are_removed(settings: Settings, tmp_path: Path) -> None:
     fill(tmp_path / "bundle", "pot")
     (tmp_path / "cache" / ".fetch-abc" / "cache").mkdir(parents=True)
 
-    jars.fetch(settings, "stove", source=tmp_path / "bundle")
+    jar_cache.fetch(settings, "stove", source=tmp_path / "bundle")
 
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["fetch.lock", "stove"]
 
@@ -135,41 +137,41 @@ def test_a_cache_that_cannot_be_written_is_named_with_the_setting(tmp_path: Path
     settings = Settings(jars=JarSettings(cache_dir=tmp_path / "file" / "cache"))
 
     with pytest.raises(JarError, match=r"jars\.cache_dir"):
-        jars.require(settings, "stove")
+        jar_cache.require(settings, "stove")
 
 
 def test_a_mirror_file_that_is_not_there_is_a_settings_error(settings: Settings, tmp_path: Path) -> None:
     mirrored = Settings(jars=JarSettings(cache_dir=tmp_path / "cache", ivy_settings=tmp_path / "nowhere.xml"))
 
     with pytest.raises(SettingsError, match=r"nowhere\.xml: no such file"):
-        jars.require(mirrored, "stove")
+        jar_cache.require(mirrored, "stove")
 
 
 def test_an_unknown_set_is_a_usage_error_with_the_nearest(settings: Settings) -> None:
     with pytest.raises(UsageError, match="did you mean 'kitchen'"):
-        jars.require(settings, "kitchn")
+        jar_cache.require(settings, "kitchn")
 
 
 def test_the_cache_is_the_settings_else_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert jars.cache_dir(Settings()) == tmp_path / "xdg" / "medallion" / "jars"
+    assert jar_cache.cache_dir(Settings()) == tmp_path / "xdg" / "medallion" / "jars"
 
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert jars.cache_dir(Settings()) == tmp_path / "home" / ".cache" / "medallion" / "jars"
+    assert jar_cache.cache_dir(Settings()) == tmp_path / "home" / ".cache" / "medallion" / "jars"
 
     chosen = Settings(jars=JarSettings(cache_dir=tmp_path / "mine"))
-    assert jars.cache_dir(chosen) == tmp_path / "mine"
+    assert jar_cache.cache_dir(chosen) == tmp_path / "mine"
 
 
 def test_the_lock_of_the_engine_is_sound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    all_of_them = jars.locked()
+    all_of_them = jar_cache.locked()
 
-    assert set(jars.jar_sets()) == {"spark", "kafka-server", "avro"}
+    assert set(jar_cache.jar_sets()) == {"spark", "kafka-server", "avro"}
     assert len({(one.set, one.artifact) for one in all_of_them}) == len(all_of_them)
     assert all(len(bytes.fromhex(one.sha256)) == 32 and one.size_bytes > 0 for one in all_of_them)
-    assert {one.version for one in jars.locked("spark") if one.artifact == "delta-spark_4.1_2.13"} == {
+    assert {one.version for one in jar_cache.locked("spark") if one.artifact == "delta-spark_4.1_2.13"} == {
         "4.4.0"
     }
 

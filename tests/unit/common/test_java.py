@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from common import java as java_module
+from common.config.settings import Settings
 from common.errors import JavaError
-from common.java import Java, find_java, java_version
-from common.settings import Settings
+from common.java import find_java as java_module
+from common.java.find_java import Java, find_java, java_version
 
 SPARK_FLAGS = ("-cp", "/a b/*", "-Xmx1g", "--add-modules=jdk.incubator.vector", "-Dx=y z", "Main", "", "it's")
 

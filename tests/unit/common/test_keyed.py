@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.keyed import NotComparableError, is_plain, lacking, met, newest
+from common.rows.latest_in_driver import NotComparableError, is_plain, lacking, met, newest
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "long": (pa.int64(), st.integers(-3, 3)),

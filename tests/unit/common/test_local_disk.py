@@ -16,9 +16,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from common.java import find_java
-from common.jars import require
-from common.reader_jar import reader_jar
-from common.settings import load_settings
+from common.java.jar_cache import require
+from common.java.compile_sources import reader_jar
+from common.config.settings import load_settings
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 import pyspark
 

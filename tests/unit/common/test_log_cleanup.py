@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from common import delta_direct
-from common.small import Small
+from common.config.driver_limits import Small
+from common.delta import delta_rs
 
 EXPIRES_AT_ONCE = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
 
@@ -19,9 +19,7 @@ def test_expired_log_files_are_deleted_and_not_looked_for_by_every_commit(tmp_pa
     held = {}
     for version in range(1, 206):
         rows = pa.table({"n": [version]})
-        assert delta_direct.written(
-            path, small, f"{version}", lambda table, rows=rows: table.append(rows, "")
-        )
+        assert delta_rs.written(path, small, f"{version}", lambda table, rows=rows: table.append(rows, ""))
         held[version] = sum(name.suffix == ".json" for name in (tmp_path / "_delta_log").iterdir())
     assert held[99] == 100, "none is gone yet"
     assert held[100] < 20

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from common import reader_jar as module
+from common.config.settings import Settings, load_settings
 from common.errors import JarError
-from common.jars import require
-from common.java import find_java
-from common.reader_jar import compiled, reader_jar
-from common.settings import Settings, load_settings
+from common.java import compile_sources as module
+from common.java.compile_sources import compiled, reader_jar
+from common.java.find_java import find_java
+from common.java.jar_cache import require
 
 
 def settings(folder: Path) -> Settings:
@@ -34,7 +34,7 @@ def test_the_jar_holds_every_class_and_is_built_once(tmp_path: Path, monkeypatch
     path = reader_jar(settings(tmp_path))
     with zipfile.ZipFile(path) as jar:
         names = set(jar.namelist())
-    root = Path(module.__file__).with_name("java") / "sources"
+    root = Path(module.__file__).with_name("sources")
     sources = list(root.rglob("*.java"))
     assert len(sources) > 20
     assert {source.with_suffix(".class").relative_to(root).as_posix() for source in sources} <= names
@@ -47,8 +47,8 @@ def test_two_processes_that_build_at_once_both_have_the_jar(tmp_path: Path) -> N
     """Neither sees half a jar: it is put in its place whole."""
     told = settings(tmp_path)
     code = (
-        "import sys; from pathlib import Path; from common.reader_jar import reader_jar; "
-        "from common.settings import load_settings; import zipfile; "
+        "import sys; from pathlib import Path; from common.java.compile_sources import reader_jar; "
+        "from common.config.settings import load_settings; import zipfile; "
         f"told = load_settings(file=Path({str(tmp_path / 'medallion.yaml')!r}), "
         f"overrides=['jars.cache_dir={told.jars.cache_dir}']); "
         "path = reader_jar(told); assert zipfile.ZipFile(path).testzip() is None; print(path)"
@@ -56,7 +56,7 @@ def test_two_processes_that_build_at_once_both_have_the_jar(tmp_path: Path) -> N
     running = [
         subprocess.Popen(
             [sys.executable, "-c", code],
-            cwd=Path(module.__file__).parents[1],
+            cwd=Path(module.__file__).parents[2],
             stdout=subprocess.PIPE,
             text=True,
         )

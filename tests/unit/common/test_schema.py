@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.ddl import DDL_TYPES, Field
 from common.declare import Json
 from common.errors import PipelineError
-from common.schema import ddl_or_json, fields
+from common.schema.ddl import DDL_TYPES, Field
+from common.schema.value_fields import ddl_or_json, fields
 
 HERE = Path(__file__).parent
 QUAKE = (

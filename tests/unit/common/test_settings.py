@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.config.settings import Settings, load_settings, setting_names
 from common.errors import SettingsError
-from common.settings import Settings, load_settings, setting_names
 
 
 @pytest.fixture(autouse=True)

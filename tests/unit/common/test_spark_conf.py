@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from common import spark_conf
-from common.settings import load_settings
-from common.spark import session_conf
+from common.config.settings import load_settings
+from common.spark import session_conf as spark_conf
+from common.spark.session import session_conf
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 ADAPTIVE = "spark.sql.adaptive.enabled"

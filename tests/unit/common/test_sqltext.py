@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import SqlError
-from common.sqltext import ELEMENT, Facts, read
+from common.sql.expression import ELEMENT, Facts, read
 
 COLUMNS = [
     ("magnitude", [("magnitude",)]),

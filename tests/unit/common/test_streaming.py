@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from common.delta import MicroBatch
+from common.delta.table import MicroBatch
 from common.errors import QueryFailedError, TableMissingError
-from common.streaming import Gate, RunningQuery, Stream, one_line, start
+from common.streaming.query import Gate, RunningQuery, Stream, one_line, start
 
 LONG = "x" * 500
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from common.waking import Waking
+from common.streaming.wake_up import Waking
 
 
 def test_a_commit_wakes_once_each_query_that_reads_one_of_its_tables() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from common.declare import Aggregate
 from common.errors import PipelineError
-from gold.aggregate import grouped
+from gold.aggregate.stateful import grouped
 
 ROWS = [("de", 1, 10.0), ("de", 2, 20.0), (None, 3, 5.0), (None, 4, None), ("fr", 5, -1.0), ("fr", 6, None)]
 COUNT = {"orders": "count(*)"}

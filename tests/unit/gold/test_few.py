@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from common.settled import Settled, local
-from gold.few import is_few, newest
-from gold.few import outcome as told
-from gold.outcome import ENDS, GONE, IN_DELETED, IN_TABLE, STRAY, meeting, outcome, reduced
+from common.rows.materialized import Settled, local
+from gold.upsert.outcome_in_driver import is_few, newest
+from gold.upsert.outcome_in_driver import outcome as told
+from gold.upsert.outcome_in_spark import ENDS, GONE, IN_DELETED, IN_TABLE, STRAY, meeting, outcome, reduced
 
 KEY, ORDER = ["k", "part"], ["version", "offset"]
 COLUMNS = [*KEY, *ORDER, "value"]
@@ -58,7 +58,7 @@ def _row(key: tuple[Any, ...], version: int | None, offset: int, *, ends: bool) 
 
 
 def by_spark(spark: Any, came: list[Any], table: list[Any], deleted: list[Any]) -> list[dict[str, Any]]:
-    """As ``gold.outcome`` tells it."""
+    """As ``gold.upsert.outcome_in_spark`` tells it."""
     met = meeting(
         reduced_rows(spark, came),
         _frame(spark, table, TYPES),
@@ -72,7 +72,7 @@ def by_spark(spark: Any, came: list[Any], table: list[Any], deleted: list[Any]) 
 
 
 def reduced_rows(spark: Any, came: list[Any]) -> Any:
-    """What came as ``gold.outcome`` reduces it."""
+    """What came as ``gold.upsert.outcome_in_spark`` reduces it."""
     rows = _frame(spark, came, f"{TYPES}, {ENDS} boolean, {GONE} boolean", ENDS, GONE)
     return reduced(rows, key=KEY, order=ORDER)
 
@@ -101,7 +101,7 @@ def in_driver_of(rows: pa.Table, table: list[Any], deleted: list[Any]) -> list[d
 
 def _exact(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Versions as decimals."""
-    from decimal import Decimal  # noqa: PLC0415
+    from decimal import Decimal
 
     return [
         {**each, "version": None if each["version"] is None else Decimal(each["version"])} for each in rows

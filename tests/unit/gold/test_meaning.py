@@ -21,7 +21,7 @@ from common.declare import (
     Window,
     Within,
 )
-from gold.meaning import changed, meaning
+from gold.table.declaration_marks import changed, meaning
 
 READS = "silver.orders"
 COUNTS = Aggregate("counts", reads=READS, by=["k"], measures={"n": "count(*)", "m": "max(v)"})

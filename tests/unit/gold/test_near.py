@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from common.settled import settled
-from common.small import NEVER, Small
-from gold.near import joined, near_keys, stretches, within
+from common.config.driver_limits import NEVER, Small
+from common.rows.materialized import settled
+from gold.aggregate.file_pruning import joined, near_keys, stretches, within
 
 
 @pytest.mark.parametrize(

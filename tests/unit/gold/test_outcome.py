@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from common.delta_direct import DELETED
-from gold.outcome import (
+from common.delta.delta_rs import DELETED
+from gold.table.latest_per_key import COORDINATES, total_order
+from gold.upsert.outcome_in_spark import (
     ENDS,
     GONE,
     IN_DELETED,
@@ -17,7 +18,6 @@ from gold.outcome import (
     recomputed,
     reduced,
 )
-from gold.reduce import COORDINATES, total_order
 
 KEY, ORDER = ["k"], total_order(["version"])
 PLACE = "_kafka_timestamp timestamp, _kafka_topic string, _kafka_partition int, _kafka_offset bigint"

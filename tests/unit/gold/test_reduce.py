@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gold.reduce import COORDINATES, newest_per_key, total_order
+from gold.table.latest_per_key import COORDINATES, newest_per_key, total_order
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(microseconds=1)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from common.settled import settled
-from common.small import NEVER, Small
-from gold.sessions import HIGH, LOW, concerned, linked, may_link, reach, spans
+from common.config.driver_limits import NEVER, Small
+from common.rows.materialized import settled
+from gold.aggregate.sessions import HIGH, LOW, concerned, linked, may_link, reach, spans
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GAP = "10 minutes"

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from common.declare import Aggregate, Session, Window
 from common.errors import PipelineError
-from gold import windows
-from gold.aggregate import grouped
+from gold.aggregate import windows
+from gold.aggregate.stateful import grouped
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SIZE, SLIDE, GAP = timedelta(minutes=10), timedelta(minutes=5), timedelta(minutes=10)

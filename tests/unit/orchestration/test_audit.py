@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from common.checkpoint import DeltaPosition
 from common.declare import Json, Pipeline, Silver, Topic
-from common.delta_commit import Added, Commit
+from common.delta.checkpoint import DeltaPosition
+from common.delta.commit import Added, Commit
 from common.errors import UsageError
-from orchestration import audit_counts
-from orchestration.audit import chosen, moment
-from orchestration.audit_account import Account, Fault, PartitionAccount
-from orchestration.audit_log import Pins, TableLog, Told, missing_batches, told
-from orchestration.audit_reach import bronze_reach
-from orchestration.audit_view import document, error, verdict
+from orchestration.audit import batch_counts
+from orchestration.audit.account import Account, Fault, PartitionAccount
+from orchestration.audit.offset_ranges import bronze_reach
+from orchestration.audit.run import chosen, moment
+from orchestration.audit.table_log import Pins, TableLog, Told, missing_batches, told
+from orchestration.cli.audit_output import document, error, verdict
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ORDERS = Silver(
@@ -83,13 +83,13 @@ def test_each_micro_batchs_counts_are_the_rows_it_read_and_wrote() -> None:
         "b", bronze(1, 0, 4, 4), bronze(2, 1, 9, 3, 2), Told(commit(3, 8, removed=(9,)), {"by": "erasure"})
     )
     good = log("s", silver(1, 0, (2, 0), 5, duplicates=2), silver(2, 1, (4, -1), 1, tombstones=1))
-    assert list(audit_counts.batch_faults(pins(source, good), ORDERS, -1, None)) == []
+    assert list(batch_counts.batch_faults(pins(source, good), ORDERS, -1, None)) == []
     bad = log("s", silver(1, 0, (2, 0), 5, duplicates=1), silver(2, 1, (4, -1), 1, late=2))
-    assert list(audit_counts.batch_faults(pins(source, bad), ORDERS, -1, None)) == [
+    assert list(batch_counts.batch_faults(pins(source, bad), ORDERS, -1, None)) == [
         "micro-batch 0 of silver.orders (version 1) read 7 rows of bronze.orders, but its counts are 6",
         "micro-batch 1 of silver.orders (version 2) read 2 rows of bronze.orders, but its counts are 3",
     ]
-    after_first = audit_counts.batch_faults(pins(source, bad), ORDERS, 1, DeltaPosition(2, 0, "x", False))
+    after_first = batch_counts.batch_faults(pins(source, bad), ORDERS, 1, DeltaPosition(2, 0, "x", False))
     assert len(list(after_first)) == 1
 
 
@@ -105,7 +105,7 @@ def test_each_micro_batchs_counts_are_the_rows_it_read_and_wrote() -> None:
 )
 def test_bronze_writes_a_row_per_offset(second: Told, may_have_gaps: bool, expected: list[str]) -> None:  # noqa: FBT001
     whole = log("b", bronze(1, 0, 4, 4), second)
-    found = audit_counts.bronze_faults(
+    found = batch_counts.bronze_faults(
         whole, bronze_reach(whole, None), {("t", 0): 0}, after=-1, may_have_gaps=may_have_gaps
     )
     assert list(found) == [f"micro-batch 1 of b (version 2) {text}" for text in expected]
@@ -118,8 +118,8 @@ def test_rows_that_only_the_engine_moved_are_no_fault() -> None:
     mine = silver(1, 0, (1, -1), 5)
     held = {"silver": 3, "late": 0, "quarantine": 0}
     after = dict.fromkeys(held, -1)
-    assert list(audit_counts.table_faults(pins(EMPTY, log("s", mine, replay)), held, after)) == []
-    ((table, text),) = audit_counts.table_faults(pins(EMPTY, log("s", mine, other)), held, after)
+    assert list(batch_counts.table_faults(pins(EMPTY, log("s", mine, replay)), held, after)) == []
+    ((table, text),) = batch_counts.table_faults(pins(EMPTY, log("s", mine, other)), held, after)
     assert table.table == "s"
     assert text.startswith(
         "s holds 3 rows, but the engine's commits left 5 there; written by someone else: s v"

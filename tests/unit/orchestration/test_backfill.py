@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from orchestration import backfill
-from orchestration.backfill import _Bars
+from orchestration.jobs import backfill
+from orchestration.jobs.backfill import _Bars
 
 
 class Query:

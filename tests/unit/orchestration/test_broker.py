@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from common import process
+from common.config.paths import broker_dir
+from common.config.settings import Settings, load_settings
 from common.errors import BrokerError
-from common.layout import broker_dir
-from common.settings import Settings, load_settings
-from orchestration import broker
-from orchestration.broker_folder import (
+from common.machine import processes
+from orchestration.embedded_broker import lifecycle as broker
+from orchestration.embedded_broker.server_process import _escaped
+from orchestration.embedded_broker.state_folder import (
     Identity,
     data_dir,
     identity_of,
@@ -26,7 +27,6 @@ from orchestration.broker_folder import (
     log_size,
     write_identity,
 )
-from orchestration.kafka_server import _escaped
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -39,7 +39,7 @@ def settings(tmp_path: Path) -> Settings:
 def note(settings: Settings, **facts: object) -> None:
     state = {
         "pid": os.getpid(),
-        "process_start": process.started(os.getpid()),
+        "process_start": processes.started(os.getpid()),
         "port": 1,
         "controller_port": 2,
         "kafka_version": "4.3.1",
@@ -73,7 +73,7 @@ def test_a_noted_broker_that_started_at_another_time_is_gone(
     with subprocess.Popen(words, stdin=subprocess.PIPE) as lookalike:
         note(settings, pid=lookalike.pid, process_start="1")
         assert (broker.describe(settings) or {})["alive"] is False
-        note(settings, pid=lookalike.pid, process_start=process.started(lookalike.pid))
+        note(settings, pid=lookalike.pid, process_start=processes.started(lookalike.pid))
         assert (broker.describe(settings) or {})["alive"] is True
         lookalike.communicate(b"\n")
     assert (broker.describe(settings) or {})["alive"] is False
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 def test_both_ports_cannot_be_the_same(tmp_path: Path) -> None:
-    port = process.free_port()
+    port = processes.free_port()
     overrides = [f"kafka.port={port}", f"kafka.controller_port={port}"]
     chosen = load_settings(file=Path(os.devnull), overrides=overrides)
     with pytest.raises(BrokerError, match=f"are both {port}"):
@@ -102,7 +102,7 @@ def test_both_ports_cannot_be_the_same(tmp_path: Path) -> None:
 
 
 def test_the_ports_of_the_last_run_are_kept_while_they_are_free(settings: Settings) -> None:
-    first, second = process.free_port(), process.free_port()
+    first, second = processes.free_port(), processes.free_port()
     assert broker._ports(settings, Identity(CLUSTER, "4.3.1", first, second)) == (first, second)
     with socket.create_server(("127.0.0.1", first)):
         port, controller_port = broker._ports(settings, Identity(CLUSTER, "4.3.1", first, second))

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from common.config.settings import load_settings
 from common.declare import (
     Aggregate,
     Avro,
@@ -28,10 +29,9 @@ from common.declare import (
     Topic,
     Upsert,
 )
-from common.settings import load_settings
-from orchestration.check import REASONS, check, setting_problems, unchecked
-from orchestration.commands.check import register
-from orchestration.load import load_pipeline
+from orchestration.check.pipeline import REASONS, check, setting_problems, unchecked
+from orchestration.cli.commands.check import register
+from orchestration.pipeline.load_file import load_pipeline
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
@@ -215,7 +215,7 @@ def test_an_aggregate_over_a_table_whose_rows_are_replaced_is_refused() -> None:
 
 
 def test_the_engines_reasons_are_those_that_silver_writes() -> None:
-    from silver import rules  # noqa: PLC0415  # needs pyspark, and nothing else here does
+    from silver.judge import rules  # needs pyspark, and nothing else here does
 
     source = (ROOT / "common" / "java" / "sources" / "medallion" / "faults" / "Reasons.java").read_text()
     written = set(re.findall(r'static final String \w+ = "(\w+)";', source))
@@ -467,8 +467,8 @@ def test_the_command_ends_with_2_and_tells_all_the_same_way(
 
 def test_checking_loads_no_spark_no_kafka_and_no_pandas() -> None:
     program = (
-        "import sys; from pathlib import Path; from orchestration.load import load_pipeline\n"
-        "from orchestration.check import check; import orchestration.commands.check\n"
+        "import sys; from pathlib import Path; from orchestration.pipeline.load_file import load_pipeline\n"
+        "from orchestration.check.pipeline import check; import orchestration.cli.commands.check\n"
         f"assert not check(load_pipeline(Path({str(EXAMPLE)!r})))\n"
         "print([name for name in ('pyspark', 'confluent_kafka', 'pandas', 'duckdb') if name in sys.modules])"
     )

@@ -22,7 +22,7 @@ from common.declare import (
     Upsert,
 )
 from common.errors import PipelineError
-from orchestration.check import check
+from orchestration.check.pipeline import check
 
 SILVER = Silver(
     "changes",
@@ -114,7 +114,7 @@ def test_an_operation_does_one_thing() -> None:
 
 def test_a_table_of_deleted_keys_has_key_and_order() -> None:
     """A suite or a rule may name them, and nothing else."""
-    from common.declare import Expect, Quality  # noqa: PLC0415
+    from common.declare import Expect, Quality
 
     def suite(column: str) -> list[str]:
         expectation = Expect("expect_column_values_to_not_be_null", {"column": column})

@@ -24,8 +24,8 @@ from common.declare import (
     Window,
     Within,
 )
-from orchestration.check_notes import notes
-from orchestration.commands.check import register
+from orchestration.check.notes import notes
+from orchestration.cli.commands.check import register
 
 WINDOW: dict[str, Any] = {
     "reads": "silver.s",

@@ -12,12 +12,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from common import java as java_module
-from common.settings import JarSettings, KafkaSettings, Settings
-from orchestration import doctor
-from orchestration.commands import doctor as command
-from orchestration.doctor import Finding, examine
-from orchestration.ports import holder_of, is_free
+from common.config.settings import JarSettings, KafkaSettings, Settings
+from common.java import find_java as java_module
+from common.machine.ports import holder_of, is_free
+from orchestration.cli.commands import doctor as command
+from orchestration.install import doctor
+from orchestration.install.doctor import Finding, examine
 
 
 @pytest.fixture(autouse=True)
@@ -154,7 +154,7 @@ def test_our_packages_all_come_from_one_root(tmp_path: Path) -> None:
     finding = found(settings(tmp_path), "imported from")
 
     assert finding.state == "ok"
-    assert finding.value.startswith(str(Path(doctor.__file__).parents[1]))
+    assert finding.value.startswith(str(Path(doctor.__file__).parents[2]))
 
 
 def test_a_package_of_the_same_name_from_elsewhere_is_seen(

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from common import process
+from common.config.paths import all_tables
+from common.config.settings import load_settings
 from common.declare import ConsoleSink, Pipeline, Publish
 from common.errors import BrokerError
-from common.layout import all_tables
-from common.settings import load_settings
-from orchestration import job
-from orchestration.job import broker_for, require_topics, written
-from orchestration.load import load_pipeline
-from orchestration.separate import _failure
-from orchestration.supervisor import StopSignal
-from orchestration.wiring import LAYERS, Layer
+from common.machine import processes
+from orchestration.jobs import job
+from orchestration.jobs.job import broker_for, require_topics, written
+from orchestration.jobs.separate_processes import _failure
+from orchestration.jobs.supervisor import StopSignal
+from orchestration.jobs.wiring import LAYERS, Layer
+from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "earthquakes" / "pipeline.py"
@@ -100,7 +100,7 @@ def test_a_broker_that_does_not_answer_is_told_by_its_address(
     pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job, "_REACH_SECONDS", 1.0)
-    address = f"127.0.0.1:{process.free_port()}"
+    address = f"127.0.0.1:{processes.free_port()}"
     settings = load_settings(overrides=[f"data_dir={tmp_path}", f"kafka.bootstrap_servers={address}"])
     opening = broker_for(pipeline, settings)
     with pytest.raises(BrokerError, match=f"No Kafka broker answered at {address} within 1 s"):
@@ -142,7 +142,7 @@ class TestTopics:
     [(0, "ended with exit code 0"), (3, "ended with exit code 3"), (-9, "was ended by signal 9 (SIGKILL)")],
 )
 def test_how_a_process_ended_is_told_in_words(code: int, words: str) -> None:
-    assert process.ended(code) == words
+    assert processes.ended(code) == words
 
 
 @pytest.mark.parametrize(("code", "exit_code"), [(4, 4), (1, 1), (0, 1), (-9, 1)])
@@ -150,4 +150,4 @@ def test_a_separate_job_that_ends_gives_the_run_its_exit_code(code: int, exit_co
     """A job that merely ended was not asked to: that is an error as well."""
     failure = _failure("silver", code)
     assert failure.exit_code == exit_code
-    assert str(failure).startswith(f"the silver job failed: it {process.ended(code)}; ")
+    assert str(failure).startswith(f"the silver job failed: it {processes.ended(code)}; ")

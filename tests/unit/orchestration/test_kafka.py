@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from common.config.settings import Settings, load_settings
 from common.declare import Pipeline, Topic
 from common.errors import BrokerError, PipelineError
-from common.settings import Settings, load_settings
-from orchestration import kafka
-from orchestration.kafka_options import librdkafka_options
+from orchestration.kafka import client as kafka
+from orchestration.kafka.client_options import librdkafka_options
 
 SERVERS = "bootstrap.servers"
 

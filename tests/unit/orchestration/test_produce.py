@@ -18,9 +18,9 @@ import pytest
 
 from common.declare import Message, Pipeline, Topic
 from common.errors import BrokerError, UsageError
-from orchestration.capture import captured
-from orchestration.commands import produce as command
-from orchestration.produce import SLICE_MESSAGES, Pace, Produced, produce
+from orchestration.cli.commands import produce as command
+from orchestration.kafka.capture_file import captured
+from orchestration.kafka.producer import SLICE_MESSAGES, Pace, Produced, produce
 
 IN_PROCESS = {"test.mock.num.brokers": "1"}
 

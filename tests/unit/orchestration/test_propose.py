@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from common.ddl import Field
 from common.errors import UsageError
-from orchestration import infer
-from orchestration.check import check
-from orchestration.load import load_pipeline
-from orchestration.pipeline_text import Proposal, render
-from orchestration.propose import propose, table_name
-from orchestration.sample import Sampled, chunks
+from common.schema.ddl import Field
+from orchestration.check.pipeline import check
+from orchestration.kafka.topic_sample import Sampled, chunks
+from orchestration.pipeline.load_file import load_pipeline
+from orchestration.propose import value_shapes
+from orchestration.propose.pipeline_source import Proposal, render
+from orchestration.propose.propose import propose, table_name
 
 NOW = 1_700_000_000_000
 
@@ -30,8 +30,8 @@ def sampled(*values: Any) -> list[Sampled]:
 
 def type_of(*texts: str) -> str:
     """The type of a field that was written so."""
-    documents = [infer.recognise(f'{{"a": {text}}}'.encode()).document for text in texts]
-    return infer.shape_of([each for each in documents if each is not None]).members["a"].type
+    documents = [value_shapes.recognise(f'{{"a": {text}}}'.encode()).document for text in texts]
+    return value_shapes.shape_of([each for each in documents if each is not None]).members["a"].type
 
 
 def loaded(proposal: Proposal, folder: Path) -> Any:
@@ -64,7 +64,7 @@ def loaded(proposal: Proposal, folder: Path) -> Any:
     ],
 )
 def test_a_value_is_recognised_or_its_fault_is(value: bytes | None, kind: str) -> None:
-    assert infer.recognise(value).kind == kind
+    assert value_shapes.recognise(value).kind == kind
 
 
 @pytest.mark.parametrize(

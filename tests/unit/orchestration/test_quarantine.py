@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
-from common.layout import Layout
-from orchestration.commands.quarantine import register
-from orchestration.load import load_pipeline
-from orchestration.quarantine import beginning, chosen, escaped
+from orchestration.cli.commands.quarantine import register
+from orchestration.pipeline.load_file import load_pipeline
+from orchestration.quarantine.contents import beginning, chosen, escaped
 from tests.unit.orchestration.test_query import PIPELINE
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)

@@ -17,12 +17,12 @@ from deltalake import write_deltalake
 from rich.console import Console
 from typer.testing import CliRunner
 
+from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
-from common.layout import Layout
-from orchestration import query as query_module
-from orchestration.commands.query import register
-from orchestration.query import Database, ask, quarantined
-from orchestration.query_view import print_table
+from orchestration.cli.commands.query import register
+from orchestration.cli.query_output import print_table
+from orchestration.query import duckdb_views as query_module
+from orchestration.query.duckdb_views import Database, ask, quarantined
 
 TABLES = ("bronze.quakes", "silver.quakes", "silver.quakes__quarantine", "gold.by_network", "gold.latest")
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from common.checkpoint import Checkpoint
 from common.declare import Aggregate, Gold, Json, Silver
-from orchestration.state_partitions import other_partitions
+from common.delta.checkpoint import Checkpoint
+from orchestration.pipeline.state_partitions import other_partitions
 
 ORDERS = Silver(
     "orders",

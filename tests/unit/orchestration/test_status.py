@@ -17,17 +17,17 @@ from deltalake import DeltaTable, write_deltalake
 from rich.console import Console
 from typer.testing import CliRunner
 
-from common.checkpoint import Checkpoint, Entry, kafka_position
+from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
-from common.layout import Layout
-from common.lease import Leases
-from common.settings import Settings
-from orchestration.broker_offsets import BrokerOffsets, Reach, records_behind
-from orchestration.commands.status import register
-from orchestration.holders import holder
-from orchestration.status import Collector, TableStatus
-from orchestration.status_view import document, render
-from orchestration.throughput import rate_per_second
+from common.delta.checkpoint import Checkpoint, Entry, kafka_position
+from common.machine.table_lease import Leases
+from orchestration.cli.commands.status import register
+from orchestration.cli.status_output import document, render
+from orchestration.status.collect import Collector, TableStatus
+from orchestration.status.lease_holder import holder
+from orchestration.status.throughput import rate_per_second
+from orchestration.status.topic_offsets import BrokerOffsets, Reach, records_behind
 
 PIPELINE = Pipeline(
     name="earthquakes",

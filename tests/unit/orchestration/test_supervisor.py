@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
-from orchestration import supervisor as supervising
-from orchestration.supervisor import StopSignal, Supervisor, term_interrupts
+from orchestration.jobs import supervisor as supervising
+from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 
 
 class Query:

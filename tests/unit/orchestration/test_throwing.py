@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from common.ddl import parse
 from common.declare import Rule
-from orchestration.scope import KAFKA, Scope
-from orchestration.throwing import throwing_faults
+from common.schema.ddl import parse
+from orchestration.check.throwing_sql import throwing_faults
+from orchestration.check.visible_columns import KAFKA, Scope
 from tests.unit.orchestration.test_check import COLUMNS, pipeline, silver, told
 
 FIELDS = (

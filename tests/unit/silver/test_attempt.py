@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Json, Rule
-from silver.parse import META, parsed, selected
-from silver.rules import REASONS, judged
+from silver.judge.rules import REASONS, judged
+from silver.read.parse import META, parsed, selected
 
 COLUMNS = {
     "id": "id",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from common.errors import PipelineError
-from silver.dedupe import check_types, key_text
+from silver.judge.dedupe import check_types, key_text
 
 T = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 TEXTS = ["", "a", "b", "a,b", "b,c", 'a","b', "\\", '"', "null", "a\u0000", "Ł", "[", "]", "a\n", None]

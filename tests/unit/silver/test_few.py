@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from common.config.driver_limits import Small
 from common.declare import Rule
-from common.settled import Settled, local
-from common.small import Small
-from common.weight import Weight
-from silver.few import Judged
-from silver.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE
-from silver.tables import accepted, rejected
+from common.rows.materialized import Settled, local
+from common.rows.row_size import Weight
+from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE
+from silver.write.judged_batch import Judged
+from silver.write.table_columns import accepted, rejected
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KAFKA = """topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int,

@@ -14,9 +14,9 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 from bronze.table import SCHEMA
 from common.declare import Json
 from common.errors import PipelineError
-from common.schema import ddl_or_json
-from silver.parse import META, parsed, shaped
-from silver.readers import struct_type
+from common.schema.value_fields import ddl_or_json
+from silver.read.parse import META, parsed, shaped
+from silver.read.value_reader import struct_type
 
 DDL = "id string, n bigint, price decimal(10,2), at timestamp, nested struct<a: int>"
 NOTHING = (None, None, None, None)

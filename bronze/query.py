@@ -1,0 +1,76 @@
+"""Kafka to bronze: every record appended as it came, once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from bronze.batch_in_driver import Few
+from bronze.kafka_options import options
+from bronze.table import INGESTED, PROPERTIES, SCHEMA
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Topic
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.rows.materialized import Settled
+from common.rows.row_size import Weight
+from common.streaming.query import Stream
+
+
+def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
+    spark: SparkSession,
+    pipeline: str,
+    topic: Topic,
+    *,
+    settings: Settings,
+    layout: Layout,
+    bootstrap_servers: str,
+    client: Mapping[str, str],
+) -> Stream:
+    """The query of one bronze table; makes the table where there is none.
+
+    Raises:
+        TableShapeError: The table exists with other columns.
+    """
+    path = layout.table_path(topic.table)
+    delta_table.ensure(spark, topic.table, path, SCHEMA, PROPERTIES)
+    reader = spark.readStream.format("kafka")
+    for name, value in options(topic, settings.bronze, bootstrap_servers, client).items():
+        reader = reader.option(name, value)
+    files = spark.sparkContext.defaultParallelism
+
+    few = Few(path, settings.small, Weight(settings.small.batch_bytes))
+
+    def write(frame: DataFrame, batch: MicroBatch) -> None:
+        # One task per Kafka partition would make one small file per partition and batch.
+        rows = few.rows(frame.coalesce(files), batch)
+        delta_table.append(rows, path, batch, "append", {}, small=settings.small)
+        if not isinstance(rows, Settled):
+            few.has_written()
+
+    return Stream(
+        pipeline=pipeline,
+        name=topic.table,
+        frame=raw(reader.load()),
+        write=write,
+        checkpoint=layout.checkpoint_path(topic.table),
+        trigger=settings.bronze.trigger,
+    )
+
+
+def raw(records: DataFrame) -> DataFrame:
+    """Kafka records as bronze rows; the ingest time is the micro-batch's, so a replay has the same."""
+    return records.select(
+        "topic",
+        "partition",
+        "offset",
+        F.col("timestamp").alias("kafka_timestamp"),
+        F.col("timestampType").alias("kafka_timestamp_type"),
+        F.current_timestamp().alias(INGESTED),
+        "key",
+        "value",
+        "headers",
+    )

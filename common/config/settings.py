@@ -1,0 +1,439 @@
+"""Settings: what differs between places (addresses, paths, sizes, triggers). Never logic or table names.
+
+Order of precedence: defaults < settings file (``medallion.yaml``) < environment (``MEDALLION_…``) <
+flags (``--set bronze.trigger="5 seconds"``). Unknown keys are errors that name the nearest known one.
+This is the only module that reads the environment for settings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariableError
+
+from common.config.driver_limits import Small
+from common.errors import SettingsError, nearest
+
+SETTINGS_FILE = "medallion.yaml"
+PREFIX = "MEDALLION_"
+
+FOLLOW = "follow"
+"""The trigger of a query that is woken by commits to the tables that it reads."""
+
+_DURATION = re.compile(r"^\s*(\d+|\d+\.\d+(?=\s*s))\s*(ms|millisecond|s|second|minute|hour|day|week)s?\s*$")
+_UNITS = {"ms": "millisecond", "s": "second"}
+
+
+def _duration(text: object) -> str:
+    """A duration as Spark reads it: it knows no short units, and fractions of seconds only."""
+    match = _DURATION.match(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
+    number, unit = match.groups()
+    return f"{number} {_UNITS.get(unit, unit)}{'' if number == '1' else 's'}"
+
+
+def _trigger(text: object) -> str:
+    if isinstance(text, str) and text.strip().lower() in {"", "continuous", "asap"}:
+        return ""
+    return _duration(text)
+
+
+def _texts(given: object) -> object:
+    """Numbers and switches as the texts that Kafka and Spark take; YAML makes them what they look like."""
+    if not isinstance(given, Mapping):
+        return given
+    return {
+        key: str(value).lower() if isinstance(value, (bool, int, float)) else value
+        for key, value in given.items()
+    }
+
+
+def _own_trigger(text: object) -> str:
+    if _is_follow(text):
+        raise ValueError(
+            "it reads Kafka and has no table to follow; write an interval like '1 second', or 'asap'"
+        )
+    return _trigger(text)
+
+
+def _following_trigger(text: object) -> str:
+    return FOLLOW if _is_follow(text) else _trigger(text)
+
+
+def _is_follow(text: object) -> bool:
+    return isinstance(text, str) and text.strip().lower() == FOLLOW
+
+
+Options = Annotated[dict[str, str], BeforeValidator(_texts)]
+Duration = Annotated[str, BeforeValidator(_duration)]
+Trigger = Annotated[
+    str,
+    BeforeValidator(_own_trigger),
+    Field(description="Interval between micro-batches; 'asap' starts the next one as soon as data is there."),
+]
+FollowingTrigger = Annotated[
+    str,
+    BeforeValidator(_following_trigger),
+    Field(
+        description="'follow': a micro-batch starts as soon as a query of the same process has written the "
+        "table it reads; for what others write it looks every 2 seconds. Or an interval between "
+        "micro-batches; or 'asap', which looks all the time."
+    ),
+]
+
+
+def _registry(text: str | None) -> str | None:
+    if text is not None and "@" in text.partition("://")[2].partition("/")[0]:
+        raise ValueError("a login does not belong in an address; name a variable in schema_registry_login")
+    return text
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaSettings(_Section):
+    """Which broker, and how to reach it."""
+
+    bootstrap_servers: str | None = Field(
+        default=None,
+        description="host:port[,host:port…]; unset: the pipeline's own, else the embedded broker.",
+    )
+    options: Options = Field(
+        default_factory=dict,
+        description="Any Kafka client option, such as security.protocol; goes to every client.",
+    )
+    port: int = Field(default=0, ge=0, le=65535, description="Embedded broker's port; 0 takes a free one.")
+    controller_port: int = Field(
+        default=0, ge=0, le=65535, description="Its controller's port; 0: a free one."
+    )
+    heap_mb: int = Field(default=384, ge=128, description="Embedded broker's heap, MiB.")
+    partitions: int = Field(default=2, ge=1, description="Partitions of a topic that the engine creates.")
+    start_timeout_seconds: float = Field(
+        default=60, gt=0, description="How long the embedded broker may take to start."
+    )
+    stop_timeout_seconds: float = Field(
+        default=20, gt=0, description="How long it may take to end before it is killed."
+    )
+
+
+class BronzeSettings(_Section):
+    """Kafka to bronze."""
+
+    trigger: Trigger = "1 second"
+    max_offsets_per_trigger: int = Field(
+        default=200_000, ge=1, description="Records per micro-batch, all partitions."
+    )
+    min_partitions: int | None = Field(
+        default=None, ge=1, description="Spark's minPartitions: splits large ranges."
+    )
+
+
+class SilverSettings(_Section):
+    """Bronze to silver."""
+
+    trigger: FollowingTrigger = FOLLOW
+    max_files_per_trigger: int = Field(
+        default=200, ge=1, description="Files of the table it reads, per micro-batch."
+    )
+    max_bytes_per_trigger: str | None = Field(
+        default=None, description="Soft limit such as 512m; unset: files only."
+    )
+    schema_registry: Annotated[str | None, AfterValidator(_registry)] = Field(
+        default=None,
+        description="Where schemas of framed Avro values are: a registry's http(s) address, or a folder of "
+        "<id>.avsc.",
+    )
+    schema_registry_login: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Name of the environment variable with the registry's login: user:password, or Bearer "
+        "and a token.",
+    )
+    first_load: str = Field(
+        default="auto",
+        pattern="^(auto|log|snapshot)$",
+        description="How a new table is filled: log replays bronze's commits from the first; snapshot loads "
+        "bronze as it is, by event time; auto replays where the log is whole.",
+    )
+    first_load_rows: int = Field(
+        default=1_000_000, ge=1, description="Rows of bronze per commit of a load from a snapshot."
+    )
+
+    accept_changes: tuple[str, ...] = Field(
+        default=(),
+        description="Commits of others that changed rows of bronze, known and passed over: bronze.orders@17.",
+    )
+
+
+class GoldSettings(_Section):
+    """Silver to gold."""
+
+    trigger: FollowingTrigger = FOLLOW
+    max_files_per_trigger: int = Field(
+        default=200, ge=1, description="Files of the table it reads, per micro-batch."
+    )
+    max_bytes_per_trigger: str | None = Field(
+        default=None, description="Soft limit such as 512m; unset: files only."
+    )
+    compact_every: int = Field(
+        default=100,
+        ge=0,
+        description="Micro-batches after which a query compacts the tables it writes; 0: never.",
+    )
+    accept_changed: tuple[str, ...] = Field(
+        default=(),
+        description="Tables that keep rows of a former declaration and go on under another: gold.orders.",
+    )
+
+
+class DriverSettings(_Section):
+    """What is small: worked out in the driver and written from there, without a job of Spark's."""
+
+    batch_rows: int = Field(
+        default=100_000, ge=0, description="Up to so many rows of a micro-batch; 0: never, Spark does it all."
+    )
+    batch_mb: int = Field(
+        default=64, ge=1, le=64, description="And up to so many MiB of them, per query, in memory."
+    )
+    file_rows: int = Field(
+        default=2_000_000,
+        ge=0,
+        description="Up to so many rows of the files, on a local disk, that may hold a micro-batch's keys.",
+    )
+
+
+class SparkSettings(_Section):
+    """The Spark session of the jobs."""
+
+    master: str = Field(default="local[*]", description="Spark's master: local[*], or that of a cluster.")
+    driver_memory: str = Field(
+        default="2g", description="Heap of the driver, which with local[*] does all the work."
+    )
+    shuffle_partitions: int = Field(
+        default=2,
+        ge=1,
+        description="State partitions of a stateful query, fixed at its first start (see below).",
+    )
+    fsync: bool = Field(
+        default=True,
+        description="On a local disk: a commit waits until the disk has it, so that a power cut loses none.",
+    )
+    state_store: str = Field(
+        default="rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory."
+    )
+    ui: bool = Field(default=False, description="Spark's web UI, on loopback.")
+    conf: Options = Field(default_factory=dict, description="Any further Spark setting; wins over ours.")
+
+
+class JarSettings(_Section):
+    """The locked jars."""
+
+    cache_dir: Path | None = Field(
+        default=None, description="Unset: medallion/jars in the user's cache folder."
+    )
+    ivy_settings: Path | None = Field(
+        default=None, description="An ivysettings.xml of your own, for a mirror."
+    )
+
+
+class Settings(BaseSettings):
+    """All settings of a run."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    pipeline: Path | None = Field(default=None, description="The pipeline file; -p on the command line.")
+    data_dir: Path = Field(
+        default=Path("data"), description="Local folder for the broker, logs, leases, and all that follows."
+    )
+    warehouse: str | None = Field(
+        default=None, description="Where tables live: a folder or an object store's URI; unset: in data_dir."
+    )
+    checkpoints: str | None = Field(default=None, description="Where checkpoints live; unset: in data_dir.")
+    java_home: Path | None = Field(default=None, description="A Java 17 or 21; unset: found by itself.")
+    stop_timeout_seconds: float = Field(
+        default=60, gt=0, description="How long a stop waits for a micro-batch boundary."
+    )
+    kafka: KafkaSettings = KafkaSettings()
+    bronze: BronzeSettings = BronzeSettings()
+    silver: SilverSettings = SilverSettings()
+    gold: GoldSettings = GoldSettings()
+    driver: DriverSettings = DriverSettings()
+    spark: SparkSettings = SparkSettings()
+    jars: JarSettings = JarSettings()
+
+    @property
+    def small(self) -> Small:
+        """What is worked out, read and written in the driver."""
+        return Small(
+            self.driver.batch_rows,
+            self.driver.file_rows,
+            batch_bytes=self.driver.batch_mb * 2**20,
+            fsync=self.spark.fsync,
+        )
+
+    @classmethod
+    def settings_customise_sources(  # pydantic's hook: first source wins
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _FileSource(settings_cls)
+
+
+class _FileSource(PydanticBaseSettingsSource):
+    """The settings file, below environment and flags."""
+
+    path: Path | None = None
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        raise AssertionError("unreachable: __call__ reads the whole file")
+
+    def __call__(self) -> dict[str, Any]:
+        return _read_file(type(self).path)
+
+
+def _read_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(
+            f"{path}: cannot be read ({error.strerror}). Name a file that exists with --settings."
+        ) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise SettingsError(f"{where}: not valid YAML ({getattr(error, 'problem', error)}).") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def load_settings(
+    *, file: Path | None = None, overrides: Sequence[str] = (), flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings from all sources.
+
+    Args:
+        file: The settings file; unset: ``medallion.yaml`` of the current folder where there is one.
+        overrides: ``key.sub=value`` texts, as ``--set`` takes them; values are read as YAML.
+        flags: Top-level settings given by a flag of their own; ``None`` values are left out.
+
+    Raises:
+        SettingsError: A key is unknown (the nearest one is named), or a value does not fit.
+    """
+    path = file if file is not None else Path(SETTINGS_FILE)
+    if file is None and not path.exists():
+        path = None  # type: ignore[assignment]
+    _refuse_unknown_variables()
+    init: dict[str, Any] = {}
+    for text in overrides:
+        _put(init, text)
+    init.update({key: value for key, value in (flags or {}).items() if value is not None})
+    _FileSource.path = path
+    try:
+        return Settings(**init)
+    except UnreadableVariableError as error:
+        raise SettingsError(
+            f"environment: {error}; write JSON there, or one variable per setting."
+        ) from error
+    except ValidationError as error:
+        raise SettingsError("\n".join(_explain(error, path, init))) from error
+    finally:
+        _FileSource.path = None
+
+
+def _put(tree: dict[str, Any], text: str) -> None:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise SettingsError(f"--set {text}: write it as key=value, such as --set bronze.trigger='5 seconds'.")
+    *parents, leaf = key.strip().split(".")
+    if {"options", "conf"} & set(parents):
+        cut = next(i for i, name in enumerate(parents) if name in {"options", "conf"})
+        parents, leaf = parents[: cut + 1], ".".join([*parents[cut + 1 :], leaf])
+        tree_value: Any = value
+    else:
+        try:
+            tree_value = yaml.safe_load(value) if value else value
+        except yaml.YAMLError as error:
+            raise SettingsError(f"--set {key}: its value is not valid YAML; put it in quotes.") from error
+    for name in parents:
+        tree = tree.setdefault(name, {})
+        if not isinstance(tree, dict):
+            raise SettingsError(f"--set {key}: {name} has been given a value before; set it one way.")
+    tree[leaf] = tree_value
+
+
+def setting_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
+    """Every setting as a dotted name, sections included."""
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from setting_names(kind, f"{prefix}{name}.")
+
+
+def _refuse_unknown_variables() -> None:
+    known = {PREFIX + name.upper().replace(".", "__") for name in setting_names()}
+    for variable in sorted(os.environ):
+        if variable.startswith(PREFIX) and variable not in known:
+            if any(variable.startswith(f"{PREFIX}{free}__") for free in ("KAFKA__OPTIONS", "SPARK__CONF")):
+                continue
+            raise SettingsError(f"environment: {variable} is not a setting; {nearest(variable, known)}")
+
+
+def _explain(error: ValidationError, path: Path | None, init: Mapping[str, Any]) -> Iterator[str]:
+    known = set(setting_names())
+    for fault in error.errors():
+        names = [str(part) for part in fault["loc"]]
+        dotted = ".".join(names)
+        where = _origin(names, path, init)
+        if fault["type"] == "extra_forbidden":
+            siblings = {
+                n for n in known if n.count(".") == len(names) - 1 and n.startswith(dotted.rpartition(".")[0])
+            }
+            yield f"{where}: {dotted} is not a setting; {nearest(dotted, siblings or known)}"
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            # What goes to Kafka's clients and to Spark may be a password
+            shown = (
+                "not usable" if {"options", "conf", "schema_registry"} & set(names) else repr(fault["input"])
+            )
+            yield f"{where}: {dotted} is {shown}: {message}."
+
+
+def _origin(names: Sequence[str], path: Path | None, init: Mapping[str, Any]) -> str:
+    def holds(tree: object) -> bool:
+        for name in names:
+            if not isinstance(tree, Mapping) or name not in tree:
+                return False
+            tree = tree[name]
+        return True
+
+    if holds(init):
+        return "flag"
+    variable = PREFIX + "__".join(names).upper()
+    if variable in os.environ:
+        return f"environment {variable}"
+    return str(path) if path else "settings"

@@ -1,0 +1,93 @@
+"""The types of a declaration's fields, and what is refused of their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, PlainValidator
+
+from common.declare.value_formats import listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    Hook = Callable[[DataFrame], DataFrame]
+    """What declarations cannot say: a plain function from a frame to a frame, row for row."""
+else:
+    Hook = Callable
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
+_DISTANCE = re.compile(r"^\s*-?\s*\d+(\.\d+(?=\s+s))?\s+(second|minute|hour|day|week)s?\s*$")
+_INTERVAL = re.compile(r"^\s*(\d+\.\d+\s+seconds?|\d+\s+(second|minute|hour|day|week)s?)\s*$")
+
+
+def _table_name(text: str) -> str:
+    if not _NAME.match(text):
+        raise ValueError(f"{text!r} is no valid name; use lower-case words joined by single underscores")
+    return text
+
+
+def _interval(text: str) -> str:
+    if not _INTERVAL.match(text):
+        raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'")
+    return text.strip()
+
+
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+
+
+def seconds(interval: str) -> float:
+    """The length of an ``Interval``."""
+    number, unit = interval.split()
+    return float(number) * _SECONDS[unit.removesuffix("s")]
+
+
+def _distance(text: str) -> str:
+    if not _DISTANCE.match(text):
+        raise ValueError(f"{text!r} is no distance in time; write it like '-5 minutes' or '1 hour'")
+    return text.strip().replace("- ", "-")
+
+
+def some(items: Sequence[T]) -> tuple[T, ...]:
+    if not items:
+        raise ValueError("is empty; name at least one")
+    return tuple(items)
+
+
+def _columns(value: object) -> object:
+    if callable(value):
+        return value
+    return _expressions(value)
+
+
+def _expressions(value: object) -> object:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = _selves(value)
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError('must be a dict {"column": "SQL expression", …} with at least one column')
+    for name, sql in value.items():
+        if not isinstance(name, str) or not isinstance(sql, str):
+            raise ValueError(f"{name!r} must map a column name to SQL text, not to {type(sql).__name__}")  # noqa: TRY004
+    return MappingProxyType(dict(value))
+
+
+def _selves(names: Sequence[object]) -> dict[object, object]:
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is there twice; keep one")
+    return {name: name for name in names}
+
+
+TableName = Annotated[str, AfterValidator(_table_name)]
+Interval = Annotated[str, AfterValidator(_interval)]
+Distance = Annotated[str, AfterValidator(_distance)]
+Names = Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(some)]
+Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
+Columns = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
+Options = Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
+Offsets = Mapping[str, Mapping[int, int]]

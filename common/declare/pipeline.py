@@ -1,0 +1,429 @@
+"""What a user writes: a pipeline as one frozen, typed value.
+
+Importing a pipeline file runs nothing and needs no Spark. A value that cannot be right is refused
+where it is built (``PipelineError`` with file and line, the field, what is wrong, the nearest right
+word); what concerns several tables is checked by ``orchestration.check.pipeline`` once the whole is there.
+
+What differs between places (addresses, paths, sizes, triggers) is not here but in ``common.config.settings``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from types import MappingProxyType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+)
+
+from pydantic import AfterValidator
+
+from common.declare.declared import declared, source_of
+from common.declare.expectation_names import EXPECTATIONS
+from common.declare.field_types import (
+    Columns,
+    Expressions,
+    Hook,
+    Interval,
+    Names,
+    Offsets,
+    Options,
+    TableName,
+    some,
+)
+from common.declare.gold_tables import (
+    Aggregate,
+    ChangeFeed,
+    ConsoleSink,
+    Custom,
+    ForeachSink,
+    Gold,
+    History,
+    Join,
+    KafkaSink,
+    Publish,
+    Reading,
+    Session,
+    Storage,
+    Upsert,
+    Window,
+    Within,
+)
+from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
+from common.errors import PipelineError, Problem, nearest
+
+__all__ = [
+    "Aggregate",
+    "Avro",
+    "Bytes",
+    "ChangeFeed",
+    "ConsoleSink",
+    "Csv",
+    "Custom",
+    "Debezium",
+    "Expect",
+    "ForeachSink",
+    "Gold",
+    "History",
+    "Hook",
+    "Join",
+    "Json",
+    "KafkaSink",
+    "Lookup",
+    "Message",
+    "Pipeline",
+    "Publish",
+    "Quality",
+    "Reading",
+    "Rule",
+    "Session",
+    "Silver",
+    "Storage",
+    "Table",
+    "Text",
+    "Topic",
+    "Upsert",
+    "Value",
+    "Window",
+    "Within",
+]
+
+
+class Message(NamedTuple):
+    """One Kafka message, as a sample generator yields it; ``value=None`` is a null value."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+@declared
+class Topic:
+    """One bronze table, and the Kafka topics it is read from.
+
+    Without ``topics``, ``pattern`` or ``assign`` it reads the topic of its own name.
+
+    Attributes:
+        name: The table: ``bronze.<name>``.
+        topics: Topics to subscribe to, exactly as the broker spells them.
+        pattern: Java regular expression; topics made later are picked up (``subscribePattern``).
+        assign: Partitions per topic, for reading only some of them.
+        starting_offsets: Where the first start begins: ``earliest``, ``latest``, or per topic and
+            partition the first offset to read (-2 earliest, -1 latest). Later starts go on from the
+            checkpoint.
+        starting_timestamp: The same by Kafka timestamp, milliseconds since the epoch; for all
+            partitions, or per topic and partition.
+        max_offsets_per_trigger: Records per micro-batch; unset: the setting of that name.
+        min_partitions: Spark's ``minPartitions``; unset: the setting of that name.
+        fail_on_data_loss: Stop when offsets that were not read yet are gone.
+        may_have_gaps: Not every offset holds a record that can be read: the topic is compacted, or its
+            producers use transactions. The audit then counts the offsets between, and finds no fault.
+        kafka: Kafka client options such as ``{"security.protocol": "SSL"}``; settings win.
+        sample: ``seed -> iterator of Message``: offline sample data for ``medallion produce``.
+    """
+
+    LAYER: ClassVar[str] = "bronze"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"'}
+
+    name: TableName
+    topics: Names | None = None
+    pattern: str | None = None
+    assign: Mapping[str, Sequence[int]] | None = None
+    starting_offsets: Literal["earliest", "latest"] | Offsets = "earliest"
+    starting_timestamp: int | Offsets | None = None
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    fail_on_data_loss: bool = True
+    may_have_gaps: bool = False
+    kafka: Options = field(default_factory=lambda: MappingProxyType({}))
+    sample: Callable[[int], Iterator[Message]] | None = None
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        given = [name for name in ("topics", "pattern", "assign") if getattr(self, name) is not None]
+        if len(given) > 1:
+            yield f"{' and '.join(given)} are given; a topic is chosen one way: keep one of them"
+        for name in ("max_offsets_per_trigger", "min_partitions"):
+            if (given_number := getattr(self, name)) is not None and given_number < 1:
+                yield f"{name} is {given_number}; it is at least 1"
+        for option in self.kafka:
+            yield from _reserved(option)
+
+    @property
+    def table(self) -> str:
+        """``bronze.<name>``."""
+        return f"bronze.{self.name}"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """The tables that its query writes beside it: none."""
+        return ()
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The topics that are known by name; empty for a pattern."""
+        if self.pattern is not None:
+            return ()
+        if self.assign is not None:
+            return tuple(self.assign)
+        return tuple(self.topics) if self.topics else (self.name,)
+
+
+_RESERVED = {
+    "auto.offset.reset": "say starting_offsets instead",
+    "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
+    "key.deserializer": "bronze keeps raw bytes",
+    "value.deserializer": "bronze keeps raw bytes",
+    "key.serializer": "bronze keeps raw bytes",
+    "value.serializer": "bronze keeps raw bytes",
+    "interceptor.classes": "Spark's Kafka source refuses it",
+}
+
+
+def _reserved(option: str) -> Iterator[str]:
+    bare = option.removeprefix("kafka.")
+    if bare != option:
+        yield f"kafka option {option!r}: write it without 'kafka.': {bare!r}"
+    if bare in _RESERVED:
+        yield f"kafka option {bare!r} cannot be set: {_RESERVED[bare]}"
+
+
+@declared
+class Rule:
+    """What a row meets. A condition that is false or null is broken: unknown is not good.
+
+    Attributes:
+        name: The reason written beside a rejected row, and the name it is counted by.
+        condition: SQL text over the silver columns, the tables of ``lookups``, and ``_kafka``.
+        on_fail: ``warn`` counts the row and accepts it; ``quarantine`` sets it aside with its raw bytes;
+            ``drop`` keeps only its coordinates and reasons; ``fail`` stops the query before anything
+            of the micro-batch is written.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"amount_positive"', "condition": '"amount > 0"'}
+
+    name: TableName
+    condition: str
+    on_fail: Literal["warn", "drop", "quarantine", "fail"] = "quarantine"
+
+
+@declared
+class Lookup:
+    """Another Delta table that rules may ask, as it is when each micro-batch begins (stream-static join).
+
+    A rule sees the row that matches as a struct of this name, null where there is none:
+    ``Rule("known_country", "countries.code is not null")``.
+
+    Attributes:
+        name: The struct's name.
+        table: A table of the pipeline (``gold.countries``), or the path or URI of any Delta table.
+        on: Column of that table -> SQL text over the silver columns. Of several matching rows one is taken.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "name": '"countries"',
+        "table": '"s3a://reference/countries"',
+        "on": '{"code": "country"}',
+    }
+
+    name: TableName
+    table: str
+    on: Expressions
+
+
+@declared
+class Silver:
+    """One silver table: one row per event, typed, judged, deduplicated.
+
+    Grain: one row per ``key`` within the watermark; the first micro-batch to bring it wins, and the first
+    of one bronze file; of rows from several files of one micro-batch it may be any. Rows that cannot be
+    parsed, lack a key or an event time, or break a rule are in ``silver.<name>__quarantine`` with
+    their raw bytes, coordinates and every reason. Rows later than the watermark are in
+    ``silver.<name>__late``. A record without a value (a tombstone) is counted, and stays in bronze, unless
+    ``tombstones="keep"``.
+
+    Attributes:
+        name: The table: ``silver.<name>``.
+        reads: The bronze table it reads: ``bronze.<name>``.
+        value: How a message's value is read: Json, Debezium, Avro, Csv, Text or Bytes.
+        columns: SQL text per column, over the value's fields, or a row-for-row function
+            ``DataFrame -> DataFrame``. Both also see ``_kafka``: a struct of topic, partition,
+            offset, timestamp, key and headers; a function must keep that column.
+        key: Columns that tell two events apart; never null.
+        event_time: The column that says when it happened; a timestamp, never null.
+        watermark: How late a row may be, and how long a duplicate is recognised.
+        rules: What a row must meet.
+        lookups: Other tables that rules may ask.
+        max_future: How far an event time may lie after Kafka's timestamp; beyond, the row is
+            quarantined before the watermark sees it.
+        dedupe: ``within_watermark``: rows of one key within the watermark are one event; a key should
+            not come again later as another one: late rows, replays and a first load compare keys alone;
+            ``event_time``: rows of one key and one event time are; ``exact``: rows of one key are,
+            however far apart, found by a MERGE into the table; nothing is late then.
+        keep: Which row of a key stays: the ``first`` to arrive, or the ``newest`` by event time (ties by
+            Kafka coordinates), which replaces an older one and needs ``dedupe="exact"``.
+        late: What becomes of a row later than the watermark, beside being kept in ``__late``: ``merge``
+            inserts it unless its key is there; ``keep`` does nothing more.
+        unknown_fields: What becomes of fields of the value that its schema does not name: ``ignore``
+            leaves them in bronze alone; ``rescue`` keeps them as JSON text in the column ``_rescued``;
+            ``evolve`` makes columns of them; ``fail`` stops the query.
+        tombstones: What becomes of a record without a value: ``count`` leaves it in bronze; ``keep`` makes a
+            row of it, whose fields are null, for gold to delete by. Its key and event time come from
+            ``_kafka``, as in ``coalesce(id, cast(_kafka.key as string))``, and ``_kafka.value is null``
+            tells it from others; no rule is asked.
+    """
+
+    LAYER: ClassVar[str] = "silver"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "reads": '"bronze.orders"',
+        "value": 'Json("id string, at timestamp")',
+        "columns": '{"order_id": "id", "ordered_at": "at"}',
+        "key": '["order_id"]',
+        "event_time": '"ordered_at"',
+        "watermark": '"1 day"',
+    }
+
+    name: TableName
+    reads: str
+    value: Value
+    columns: Columns
+    key: Names
+    event_time: str
+    watermark: Interval
+    rules: Annotated[Sequence[Rule], AfterValidator(tuple)] = ()
+    lookups: Annotated[Sequence[Lookup], AfterValidator(tuple)] = ()
+    max_future: Interval = "1 hour"
+    dedupe: Literal["within_watermark", "event_time", "exact"] = "within_watermark"
+    keep: Literal["first", "newest"] = "first"
+    late: Literal["merge", "keep"] = "merge"
+    unknown_fields: Literal["ignore", "rescue", "evolve", "fail"] = "ignore"
+    tombstones: Literal["count", "keep"] = "count"
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        if self.keep == "newest" and self.dedupe != "exact":
+            yield 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
+        strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
+        if self.unknown_fields != "ignore" and not strict_json:
+            yield f"unknown_fields={self.unknown_fields!r} is for strict Json and Debezium values only"
+
+    @property
+    def table(self) -> str:
+        """``silver.<name>``."""
+        return f"silver.{self.name}"
+
+    @property
+    def quarantine(self) -> str:
+        """``silver.<name>__quarantine``."""
+        return f"silver.{self.name}__quarantine"
+
+    @property
+    def late_table(self) -> str:
+        """``silver.<name>__late``."""
+        return f"silver.{self.name}__late"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """The tables that its query writes beside it."""
+        return (self.quarantine, self.late_table)
+
+
+@declared
+class Expect:
+    """One Great Expectations expectation, by its name, with its arguments.
+
+    Attributes:
+        name: Such as ``expect_column_values_to_be_between``.
+        arguments: Its keyword arguments, such as ``{"column": "magnitude", "max_value": 10}``.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "name": '"expect_column_values_to_not_be_null"',
+        "arguments": '{"column": "order_id"}',
+    }
+
+    name: str
+    arguments: Mapping[str, Any]
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        if self.name not in EXPECTATIONS:
+            yield f"{self.name!r} is no expectation; {nearest(self.name, EXPECTATIONS)}"
+
+
+@declared
+class Quality:
+    """A data-quality suite on one silver or gold table, run by ``medallion quality run``.
+
+    Attributes:
+        table: The table it validates.
+        expectations: What must hold.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"table": '"gold.orders_latest"', "expectations": "[Expect(…)]"}
+
+    table: str
+    expectations: Annotated[Sequence[Expect], AfterValidator(tuple)]
+
+
+Table = Topic | Silver | Gold
+
+
+@declared
+class Pipeline:
+    """Everything from topics to gold, as one value.
+
+    Attributes:
+        name: The pipeline; its tables, checkpoints and queries carry it.
+        bronze: Topics to keep.
+        silver: Tables of typed rows.
+        gold: Tables that people read.
+        quality: Suites on silver and gold tables.
+        publish: Rows of tables that are sent on.
+        kafka: Kafka client options for all topics. With ``bootstrap.servers`` in it (or in a
+            topic's, or in the settings) the embedded broker is never started.
+    """
+
+    EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
+
+    name: TableName
+    bronze: Annotated[Sequence[Topic], AfterValidator(some)]
+    silver: Annotated[Sequence[Silver], AfterValidator(tuple)] = ()
+    gold: Annotated[Sequence[Gold], AfterValidator(tuple)] = ()
+    quality: Annotated[Sequence[Quality], AfterValidator(tuple)] = ()
+    kafka: Options = field(default_factory=lambda: MappingProxyType({}))
+    publish: Annotated[Sequence[Publish], AfterValidator(tuple)] = ()
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the values together."""
+        for option in self.kafka:
+            yield from _reserved(option)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All declared tables, bronze first."""
+        return (*self.bronze, *self.silver, *self.gold)
+
+    def query(self, name: str) -> Table | Publish:
+        """The declaration of a query by its name: that of the table it feeds, or ``publish.<name>``.
+
+        Raises:
+            PipelineError: The pipeline declares no such query.
+        """
+        found = next((publish for publish in self.publish if publish.table == name), None)
+        return self.table(name) if found is None else found
+
+    def table(self, name: str) -> Table:
+        """The declaration of a table by its full name.
+
+        Raises:
+            PipelineError: The pipeline declares no such table.
+        """
+        for table in self.tables:
+            if table.table == name:
+                return table
+        known = [table.table for table in self.tables]
+        raise PipelineError([Problem(name, f"no such table; {nearest(name, known)}", source_of(self))])

@@ -1,0 +1,289 @@
+"""What a Delta table's log says, read without Spark.
+
+Commits are read from their JSON files one by one, never below where the reader asks to begin, so a
+table of a hundred thousand commits costs no more than the commits that are new. The state of a table
+(its rows and live files) comes from delta-rs, which knows the log's checkpoints. Nothing here writes.
+
+Rows come from the files' statistics, as ``common.delta.commit`` says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from common.delta.checkpoint import DeltaPosition
+from common.delta.commit import Added, Commit, parsed, rows_of, utc
+from common.errors import HistoryGoneError, TableError
+from common.machine.storage_folder import Folder
+
+_COMMIT = re.compile(r"^(\d{20})\.json$")
+_FEW_COMMITS = 2_000
+"""Up to here the whole log is summed commit by commit; beyond, its snapshot says the same faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a stream has yet to read; ``versions`` counts commits with something in them to read."""
+
+    versions: int = 0
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = 0
+
+    def __add__(self, files: tuple[Added, ...]) -> Backlog:
+        rows = rows_of(files)
+        return Backlog(
+            self.versions + bool(files),
+            self.files + len(files),
+            self.bytes + sum(file.bytes for file in files),
+            None if rows is None or self.rows is None else self.rows + rows,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table as it is now; ``timestamp`` is its newest commit's, UTC."""
+
+    version: int
+    table_id: str
+    rows: int | None
+    files: int
+    bytes: int
+    timestamp: datetime
+    columns: tuple[str, ...]
+
+
+class LogReader:
+    """One table's log, by path or URI; keeps what it has read, so asking again reads only what is new."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._log = Folder(path) / "_delta_log"
+        self._born: int | None = None
+        self._latest: int | None = None
+        self._commits: dict[int, Commit] = {}
+        self._snapshot: Snapshot | None = None
+        self._table: Any = None
+
+    def latest_version(self) -> int | None:
+        """The newest version, or None when there is no table."""
+        born = self._log.modified_ms(_name(0))
+        if born != self._born:  # another table took the place of the one we knew
+            self._forget(born)
+        version = self._latest if self._latest is not None else self._hint()
+        if version is None or not self._log.exists(_name(version)):
+            version = max(self._listed(), default=None)
+        if version is not None:
+            version = self._climb(version)
+        self._latest = version
+        return version
+
+    def oldest_version(self) -> int | None:
+        """The oldest commit that the log still has, or None when there is no table."""
+        return min(self._listed(), default=None)
+
+    def commit(self, version: int) -> Commit | None:
+        """A commit, or None when there is none of that version, or none any more."""
+        if version not in self._commits:
+            content = self._log.read(_name(version))
+            if not content:
+                return None
+            self._commits[version] = self._parsed(version, content)
+        return self._commits[version]
+
+    def commits(self, start: int = 0, end: int | None = None) -> Iterator[Commit]:
+        """Commits in order, from ``start`` to ``end``, both included; without an end, to the newest.
+
+        Raises:
+            HistoryGoneError: The log is cleaned up to beyond ``start``.
+        """
+        version = start
+        while end is None or version <= end:
+            commit = self.commit(version)
+            if commit is None:
+                self._refuse_gap(version)
+                return
+            yield commit
+            version += 1
+
+    def backlog(self, position: DeltaPosition | None) -> Backlog:
+        """What a stream at a position has yet to read; None is a stream that has not begun.
+
+        Commits that a stream with ``skipChangeCommits`` skips, and those without data, count nothing.
+
+        Raises:
+            HistoryGoneError: Commits that the stream has not read are cleaned up already.
+        """
+        latest = self.latest_version()
+        if latest is None:
+            return Backlog()
+        if position is None and (latest >= _FEW_COMMITS or self.commit(0) is None):
+            now = self.snapshot()
+            return Backlog(now.version + 1, now.files, now.bytes, now.rows) if now else Backlog()
+        return self.between(position, None)
+
+    def between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Backlog:
+        """What lies between two positions of a stream; no start is version 0, no end the newest commit.
+
+        Raises:
+            HistoryGoneError: Some of those commits are cleaned up already.
+        """
+        total = Backlog()
+        for files in self._spans(start, end):
+            total += files
+        return total
+
+    def files_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> tuple[Added, ...]:
+        """The files that a stream reads between two positions, in its order; as ``between``."""
+        return tuple(file for files in self._spans(start, end) for file in files)
+
+    def _spans(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Iterator[tuple[Added, ...]]:
+        """What a stream reads between two positions, commit by commit."""
+        first, skip = 0, 0
+        if start is not None:
+            first, skip = start.version, max(0, start.index + 1)
+        snapshot = start if start is not None and start.in_snapshot else None
+        if start is None and end is not None and end.in_snapshot:
+            snapshot = end
+        if snapshot is not None:
+            taken = end.index + 1 if end is not None and end.in_snapshot else None
+            yield self._snapshot_files(snapshot.version)[skip:taken]
+            first, skip = snapshot.version + 1, 0
+        last = None if end is None else end.version if end.index >= 0 else end.version - 1
+        if last is not None and last < first:
+            return
+        for commit in self.commits(first, last):
+            if not commit.is_change:
+                stop = end.index + 1 if end is not None and commit.version == end.version else None
+                yield commit.added[skip:stop]
+            skip = 0
+
+    def snapshot(self) -> Snapshot | None:
+        """The table as it is now, or None when there is none."""
+        latest = self.latest_version()
+        if latest is None:
+            return None
+        if self._snapshot is None or self._snapshot.version != latest:
+            self._snapshot = self._taken()
+        return self._snapshot
+
+    def properties(self) -> dict[str, str]:
+        """The table's properties; none where there is no table."""
+        if self.latest_version() is None:
+            return {}
+        return dict(_opened(self.path, None).metadata().configuration)
+
+    def _taken(self) -> Snapshot:
+        if self._table is None:
+            self._table = _opened(self.path, None)
+        else:
+            self._table.update_incremental()
+        version = int(self._table.version())
+        files = _live(self._table)
+        commit = self.commit(version)
+        return Snapshot(
+            version=version,
+            table_id=str(self._table.metadata().id),
+            rows=rows_of(files),
+            files=len(files),
+            bytes=sum(file.bytes for file in files),
+            timestamp=commit.timestamp if commit else utc(self._table.history(1)[0]["timestamp"]),
+            columns=tuple(field.name for field in self._table.schema().fields),
+        )
+
+    def _snapshot_files(self, version: int) -> tuple[Added, ...]:
+        return _live(_opened(self.path, version))
+
+    def _forget(self, born: int | None) -> None:
+        self._born = born
+        self._latest = self._snapshot = self._table = None
+        self._commits.clear()
+
+    def _hint(self) -> int | None:
+        content = self._log.read("_last_checkpoint")
+        try:
+            return 0 if content is None else int(json.loads(content)["version"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def _listed(self) -> Iterator[int]:
+        return (int(match[1]) for name in self._log.names() if (match := _COMMIT.match(name)))
+
+    def _climb(self, version: int) -> int:
+        """The newest version at or above one that exists; a log has no gaps above such a one."""
+        step = 1
+        while self._log.exists(_name(version + step)):
+            version += step
+            step *= 2
+        while step > 1:
+            step //= 2
+            if self._log.exists(_name(version + step)):
+                version += step
+        return version
+
+    def _refuse_gap(self, version: int) -> None:
+        latest = self.latest_version()
+        if latest is not None and version <= latest:
+            oldest = min(self._listed())
+            raise HistoryGoneError(
+                f"{self.path}: commit {version} is gone from the log; the oldest one left is {oldest}. "
+                "What reads this table commit by commit cannot go on from there: load it anew."
+            )
+
+    def _parsed(self, version: int, content: bytes) -> Commit:
+        name = _name(version)
+        try:
+            return parsed(version, content, lambda: self._log.modified_ms(name))
+        except ValueError as error:
+            raise TableError(
+                f"{self.path}/_delta_log/{name} is no Delta commit. "
+                "If the disk was full or the file was edited, restore it from a copy."
+            ) from error
+
+
+def latest_version(path: str) -> int | None:
+    """The newest version of a table, or None when there is no table."""
+    return LogReader(path).latest_version()
+
+
+def commits(path: str, start: int = 0, end: int | None = None) -> Iterator[Commit]:
+    """Commits in order, as ``LogReader.commits``."""
+    return LogReader(path).commits(start, end)
+
+
+def backlog(path: str, position: DeltaPosition | None) -> Backlog:
+    """What a stream at a position has yet to read, as ``LogReader.backlog``."""
+    return LogReader(path).backlog(position)
+
+
+def snapshot(path: str) -> Snapshot | None:
+    """A table as it is now, or None when there is none."""
+    return LogReader(path).snapshot()
+
+
+def _name(version: int) -> str:
+    return f"{version:020}.json"
+
+
+def _opened(path: str, version: int | None) -> Any:
+    from deltalake import DeltaTable  # loaded when a table is there to read
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return DeltaTable(path, version=version)
+    except DeltaError as error:
+        at = "" if version is None else f" at version {version}"
+        raise HistoryGoneError(f"{path} cannot be read{at}: {error}") from error
+
+
+def _live(table: Any) -> tuple[Added, ...]:
+    """Live files in the order in which a stream reads a first snapshot: oldest first, then by path."""
+    files = table.get_add_actions()
+    columns = ("modification_time", "path", "size_bytes", "num_records")
+    order = sorted(zip(*(files.column(name).to_pylist() for name in columns), strict=True))
+    return tuple(Added(int(size), rows, path) for _, path, size, rows in order)

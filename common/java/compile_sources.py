@@ -1,0 +1,133 @@
+"""The value reader's jar: its Java source compiled once per version, into the user's cache.
+
+The source is in ``sources/`` beside this module. It is compiled by janino, which Spark ships, so that
+any Java will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version.
+
+    <cache>/reader/value-reader-<hash>.jar
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from common.config.settings import Settings
+from common.errors import JarError
+from common.java.find_java import Java, find_java
+from common.java.jar_cache import cache_dir, require
+
+_SOURCES = Path(__file__).with_name("sources")
+_FIXED = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same source
+
+
+def reader_jar(settings: Settings) -> Path:
+    """The jar, built first where it is not there. Safe while other processes do the same.
+
+    Raises:
+        JarError: The source cannot be compiled, or the jar cannot be written.
+        JavaError: It must be built and there is no Java to do it with.
+    """
+    sources = _sources()
+    path = cache_dir(settings) / "reader" / f"value-reader-{_digest(sources)}.jar"
+    if not path.is_file():
+        _write(path, compiled(sources, find_java(settings), [*require(settings, "spark")]))
+    return path
+
+
+def compiled(sources: Mapping[str, str], java: Java, beside: Sequence[Path]) -> dict[str, bytes]:
+    """Class files by name, from Java source by file name; ``beside`` are jars that the source needs.
+
+    Raises:
+        JarError: The source cannot be compiled.
+    """
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    jars = _spark_jars()
+    try:
+        port, token = launch_gateway(
+            jarpath=str(next(jars.glob("py4j-*.jar"))),
+            classpath=os.pathsep.join([f"{jars}/*", *map(str, beside)]),
+            javaopts=["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+            java_path=str(java.executable),
+            die_on_exit=True,
+            enable_auth=True,
+        )
+        gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True)
+        )
+        try:
+            return _classes(gateway, sources)
+        except Py4JJavaError as error:
+            raise JarError(f"The value reader cannot be compiled: {error.java_exception}") from None
+        finally:
+            gateway.shutdown()
+    except (Py4JError, OSError, ValueError, StopIteration) as error:
+        raise JarError(
+            f"The value reader cannot be compiled: {java.executable} does not start with the jars in {jars}. "
+            "Install pyspark anew: pip install --force-reinstall --no-deps -r requirements.lock"
+        ) from error
+
+
+def _classes(gateway: object, sources: Mapping[str, str]) -> dict[str, bytes]:
+    jvm = gateway.jvm  # type: ignore[attr-defined]
+    resource = jvm.org.codehaus.commons.compiler.util.resource
+    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+    found = jvm.java.util.HashMap()
+    compiler = jvm.org.codehaus.janino.Compiler()
+    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))
+    compiler.setClassFileFinder(
+        jvm.org.codehaus.commons.compiler.util.resource.ResourceFinder.EMPTY_RESOURCE_FINDER
+    )
+    compiler.setClassFileCreator(resource.MapResourceCreator(found))
+    compiler.setDebugLines(True)
+    units = gateway.new_array(resource.Resource, len(sources))  # type: ignore[attr-defined]
+    for place, (name, text) in enumerate(sorted(sources.items())):
+        units[place] = resource.StringResource(name, text)
+    compiler.compile(units)
+    return {str(name): bytes(found[name]) for name in found}
+
+
+def _sources() -> dict[str, str]:
+    return {
+        file.relative_to(_SOURCES).as_posix(): file.read_text(encoding="utf-8")
+        for file in _SOURCES.rglob("*.java")
+    }
+
+
+def _digest(sources: Mapping[str, str]) -> str:
+    told = hashlib.sha256(version("pyspark").encode())
+    for name, text in sorted(sources.items()):
+        told.update(f"\0{name}\0{text}".encode())
+    return told.hexdigest()[:16]
+
+
+def _spark_jars() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    return Path(spec.origin).parent / "jars" if spec and spec.origin else Path("pyspark/jars")
+
+
+def _write(path: Path, classes: Mapping[str, bytes]) -> None:
+    """Put the jar there whole: a process that starts this moment finds it, or does the same work."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as jar:
+        for name, code in sorted(classes.items()):
+            jar.writestr(zipfile.ZipInfo(name, _FIXED), code, zipfile.ZIP_DEFLATED)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".build-", delete=False) as draft:
+            draft.write(content.getvalue())
+        Path(draft.name).chmod(0o644)
+        os.replace(draft.name, path)  # noqa: PTH105
+    except OSError as error:
+        raise JarError(
+            f"{path}: the value reader cannot be written ({error.strerror}). "
+            "Name a folder of your own with the setting jars.cache_dir."
+        ) from error

@@ -1,0 +1,215 @@
+"""The shape of a value, read without Spark: its fields, their types, and what is nested in them.
+
+Three ways to write one schema: DDL text, a ``.json`` file as ``frame.schema.json()`` of Spark writes it,
+or a ``StructType``. Everything wrong with it is told at once, in a ``PipelineError`` at the format.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from common.declare import Bytes, Csv, Debezium, Json, Text
+from common.declare.declared import source_of
+from common.errors import PipelineError, Problem, nearest
+from common.schema.ddl import JSON_TYPES, DdlError, Field, parse, unknown_type
+from common.schema.supported_types import required_faults, type_faults
+
+__all__ = ["Field", "ddl_or_json", "fields"]
+
+
+Structured = Json | Debezium | Csv
+"""Formats whose schema is Spark's."""
+
+_SOURCE = (
+    "connector string, db string, schema string, `table` string, ts_ms bigint, lsn bigint, file string, "
+    "pos bigint, row bigint"
+)
+_ENVELOPE = "op string, ts_ms bigint, source struct<" + _SOURCE + ">"
+
+
+def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
+    """The fields that a value's columns see, in the order of the schema.
+
+    Args:
+        value: The format.
+        folder: Where a relative file name starts: the folder of the pipeline file.
+
+    Raises:
+        PipelineError: The schema cannot be found or read, is no valid schema, or has types that the format
+            has not; or a required field is not in it.
+    """
+    if isinstance(value, Text):
+        return (Field("value", "string"),)
+    if isinstance(value, Bytes):
+        return (Field("value", "binary"),)
+    faults: list[str] = []
+    found: tuple[Field, ...] = ()
+    if _is_ddl(value):
+        try:
+            found = parse(_written(value))
+        except DdlError as error:
+            faults.append(str(error))
+    else:
+        document, name = _document(value, folder)
+        found = _struct(document, name, "", faults)
+    faults.extend(_twins(found, ""))
+    if not faults:
+        faults.extend(type_faults(value, found))
+    if isinstance(value, Debezium):
+        row = f"struct<{','.join(f'{field.name}:{field.type}' for field in found)}>"
+        found = (Field("before", row, found), Field("after", row, found), *parse(_ENVELOPE))
+    if not faults:
+        faults.extend(required_faults(value, found))
+    _refuse(value, faults)
+    return found
+
+
+def ddl_or_json(value: Structured, folder: Path) -> str:
+    """The text from which Spark makes the StructType: DDL, or a StructType as JSON (it begins with ``{``).
+
+    Raises:
+        PipelineError: As ``fields``.
+    """
+    fields(value, folder)
+    if _is_ddl(value):
+        text: str = _written(value)
+        if not isinstance(value, Debezium):
+            return text
+        row = text if re.match(r"\s*struct\s*<", text, re.IGNORECASE) else f"struct<{text}>"
+        return f"before {row}, after {row}, {_ENVELOPE}"
+    document = _document(value, folder)[0]
+    if isinstance(value, Debezium):
+        members = [_nullable(name, document) for name in ("before", "after")]
+        source = {"type": "struct", "fields": [_nullable(*each) for each in _SOURCE_FIELDS]}
+        members += [_nullable("op", "string"), _nullable("ts_ms", "long"), _nullable("source", source)]
+        document = {"type": "struct", "fields": members}
+    return json.dumps(document)
+
+
+_SOURCE_FIELDS = [
+    *((name, "string") for name in ("connector", "db", "schema", "table")),
+    *((name, "long") for name in ("ts_ms", "lsn")),
+    ("file", "string"),
+    *((name, "long") for name in ("pos", "row")),
+]
+
+
+def _nullable(name: str, kind: object) -> dict[str, object]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def _refuse(value: Structured, faults: Sequence[str]) -> None:
+    if faults:
+        source = source_of(value)
+        raise PipelineError([Problem(type(value).__name__, fault, source) for fault in faults])
+
+
+def _written(value: Structured) -> Any:
+    return value.row if isinstance(value, Debezium) else value.schema
+
+
+def _is_ddl(value: Structured) -> bool:
+    written = _written(value)
+    return isinstance(written, str) and not written.strip().lower().endswith(".json")
+
+
+def _document(value: Structured, folder: Path) -> tuple[Any, str]:
+    """The schema as Spark's JSON, and what to call it in a message."""
+    written = _written(value)
+    if not isinstance(written, str):
+        return written.jsonValue(), "the StructType"
+    name = written.strip()
+    path = folder / name
+    try:
+        return json.loads(path.read_text(encoding="utf-8")), name
+    except FileNotFoundError:
+        beside = [file.name for file in path.parent.glob("*.json")] if path.parent.is_dir() else []
+        _refuse(value, [f"there is no file {name!r} in {folder}; {nearest(path.name, beside)}"])
+    except OSError as error:
+        _refuse(value, [f"{name} cannot be read ({error.strerror})"])
+    except UnicodeDecodeError:
+        _refuse(value, [f"{name} is not UTF-8 text; write it with frame.schema.json() of Spark"])
+    except (json.JSONDecodeError, RecursionError) as error:
+        where = f"{name}:{error.lineno}" if isinstance(error, json.JSONDecodeError) else name
+        _refuse(value, [f"{where} is not JSON; write it with frame.schema.json() of Spark"])
+    raise AssertionError("unreachable")
+
+
+def _struct(document: object, name: str, place: str, faults: list[str]) -> tuple[Field, ...]:
+    """Fields of a struct in Spark's JSON; what is wrong is added to ``faults``."""
+    where = f"{name}, field {place!r}" if place else name
+    if not isinstance(document, Mapping):
+        faults.append(f"{where} is a {type(document).__name__}, not a struct; {_HOW}")
+        return ()
+    if not place and document.get("type") != "struct" and {"$schema", "properties"} & set(document):
+        faults.append(
+            f"{where} is a JSON Schema document, which Spark does not read; {_HOW}, or write DDL text"
+        )
+        return ()
+    members = document.get("fields")
+    if document.get("type") != "struct" or not isinstance(members, list):
+        faults.append(f"{where} is not a struct; {_HOW}")
+        return ()
+    return tuple(field for member in members for field in _member(member, name, place, faults))
+
+
+_HOW = 'expected {"type": "struct", "fields": […]}, as frame.schema.json() of Spark writes it'
+
+
+def _member(member: object, name: str, place: str, faults: list[str]) -> Iterator[Field]:
+    if not isinstance(member, Mapping) or not isinstance(member.get("name"), str) or "type" not in member:
+        faults.append(f"{name}: a field{f' of {place!r}' if place else ''} lacks its name or type; {_HOW}")
+        return
+    inner = f"{place}.{member['name']}" if place else member["name"]
+    yield _typed(member["name"], member["type"], name, inner, faults)
+
+
+_FLAGS = {"array": "containsNull", "map": "valueContainsNull"}
+
+
+def _typed(label: str, kind: object, name: str, place: str, faults: list[str]) -> Field:
+    if isinstance(kind, str):
+        if (problem := unknown_type(kind, JSON_TYPES)) is not None:
+            faults.append(f"{name}, field {place!r}: {problem}")
+        return Field(label, JSON_TYPES.get(kind.partition("(")[0], kind) + _brackets(kind))
+    if not isinstance(kind, Mapping):
+        faults.append(
+            f"{name}, field {place!r}: its type is a {type(kind).__name__}, not a name or an object"
+        )
+        return Field(label, "void")
+    if (needs := _FLAGS.get(str(kind.get("type")))) is not None and needs not in kind:
+        faults.append(f"{name}, field {place!r} lacks {needs!r}: true or false; Spark asks for it")
+    if kind.get("type") == "array":
+        element = _typed("element", kind.get("elementType"), name, place, faults)
+        return Field(label, f"array<{element.type}>", (element,))
+    if kind.get("type") == "map":
+        pair = (
+            _typed("key", kind.get("keyType"), name, place, faults),
+            _typed("value", kind.get("valueType"), name, place, faults),
+        )
+        return Field(label, f"map<{pair[0].type},{pair[1].type}>", pair)
+    nested = _struct(kind, name, place, faults)
+    return Field(label, f"struct<{','.join(f'{field.name}:{field.type}' for field in nested)}>", nested)
+
+
+def _brackets(kind: str) -> str:
+    _, bracket, rest = kind.partition("(")
+    return bracket + rest.replace(" ", "")
+
+
+def _twins(found: Sequence[Field], place: str) -> Iterator[str]:
+    """Names that Spark cannot tell apart: equal, or equal but for their case."""
+    seen: dict[str, str] = {}
+    for field in found:
+        inner = f"{place}.{field.name}" if place else field.name
+        first = seen.get(field.name.lower())
+        if first == inner:
+            yield f"field {inner!r} is there twice; keep one"
+        elif first is not None:
+            yield f"fields {first!r} and {inner!r} differ only by case, which Spark ignores; keep one"
+        seen[field.name.lower()] = inner
+        yield from _twins(field.nested, inner)

@@ -1,0 +1,287 @@
+"""What can be known of a piece of Spark SQL by reading it: no Spark, no data, no names resolved.
+
+Whether the columns it names exist is for ``orchestration.check.visible_columns``; this module only says what
+it names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+
+from common.errors import SqlError
+from common.sql.function_names import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
+
+Path = tuple[str, ...]
+"""A column and the fields taken from it: ``properties.time`` is ``("properties", "time")``."""
+
+ELEMENT = "[]"
+"""The step of a path into an array or map by an index that is not a text."""
+
+_PLAIN = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", re.ASCII)
+_LITERALS = {"true", "false", "null", "current_user", "session_user"} | NON_DETERMINISTIC
+_CLOCKS = (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtimestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a SQL expression names and does; names in the order of the text, each once.
+
+    Attributes:
+        columns: Every column it refers to.
+        loose: Those of them that stand outside every aggregate.
+        path: The column it is, where it is nothing but one.
+        functions: Functions, lower-case.
+        aggregates: Aggregate functions without ``over``.
+        nested: Aggregates inside aggregates.
+        distinct: Aggregates over ``distinct``.
+        windows: Functions with ``over``, and those that need it.
+        generators: Functions that give any number of rows, such as ``explode``.
+        non_deterministic: Functions that give another value when a row is read again.
+        subquery: Whether there is a ``select`` in it.
+        star: Whether it is ``*`` or ``a.*``.
+        alias: The name after ``as``, where it ends in one.
+    """
+
+    columns: tuple[Path, ...] = ()
+    loose: tuple[Path, ...] = ()
+    path: Path | None = None
+    functions: tuple[str, ...] = ()
+    aggregates: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
+    distinct: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
+    generators: tuple[str, ...] = ()
+    non_deterministic: tuple[str, ...] = ()
+    subquery: bool = False
+    star: bool = False
+    alias: str | None = None
+
+
+def read(sql: str) -> Facts:
+    """The facts of one SQL expression.
+
+    Raises:
+        SqlError: It is not one expression; says at which word it stops making sense.
+    """
+    text = sql.strip()
+    if _PLAIN.match(text) and text.lower() not in _LITERALS:
+        # Spark lets nearly every keyword be a column; the parser below does not.
+        plain = tuple(text.split("."))
+        return Facts(columns=(plain,), loose=(plain,), path=plain)
+    root = tree(sql)
+    alias = root.alias if isinstance(root, exp.Alias) else None
+    root = root.this if isinstance(root, exp.Alias) else root
+    reader = _Reader()
+    reader.visit(root)
+    found = {
+        name: tuple(dict.fromkeys(getattr(reader, name))) for name in _Reader.__slots__ if name != "subquery"
+    }
+    star = isinstance(root, exp.Star) or (isinstance(root, exp.Column) and isinstance(root.this, exp.Star))
+    path = None if star else path_of(root)
+    return Facts(**found, subquery=reader.subquery, path=path, star=star, alias=alias)
+
+
+def tree(sql: str) -> exp.Expr:
+    """The syntax tree of one SQL expression.
+
+    Raises:
+        SqlError: As ``read``.
+    """
+    if not sql.strip():
+        raise SqlError("is empty; write a SQL expression")
+    dialect = Dialect.get_or_raise("spark")
+    # Remembers a function's name as written: ``percentile_approx`` and ``approx_percentile`` are one class.
+    dialect.ORIGINAL_NAME_META_KEY = "name"
+    try:
+        # Parenthesised, the text cannot be a statement; the new line ends a comment.
+        (root,) = dialect.parse(f"({sql}\n)")
+    except TokenError as error:
+        raise SqlError("a quote is opened and never closed; the pairs are '…', \"…\" and `…`") from error
+    except ParseError as error:
+        raise _explained(error, sql) from error
+    except ValueError as error:
+        raise SqlError("is more than one expression; write one") from error
+    if isinstance(root, exp.Subquery):
+        return root
+    if not isinstance(root, exp.Paren):
+        raise SqlError("is a list of expressions; write one, or struct(…) of them")
+    _refuse_odd_names(root)
+    if "--" in sql:
+        _refuse_last_comment(dialect, sql)
+    inner: exp.Expr = root.this
+    return inner
+
+
+def _refuse_odd_names(root: exp.Expr) -> None:
+    for name in root.find_all(exp.Identifier):
+        if not name.quoted and not name.name.isascii():
+            raise SqlError(f"has the name {name.name}; one with other letters than a to z needs backquotes")
+    strange = root.find(exp.Parameter, exp.Placeholder, exp.Command)
+    if strange is not None:
+        shown = strange.sql(dialect="spark")
+        raise SqlError(f"cannot be read at {shown!r}; write a name with odd letters in backquotes")
+
+
+def _refuse_last_comment(dialect: Dialect, sql: str) -> None:
+    try:
+        dialect.parse(f"({sql})")
+    except (ParseError, TokenError) as error:
+        # The engine puts the text in parentheses as well, on one line
+        raise SqlError("ends in a comment (--), which would hide what follows; leave it out") from error
+
+
+def _explained(error: ParseError, sql: str) -> SqlError:
+    fault = error.errors[0] if error.errors else {}
+    line, end, word = fault.get("line", 1), fault.get("col", 1), str(fault.get("highlight", ""))
+    reason = str(fault.get("description", ""))
+    if line > sql.count("\n") + 1:
+        if reason.startswith("Invalid expression"):
+            return SqlError("has a ')' too many")
+        missing = "a ')' is missing" if reason.startswith("Expecting )") else "something is missing"
+        return SqlError(f"ends too early: {missing} at its end")
+    if str(fault.get("end_context", "")).lstrip().startswith(";"):
+        return SqlError("has a ';' in it; write one expression and leave it out")
+    column = end - len(word) + (0 if line == 1 else 1)
+    where = f"line {line}, column {column}" if "\n" in sql else f"column {column}"
+    hint = "an operator, a comma or a bracket is missing there, or a name needs backquotes: `…`"
+    if reason.startswith("Expected TYPE"):
+        hint = "it is no type of Spark's"
+    elif reason.startswith("Expected END"):
+        hint = "a case ends with 'end'"
+    return SqlError(f"cannot be read at {word!r} ({where}); {hint}", word)
+
+
+@dataclass(slots=True)
+class _Reader:
+    columns: list[Path] = field(default_factory=list)
+    loose: list[Path] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+    aggregates: list[str] = field(default_factory=list)
+    nested: list[str] = field(default_factory=list)
+    distinct: list[str] = field(default_factory=list)
+    windows: list[str] = field(default_factory=list)
+    generators: list[str] = field(default_factory=list)
+    non_deterministic: list[str] = field(default_factory=list)
+    subquery: bool = False
+
+    def visit(self, node: exp.Expr, bound: frozenset[str] = frozenset(), inside: str | None = None) -> None:
+        """Collect from a node and what is under it.
+
+        Args:
+            node: Where to start.
+            bound: Variables of the lambdas around it, lower-case; they are no columns.
+            inside: The aggregate around it.
+        """
+        if isinstance(node, exp.Query):
+            self.subquery = True
+            return
+        path = path_of(node)
+        if path is not None:
+            self._column(node, path, bound, inside)
+            return
+        if isinstance(node, exp.Lambda):
+            bound |= {variable.name.lower() for variable in node.expressions}
+        if isinstance(node, exp.Window):
+            self._window(node, bound, inside)
+            return
+        inside = self._function(node, inside)
+        if isinstance(node, (exp.Filter, exp.WithinGroup)):
+            aggregate = _name(node.this) or node.this.key
+            self.visit(node.this, bound, inside)
+            for child in _children(node, but="this"):
+                self.visit(child, bound, aggregate)
+            return
+        for child in _children(node):
+            self.visit(child, bound, inside)
+
+    def _column(self, node: exp.Expr, path: Path, bound: frozenset[str], inside: str | None) -> None:
+        if path[0].lower() not in bound:
+            self.columns.append(path)
+            if inside is None:
+                self.loose.append(path)
+        for bracket in node.find_all(exp.Bracket):
+            for index in bracket.expressions:
+                self.visit(index, bound, inside)
+
+    def _window(self, node: exp.Window, bound: frozenset[str], inside: str | None) -> None:
+        name = next((found for part in node.this.walk() if (found := _name(part))), node.this.key)
+        self.windows.append(name)
+        for part in _children(node, but="this"):
+            self.visit(part, bound, inside)
+        for part in _children(node.this):
+            self.visit(part, bound, inside)
+
+    def _function(self, node: exp.Expr, inside: str | None) -> str | None:
+        """Note what a node is; gives the aggregate around its children."""
+        name = _name(node)
+        if isinstance(node, exp.Distinct) and inside is not None:
+            self.distinct.append(inside)
+        if name is None:
+            return inside
+        self.functions.append(name)
+        if name in NON_DETERMINISTIC or isinstance(node, _CLOCKS):
+            self.non_deterministic.append(name)
+        if name in GENERATORS:
+            self.generators.append(name)
+        if name in WINDOWS:
+            self.windows.append(name)
+        elif name in AGGREGATES or isinstance(node, exp.AggFunc):
+            self.aggregates.append(name)
+            if inside is not None:
+                self.nested.append(name)
+            return name
+        return inside
+
+
+def _name(node: exp.Expr) -> str | None:
+    """The function that a node calls, lower-case as Spark knows it; ``None`` where it calls none."""
+    written = node.meta.get("name")
+    if written is not None:
+        return str(written).lower()
+    if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
+        return str(node.name).lower()
+    if isinstance(node, exp.Any):
+        # ``a like any (…)`` is a comparison
+        return None if isinstance(node.parent, (exp.Like, exp.ILike)) else "any"
+    if isinstance(node, _CLOCKS):
+        # ``unix_timestamp()`` is read as a clock inside a conversion
+        return (_name(node.parent) if node.parent is not None else None) or _spelled(node)
+    if isinstance(node, exp.AggFunc):
+        # ``first(a, true)`` is read as one inside a modifier that has the name
+        around = str(node.parent.meta.get("name", "")) if node.parent is not None else ""
+        return None if around.lower() in AGGREGATES else _spelled(node)
+    return None
+
+
+def _spelled(node: exp.Expr) -> str:
+    return node.sql(dialect="spark").partition("(")[0].lower()
+
+
+def path_of(node: exp.Expr) -> Path | None:  # noqa: PLR0911  # one return per kind of step
+    """The column and fields that a node is nothing but."""
+    if isinstance(node, exp.Column):
+        return tuple(part.name for part in node.parts if not isinstance(part, exp.Star))
+    if isinstance(node, exp.Paren):
+        return path_of(node.this)
+    if isinstance(node, exp.Dot):
+        left = path_of(node.this)
+        if left is None or not isinstance(node.expression, exp.Identifier):
+            return None
+        return (*left, node.expression.name)
+    if isinstance(node, exp.Bracket):
+        left = path_of(node.this)
+        if left is None or len(node.expressions) != 1:
+            return None
+        index = node.expressions[0]
+        return (*left, index.name if isinstance(index, exp.Literal) and index.is_string else ELEMENT)
+    return None
+
+
+def _children(node: exp.Expr, but: str = "") -> list[exp.Expr]:
+    kept = node.args.get(but) if but else None
+    return [child for child in node.iter_expressions() if child is not kept]

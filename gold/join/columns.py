@@ -1,0 +1,92 @@
+"""What a join gives of rows and another table: the same for every mode."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from common.declare import Join
+from common.declare.declared import source_of
+from common.delta import table as delta_table
+from common.errors import TableMissingError
+from gold.table.context import Context
+from gold.table.latest_per_key import COORDINATES
+from gold.table.sql_columns import Trial, columns, each, misfit, named
+
+HOW = {"inner": "inner", "left": "left_outer", "semi": "left_semi"}
+"""The kinds of join, as Spark calls them."""
+
+
+def other_path(context: Context, gold: Join) -> str:
+    """Where the table is that is joined.
+
+    Raises:
+        TableMissingError: There is none.
+    """
+    path = context.path(gold.joins) if gold.joins_a_table else gold.joins
+    if not delta_table.exists(path):
+        advice = f"{gold.table} joins it: make it first, or name another one."
+        raise TableMissingError(gold.joins, path, advice)
+    return path
+
+
+def joined(rows: DataFrame, other: DataFrame, gold: Join, *, within: Column | None = None) -> DataFrame:
+    """Each row with what the other table says of it, under the table's columns, and its coordinates.
+
+    Args:
+        rows: Rows of the table that is read.
+        other: Rows of the table that is joined.
+        gold: The table.
+        within: What else is true of a pair; may name columns of ``rows``, and of ``other`` as ``packed``.
+
+    Raises:
+        PipelineError: A text does not fit the columns of the two tables.
+    """
+    on = named(gold.on)
+    try:
+        left = rows.withColumns({_here(place): F.expr(f"({sql})") for place, sql in enumerate(on.values())})
+        right = packed(other, gold)
+        same = reduce(and_, (F.col(_here(place)) == F.col(_there(place)) for place in range(len(on))))
+        found = left.join(right, same if within is None else same & within, HOW[gold.how])
+        return found.select(*columns(named(gold.columns)), *COORDINATES)
+    except PySparkException as error:
+        raise misfit(error, _trials(rows, other, gold), gold.table, source_of(gold)) from error
+
+
+def shape(context: Context, gold: Join, other: str) -> DataFrame:
+    """The join of both tables as they are now: for its columns."""
+    read = context.spark.read.format("delta")
+    return joined(read.load(context.path(gold.reads)), read.load(other), gold)
+
+
+def packed(other: DataFrame, gold: Join) -> DataFrame:
+    """The other table's rows as one struct of its name, beside what they are found by."""
+    keys = (F.col(f"`{name}`").alias(_there(place)) for place, name in enumerate(named(gold.on)))
+    own = (F.col(name) for name in other.columns if name.startswith("__"))
+    return other.select(_row(other, gold), *keys, *own)
+
+
+def _row(other: DataFrame, gold: Join) -> Column:
+    kept = (F.col(f"`{name}`") for name in other.columns if not name.startswith("__"))
+    return F.struct(*kept).alias(gold.joined)
+
+
+def _trials(rows: DataFrame, other: DataFrame, gold: Join) -> list[Trial]:
+    both = rows if gold.how == "semi" else rows.join(other.select(_row(other, gold)))
+    return [
+        *each(named(gold.on), "on", rows.select),
+        *each({name: f"`{name}`" for name in named(gold.on)}, f"on, column of {gold.joins}", other.select),
+        *each(named(gold.columns), "column", both.select),
+    ]
+
+
+def _here(place: int) -> str:
+    return f"__on{place}"
+
+
+def _there(place: int) -> str:
+    return f"__key{place}"

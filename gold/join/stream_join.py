@@ -1,0 +1,71 @@
+"""Two tables joined as they grow, within bounds of event time (Spark's stream-stream join).
+
+Rows wait in state until the watermark says that nothing can meet them any more.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from common.declare import Join, Reading, Within
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.rows.materialized import settled
+from common.streaming.query import Stream
+from gold.join.columns import joined, other_path
+from gold.source.stream import new_rows, rows_in_order
+from gold.table import create as tables
+from gold.table.context import Context
+
+_HERE, _THERE = "__at", "__other_at"
+
+
+def stream(context: Context, gold: Join) -> Stream:
+    """The query of one join of two streams; makes the table where there is none.
+
+    Raises:
+        HistoryGoneError: The first commits of one of the tables are gone.
+        PipelineError: A text does not fit the columns of the two tables.
+        TableMissingError: There is no table to join.
+        TableShapeError: The table exists with other columns.
+    """
+    within = gold.within
+    if within is None:
+        raise AssertionError(gold.table)
+    other = other_path(context, gold)
+    left = _timed(new_rows(context, gold, in_order=True), _HERE, within.on, within.watermark)
+    right = rows_in_order(context, gold, gold.joins, other, Reading())
+    right = _timed(right, _THERE, within.joins_on, within.joins_watermark)
+    frame = joined(left, right, gold, within=_bounds(within))
+    path = context.path(gold.table)
+    tables.ensure(context, gold.table, frame.schema, gold.storage)
+
+    def write(result: DataFrame, batch: MicroBatch) -> None:
+        with settled(result, context.small, once=True) as rows:
+            counts = {"rows": rows.rows, "late": batch.dropped()["late"]}
+            mode = "overwrite" if batch.batch_id == 0 else "append"
+            delta_table.append(rows, path, batch, "join", counts, mode=mode, small=context.small)
+
+    return Stream(
+        pipeline=context.pipeline.name,
+        name=gold.table,
+        frame=frame,
+        write=write,
+        checkpoint=context.checkpoint(gold),
+        trigger=context.settings.gold.trigger,
+        # A left row without a match comes when the watermark moves, be there new rows or not.
+        without_rows=gold.how == "left",
+    )
+
+
+def _timed(rows: DataFrame, name: str, at: str, watermark: str) -> DataFrame:
+    """Rows with their event time as a column of its own; without one they meet nothing, and would wait."""
+    return (
+        rows.withColumn(name, F.col(f"`{at}`")).where(F.col(name).isNotNull()).withWatermark(name, watermark)
+    )
+
+
+def _bounds(within: Within) -> Column:
+    after, before = (f"{_HERE} + interval '{text}'" for text in (within.after, within.before))
+    return F.expr(f"{_THERE} >= {after} AND {_THERE} <= {before}")

@@ -1,0 +1,144 @@
+"""The table that a gold table is made of, as a Delta stream: its new rows, or all that changes in it.
+
+A first start reads the table's state, in any order, and then its commits. Order does not matter to
+kinds that carry their own; a kind that has a watermark says ``in_order``, and reads commit by commit.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from common.declare import Custom, Gold, Reading
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
+from common.delta.table import MicroBatch
+from common.errors import HistoryGoneError
+from gold.table.context import Context
+
+CHANGE = "_change_type"
+"""What a row of the feed is: ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``."""
+
+OF_THE_FEED = (CHANGE, "_commit_version", "_commit_timestamp")
+
+GONE = ("delete", "update_preimage")
+"""Rows of the feed that the table does not have any more."""
+
+_FEED = "delta.enableChangeDataFeed"
+
+
+def reads_feed(context: Context, gold: Gold) -> bool:
+    """Whether a gold table reads its source's change data feed.
+
+    Raises:
+        TableShapeError: It is declared so, and the table keeps none.
+    """
+    wanted = gold.reading.changes
+    if wanted == "appends" or (wanted is None and not gold.takes_rows_back):
+        return False
+    keeps = keeps_feed(context, context.path(gold.reads))
+    changes_rows = gold.reads in context.replaced or gold.reads.startswith("gold.")
+    if not keeps and (wanted == "feed" or changes_rows):
+        raise delta_table.no_feed(gold.table, gold.reads, context.path(gold.reads))
+    return keeps
+
+
+def keeps_feed(context: Context, path: str) -> bool:
+    """Whether a table keeps a change data feed."""
+    return delta_table.properties(context.spark, path).get(_FEED) == "true"
+
+
+def lacks_feed(context: Context, gold: Gold) -> bool:
+    """Whether a gold table would take rows back, and its source, which is there, does not tell of them."""
+    path = context.path(gold.reads)
+    takes = gold.takes_rows_back and gold.reading.changes is None
+    return takes and delta_table.exists(path) and not keeps_feed(context, path)
+
+
+def changes(context: Context, gold: Gold) -> DataFrame:
+    """Every change of the source, with its ``_change_type``; without a feed all are ``insert``."""
+    path = context.path(gold.reads)
+    if reads_feed(context, gold):
+        return stream(context, path, gold.reading, feed=True)
+    return stream(context, path, gold.reading).withColumn(CHANGE, F.lit("insert"))
+
+
+def new_rows(context: Context, gold: Gold, *, in_order: bool = False) -> DataFrame:
+    """The source's new rows, and those that took the place of others; nothing of what is gone.
+
+    Raises:
+        HistoryGoneError: ``in_order``, and the first commits are not there any more.
+    """
+    if in_order:
+        return rows_in_order(context, gold, gold.reads, context.path(gold.reads), gold.reading)
+    rows = changes(context, gold)
+    return rows.where(~F.col(CHANGE).isin(*GONE)).drop(*OF_THE_FEED)
+
+
+def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: Reading) -> DataFrame:
+    """A table's new rows, commit by commit, as a watermark needs them: events are as they came.
+
+    Raises:
+        HistoryGoneError: The first commits are not there any more.
+    """
+    if not reading.has_start:
+        if Checkpoint(context.checkpoint(gold)).last_planned() is None and LogReader(path).commit(0) is None:
+            raise HistoryGoneError(
+                f"{gold.table}: reads {table} in the order in which its rows came, because a watermark must "
+                f"not call old rows late; but the first commits of {path} were cleaned away. Declare it with "
+                'mode="recompute", which needs no order, or say where to begin: '
+                "reading=Reading(starting_version=…)."
+            )
+        reading = Reading(starting_version=0)
+    return stream(context, path, reading)
+
+
+def batch_rows(context: Context, gold: Custom) -> DataFrame:
+    """What a function of the user's own gets: new rows, or with ``changes="feed"`` the feed as it is."""
+    if gold.reading.changes == "feed":
+        reads_feed(context, gold)
+        return stream(context, context.path(gold.reads), gold.reading, feed=True)
+    return stream(context, context.path(gold.reads), gold.reading)
+
+
+def at_version(spark: SparkSession, path: str, version: int | None) -> DataFrame:
+    """A table's rows as they were at ``batch.source_version()``; none where nothing of it was read."""
+    if version is None:
+        return spark.read.format("delta").load(path).limit(0)
+    return spark.read.format("delta").option("versionAsOf", version).load(path)
+
+
+def changes_of(spark: SparkSession, path: str, version: int) -> DataFrame:
+    """Every change of one commit of a table that keeps a feed, as ``changes`` has them."""
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    return reader.option("startingVersion", version).option("endingVersion", version).load(path)
+
+
+def read_beside(path: str, batch: MicroBatch) -> int:
+    """Bytes of the commit in whose middle a micro-batch ends: what takes it whole reads them too."""
+    version = batch.source_version()
+    commit = LogReader(path).commit(version) if batch.in_commit() and version is not None else None
+    return 0 if commit is None else commit.bytes
+
+
+def stream(context: Context, path: str, reading: Reading, *, feed: bool = False) -> DataFrame:
+    """A Delta table as a stream: its rows, or its change data feed."""
+    settings = context.settings.gold
+    reader = (
+        context.spark.readStream.format("delta")
+        .option("readChangeFeed" if feed else "skipChangeCommits", "true")
+        .option("maxFilesPerTrigger", str(settings.max_files_per_trigger))
+    )
+    if settings.max_bytes_per_trigger is not None:
+        reader = reader.option("maxBytesPerTrigger", settings.max_bytes_per_trigger)
+    return _begun(reader, reading).load(path)
+
+
+def _begun(reader: DataStreamReader, reading: Reading) -> DataStreamReader:
+    if reading.starting_version is not None:
+        return reader.option("startingVersion", str(reading.starting_version))
+    if reading.starting_timestamp is not None:
+        return reader.option("startingTimestamp", reading.starting_timestamp)
+    return reader

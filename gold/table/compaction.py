@@ -1,0 +1,51 @@
+"""Gold tables that are written by many small commits, compacted by the query that writes them.
+
+So a table still has one writer; nothing of it shows in what the table holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from rich.console import Console
+
+from common.declare import Custom, Gold
+from common.delta import compaction
+from common.delta import table as delta_table
+from common.delta.table import MicroBatch
+from common.machine.terminal import say
+from common.streaming.query import Stream
+from gold.table.context import Context
+
+
+def clustered_by(gold: Gold, table: str) -> Sequence[str]:
+    """The columns by which one of the tables that a gold query writes is to be clustered."""
+    is_laid_out = table == gold.table or isinstance(gold, Custom)
+    return (gold.storage.cluster_by or ()) if is_laid_out else ()
+
+
+def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
+    """The stream; after every so many micro-batches it compacts the tables that it writes."""
+    every = context.settings.gold.compact_every
+    if every == 0:
+        return stream
+
+    def write(rows: DataFrame, batch: MicroBatch) -> None:
+        stream.write(rows, batch)
+        if (batch.batch_id + 1) % every:
+            return
+        for table in (gold.table, *gold.side_tables):
+            if delta_table.exists(path := context.path(table)):
+                told = delta_table.note(context.pipeline.name, table, "compaction")
+                columns = clustered_by(gold, table)
+                try:
+                    compaction.compact(rows.sparkSession, path, told, cluster_by=columns, small=context.small)
+                except PySparkException as error:
+                    # The micro-batch is written: what its upkeep dies of must not have it written again.
+                    why = str(error).splitlines()[0]
+                    say(Console(stderr=True), f"{table}: not compacted this time: {why}")
+
+    return replace(stream, write=write)

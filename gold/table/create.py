@@ -1,0 +1,95 @@
+"""How gold tables are made: their properties and layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType, TimestampNTZType, VariantType
+
+from common.declare import Aggregate, Storage
+from common.delta import table as delta_table
+from common.errors import TableShapeError
+from common.spark.types import holds
+from gold.aggregate.file_pruning import STORED
+from gold.table.context import Context
+from gold.table.sql_columns import columns, named
+
+PROPERTIES = {
+    # What any reader of Delta can read; a table leaves this only by name.
+    "delta.minReaderVersion": "1",
+    "delta.minWriterVersion": "2",
+    "delta.enableDeletionVectors": "false",
+    "delta.checkpointInterval": "50",
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+}
+
+
+def properties(storage: Storage) -> Mapping[str, str]:
+    """Properties of a new gold table."""
+    found = dict(PROPERTIES)
+    if storage.change_feed:
+        found |= {"delta.minWriterVersion": "4", "delta.enableChangeDataFeed": "true"}
+    if storage.deletion_vectors or storage.newer_types:
+        # Delta raises the protocol to what these features need.
+        del found["delta.minReaderVersion"], found["delta.minWriterVersion"]
+    if storage.deletion_vectors:
+        found["delta.enableDeletionVectors"] = "true"
+    return found
+
+
+def as_stored(frame: DataFrame, storage: Storage) -> DataFrame:
+    """With null for an empty text in a column of ``partition_by``, which Delta makes of it in the table."""
+    texts = [name for name in storage.partition_by or () if _is_text(frame, name)]
+    return frame.withColumns({name: F.nullif(F.col(f"`{name}`"), F.lit("")) for name in texts})
+
+
+def by_as_stored(gold: Aggregate, source: DataFrame) -> Aggregate:
+    """The aggregate whose groups are what the table can tell apart: ``as_stored``.
+
+    Raises:
+        PySparkException: A text of ``by`` does not fit the source.
+    """
+    by, parts = named(gold.by or ()), gold.storage.partition_by
+    if parts is None:
+        return gold
+    found = source.select(*columns({name: sql for name, sql in by.items() if name in parts}))
+    texts = [name for name in found.columns if _is_text(found, name)]
+    if not texts:
+        return gold
+    return replace(gold, by={**by, **{name: STORED.format(by[name]) for name in texts}})
+
+
+def _is_text(frame: DataFrame, name: str) -> bool:
+    return name in frame.columns and isinstance(frame.schema[name].dataType, StringType)
+
+
+def ensure(
+    context: Context, table: str, schema: StructType, storage: Storage, *, may_have_more: bool = False
+) -> None:
+    """Make a gold table where there is none; check the columns of one that exists.
+
+    Raises:
+        TableShapeError: The table has other columns or types than ``schema``, or would have types that not
+            every reader knows.
+    """
+    newer = [field.name for field in schema if holds(field.dataType, TimestampNTZType, VariantType)]
+    if newer and not storage.newer_types:
+        raise TableShapeError(
+            f"{table}: {', '.join(newer)} would be of a type (timestamp_ntz, variant) that only readers of "
+            "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
+            "leave the other readers behind by name: storage=Storage(newer_types=True)."
+        )
+    delta_table.ensure(
+        context.spark,
+        table,
+        context.path(table),
+        schema,
+        properties(storage),
+        may_have_more=may_have_more,
+        partition_by=storage.partition_by or (),
+        cluster_by=storage.cluster_by or (),
+    )

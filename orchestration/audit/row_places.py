@@ -1,0 +1,278 @@
+"""Every offset's one place, found by its coordinates alone, in Spark.
+
+The coordinates of bronze, silver, its late rows and its quarantine meet in one shuffle, each with a mark
+of where it is from. Only the rows that are in no table (duplicates and tombstones, if all is right) are
+then read again from bronze, and only these are parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from common.delta.commit import Added
+from common.rows.materialized import local
+from orchestration.audit.table_log import Partition, TableLog, Told
+
+PLACE = ("topic", "partition", "offset")
+KAFKA = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+
+FATE = "fate"
+IS_ABSENT = "is_absent"
+TWICE = "twice"
+REST = "rest"
+WAITING = "waiting"
+
+_MARKS = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
+TABLES = _MARKS[:-1]
+_BITS = 10
+"""Each mark counts up to 1023 in its own bits of one number: a coordinate's counts travel as a long."""
+
+_BUCKET = 4096
+NEVER = 2**63 - 1
+_RANGES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("start", pa.int64()),
+        ("cut", pa.int64()),
+        ("stop", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows of a table: all at a version, or those of some files; ``files`` of None means all."""
+
+    log: TableLog
+    files: tuple[Added, ...] | None = None
+
+    def rows(self, spark: SparkSession) -> DataFrame | None:
+        """The rows; None where there are none to read."""
+        if self.log.version is None or self.files == ():
+            return None
+        whole = spark.read.format("delta").option("versionAsOf", self.log.version).load(self.log.path)
+        if self.files is None:
+            return whole
+        return read_files(spark, self.log.path, self.files, whole)
+
+
+def read_files(spark: SparkSession, path: str, files: Iterable[Added], like: DataFrame) -> DataFrame:
+    """Rows of data files, live or not, with a table's columns."""
+    # A folder's name may hold what Hadoop takes for a pattern.
+    reader = spark.read.schema(like.schema).option("__globPaths__", "false")
+    return reader.parquet(*(file.within(path) for file in files))
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The rows an account is made of; ``waiting`` are files of bronze that silver has not read yet."""
+
+    bronze: Source
+    silver: Source
+    late: Source
+    quarantine: Source
+    waiting: tuple[Added, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets of one partition that are to be accounted for: ``first`` to before ``end``.
+
+    From ``cut`` on, silver has not processed them.
+    """
+
+    first: int
+    cut: int
+    end: int
+
+
+def placed(
+    spark: SparkSession,
+    sources: Sources,
+    ranges: Mapping[Partition, Range],
+    *,
+    merges_late: bool,
+    is_loading: bool,
+) -> DataFrame:
+    """One row per coordinate: topic, partition, offset, ``fate``, ``is_absent``, and its rows per table.
+
+    ``fate`` is the one place it has: ``silver``, ``late``, ``quarantine``, ``dropped``, ``waiting``, or
+    ``rest`` (in bronze, processed, in no table); ``twice`` where there are two. ``is_absent``: bronze
+    does not hold it.
+    """
+    frames = []
+    bronze = sources.bronze.rows(spark)
+    if bronze is not None:
+        frames.append(_marked(bronze, PLACE, _mark("bronze")))
+        if sources.waiting:
+            unread = read_files(spark, sources.bronze.log.path, sources.waiting, bronze)
+            frames.append(_marked(unread, PLACE, _mark("waiting")))
+    for name, source in (("silver", sources.silver), ("late", sources.late)):
+        rows = source.rows(spark)
+        if rows is not None:
+            frames.append(_marked(rows, KAFKA, _mark(name)))
+    aside = sources.quarantine.rows(spark)
+    if aside is not None:
+        is_dropped = F.col("verdict") == "drop" if "verdict" in aside.columns else F.lit(False)
+        frames.append(
+            _marked(aside, PLACE, F.when(is_dropped, _mark("dropped")).otherwise(_mark("quarantine")))
+        )
+    if not frames:
+        frames.append(spark.createDataFrame([], "topic string, partition int, offset bigint, mark bigint"))
+    found = reduce(DataFrame.unionAll, frames).groupBy(*PLACE).agg(F.sum("mark").alias("marks"))
+    known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "cut"))
+    found = found.join(known, ["topic", "partition"], "left")
+    fate = _fate(merges_late=merges_late, is_loading=is_loading)
+    absent = (_count("bronze") == 0).alias(IS_ABSENT)
+    return found.select(*PLACE, "marks", fate.alias(FATE), absent).where(F.col(FATE).isNotNull())
+
+
+def summed(found: DataFrame) -> list[Any]:
+    """Per topic, partition, ``fate`` and ``is_absent``: coordinates, lowest, highest, and rows per table."""
+    rows = [F.sum(_count(name)).alias(f"in_{name}") for name in TABLES]
+    ends = (F.count("*").alias("offsets"), F.min("offset").alias("low"), F.max("offset").alias("high"))
+    return found.groupBy("topic", "partition", FATE, IS_ABSENT).agg(*ends, *rows).collect()
+
+
+def _fate(*, merges_late: bool, is_loading: bool) -> Column:
+    in_silver, in_late = _count("silver"), _count("late")
+    aside = _count("quarantine") + _count("dropped")
+    # A late row that was merged is a row of silver, and its copy beside it says how it came there.
+    only_late = (in_late > 0) & (in_silver == 0) if merges_late else in_late > 0
+    places = (in_silver > 0).cast("int") + only_late.cast("int") + (aside > 0).cast("int")
+    many = (_count("bronze") > 1) | (in_silver > 1) | (in_late > 1) | (aside > 1) | (places > 1)
+    is_waiting = (_count("waiting") > 0) | (F.col("offset") >= F.coalesce("cut", F.lit(NEVER)))
+    fate = (
+        F.when(many, TWICE)
+        .when(in_silver > 0, "silver")
+        .when(in_late > 0, "late")
+        .when(_count("quarantine") > 0, "quarantine")
+        .when(_count("dropped") > 0, "dropped")
+        .when(_count("bronze") == 0, F.lit(None).cast("string"))
+        .when(is_waiting, WAITING)
+    )
+    return fate.otherwise(WAITING if is_loading else REST)
+
+
+def gaps(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
+    """Offsets within the ranges that no row has; counted in buckets first, and only short ones are listed."""
+    bucket = F.floor(F.col("offset") / _BUCKET).alias("bucket")
+    spans = ranges_frame(spark, ranges).where("stop > start")
+    low = F.expr(f"greatest(start, bucket * {_BUCKET})").alias("low")
+    high = F.expr(f"least(stop, (bucket + 1) * {_BUCKET})").alias("high")
+    wanted = spans.select(
+        "topic",
+        "partition",
+        "start",
+        "stop",
+        F.explode(F.expr(f"sequence(start div {_BUCKET}, (stop - 1) div {_BUCKET})")).alias("bucket"),
+    ).select("topic", "partition", "bucket", low, high)
+    held = (
+        found.join(F.broadcast(spans.select("topic", "partition", "start", "stop")), ["topic", "partition"])
+        .where("offset >= start and offset < stop")
+        .groupBy("topic", "partition", bucket)
+        .agg(F.count("*").alias("rows"))
+    )
+    short = wanted.join(held, ["topic", "partition", "bucket"], "left").where(
+        "coalesce(rows, 0) < high - low"
+    )
+    near = found.withColumn("bucket", bucket).join(
+        short.select("topic", "partition", "bucket"), ["topic", "partition", "bucket"], "left_semi"
+    )
+    every = short.select("topic", "partition", F.explode(F.expr("sequence(low, high - 1)")).alias("offset"))
+    return every.join(near, list(PLACE), "left_anti").select(*PLACE)
+
+
+def taken(
+    spark: SparkSession, log: TableLog, commits: Iterable[Told], names: Sequence[str] = PLACE
+) -> DataFrame:
+    """Coordinates whose rows some commits took out of a table for good, or put in: where ``net`` is not 0.
+
+    A row that was only written anew was taken out as often as it was put back.
+    """
+    whole = spark.read.format("delta").option("versionAsOf", log.version or 0).load(log.path)
+    frames = []
+    for net, files in (
+        (1, [file for one in commits for file in one.commit.removed]),
+        (-1, [file for one in commits for file in one.commit.added]),
+    ):
+        if files:
+            frames.append(_marked(read_files(spark, log.path, files, whole), names, F.lit(net)))
+    every = reduce(DataFrame.unionAll, frames)
+    return every.groupBy(*PLACE).agg(F.sum("mark").alias("net")).where("net <> 0")
+
+
+def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> DataFrame:
+    """The ranges as rows: topic, partition, start, cut, stop."""
+    rows = [
+        {"topic": topic, "partition": partition, "start": one.first, "cut": one.cut, "stop": one.end}
+        for (topic, partition), one in ranges.items()
+    ]
+    return local(spark, pa.Table.from_pylist(rows, _RANGES)).frame
+
+
+def examples(frame: DataFrame, limit: int) -> tuple[tuple[str, int, int], ...]:
+    """The first coordinates, in order."""
+    rows: list[Any] = frame.select(*PLACE).orderBy(*PLACE).limit(limit).collect()
+    return tuple((str(row[0]), int(row[1]), int(row[2])) for row in rows)
+
+
+def _marked(frame: DataFrame, names: Sequence[str], mark: Column) -> DataFrame:
+    columns = [F.col(name).alias(alias) for name, alias in zip(names, PLACE, strict=True)]
+    return frame.select(*columns, mark.alias("mark"))
+
+
+def _mark(name: str) -> Column:
+    return F.lit(1 << _BITS * _MARKS.index(name)).cast("bigint")
+
+
+def _count(name: str) -> Column:
+    return F.shiftright("marks", _BITS * _MARKS.index(name)).bitwiseAND(
+        F.lit((1 << _BITS) - 1).cast("bigint")
+    )
+
+
+def doubled(found: DataFrame) -> list[tuple[str, DataFrame]]:
+    """Coordinates that are in two places, by where, in words; each in one of the frames."""
+    several = [(name, _count(name) > 1) for name in TABLES]
+    where = F.concat_ws(
+        " and ",
+        *(
+            F.when(is_many, f"{name} more than once").when(_count(name) > 0, name)
+            for name, is_many in several
+            if name != "bronze"
+        ),
+        F.when(_count("bronze") > 1, "bronze more than once"),
+    )
+    frame = found.where(f"{FATE} = '{TWICE}'").withColumn("where", where)
+    names = sorted(str(row[0]) for row in frame.select("where").distinct().collect())
+    return [(f"the same offset is in {name}", frame.where(F.col("where") == name)) for name in names]
+
+
+def outside(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
+    """Rows that lie outside of the ranges."""
+    known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "start", "stop"))
+    joined = found.join(known, ["topic", "partition"], "left")
+    return joined.where("start is null or offset < start or offset >= stop")
+
+
+def not_before(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
+    """Rows with their fate, without those that lie before the ranges; no ranges leave none out."""
+    if not ranges:
+        return found.select(*PLACE, FATE)
+    known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "start"))
+    joined = found.join(known, ["topic", "partition"], "left")
+    return joined.where("start is null or offset >= start").select(*PLACE, FATE)
+
+
+def null_fate() -> Column:
+    """The fate of an offset that no table has."""
+    return F.lit(None).cast("string").alias(FATE)

@@ -1,0 +1,45 @@
+"""What is wrong with names and texts of a declaration, as every check says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from common.errors import Problem, nearest
+from orchestration.check.visible_columns import Scope
+
+_AWKWARD = re.compile(r"[\s,;{}()=.`]")
+
+
+def named(expressions: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
+    """Columns as name and SQL; a list of names is itself."""
+    return dict(expressions) if isinstance(expressions, Mapping) else {name: name for name in expressions}
+
+
+def references(argument: str, names: Iterable[str], scope: Scope) -> Iterator[str]:
+    for name in names:
+        if not scope.has(name):
+            yield f"{argument} {name!r} is no column of {scope.what}; {nearest(name, scope.names)}"
+
+
+def name_faults(names: Iterable[str]) -> Iterator[str]:
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.startswith("_"):
+            yield f"column {name!r} begins with '_', which is kept for the pipeline's own columns; rename it"
+        elif (odd := _AWKWARD.search(name)) is not None or not name:
+            shown = f"has {odd.group()!r} in it" if odd is not None else "has no name"
+            yield f"column {name!r} {shown}, which Delta tables refuse; use letters, digits and underscores"
+        first = seen.get(name.lower())
+        if first is not None:
+            why = (
+                "is there twice"
+                if first == name
+                else f"differs from {first!r} only by case, which Spark ignores"
+            )
+            yield f"column {name!r} {why}; rename one"
+        seen[name.lower()] = name
+
+
+def each(place: str, texts: Iterable[str], source: str) -> Iterator[Problem]:
+    return (Problem(place, text, source) for text in texts)

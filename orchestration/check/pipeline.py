@@ -1,0 +1,230 @@
+"""Everything that can be known to be wrong with a pipeline before Spark starts; all of it at once.
+
+Here is what concerns a table and its columns. What reads what is in ``orchestration.pipeline.lineage``, what
+concerns one SQL text in ``orchestration.check.expression``; a value that cannot be right by itself is refused
+where it is built, in ``common.declare.pipeline``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from common.config.settings import Settings
+from common.declare import Aggregate, Avro, Expect, Join, Pipeline, Quality, Silver
+from common.declare.declared import folder_of, source_of
+from common.errors import PipelineError, Problem, nearest
+from common.schema import avro as avro_schema
+from common.schema.value_fields import fields
+from orchestration.check.expression import result, row_faults
+from orchestration.check.gold import gold_problems, gold_scopes
+from orchestration.check.names import each, name_faults, named, references
+from orchestration.check.publish import publish_problems, storage_problems
+from orchestration.check.throwing_sql import throwing_faults
+from orchestration.check.visible_columns import KAFKA, METADATA, Scope, unknown
+from orchestration.pipeline.lineage import in_data_order, lineage_problems
+
+REASONS = frozenset(
+    {
+        *("empty_value", "not_utf8", "too_large", "too_deep", "reader_failed", "column_failed"),
+        *("malformed_json", "trailing_data", "not_an_object", "duplicate_key", "bad_unicode"),
+        *("wrong_type", "missing_required", "invalid_timestamp", "timestamp_without_offset"),
+        *("non_finite_number", "number_out_of_range", "number_rounded"),
+        *("malformed_csv", "wrong_field_count"),
+        *("malformed_avro", "unknown_framing", "unknown_schema_id", "unresolvable_schema"),
+        *("null_key", "null_event_time", "future_event_time"),
+    }
+)
+"""Reasons that the engine itself writes beside a quarantined row; no rule may have their names."""
+
+_COMPOUND = {"array", "map", "struct", "variant"}
+
+
+def check(pipeline: Pipeline) -> tuple[Problem, ...]:
+    """Every problem of a pipeline, in the order of its tables; empty where it may start."""
+    problems = list(lineage_problems(pipeline))
+    scopes: dict[str, Scope] = {}
+    for silver in pipeline.silver:
+        value = _value(silver, problems)
+        scopes.setdefault(silver.table, _silver_scope(silver, value))
+        problems.extend(_silver(silver, value))
+    replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
+    of_silver = dict(scopes)
+    for gold in in_data_order(pipeline.gold):
+        seen = scopes if isinstance(gold, Join | Aggregate) else of_silver
+        problems.extend(gold_problems(gold, seen, replaced))
+        for table, scope in gold_scopes(gold, seen).items():
+            scopes.setdefault(table, scope)
+        problems.extend(storage_problems(gold, scopes))
+    problems.extend(publish_problems(pipeline, scopes))
+    for suite in pipeline.quality:
+        problems.extend(_quality(suite, scopes))
+    return tuple(problems)
+
+
+def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, ...]:
+    """What the pipeline needs of the settings, and they do not have."""
+    text = (
+        'framing "registry" needs the setting silver.schema_registry: a registry\'s address, or a folder of '
+        "<id>.avsc"
+    )
+    return tuple(
+        Problem(f"{silver.table}, value", text, source_of(silver.value))
+        for silver in pipeline.silver
+        if isinstance(silver.value, Avro)
+        and silver.value.framing == "registry"
+        and settings.silver.schema_registry is None
+    )
+
+
+def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
+    """Tables whose columns are made by a function: what depends on them is checked when the job starts."""
+    return tuple(silver.table for silver in pipeline.silver if callable(silver.columns))
+
+
+def _value(silver: Silver, problems: list[Problem]) -> Scope:
+    """What silver's columns see; problems of the value's schema are added to ``problems``."""
+    try:
+        folder = folder_of(silver.value)
+        found = (
+            avro_schema.fields(silver.value, folder)
+            if isinstance(silver.value, Avro)
+            else fields(silver.value, folder)
+        )
+    except PipelineError as error:
+        problems.extend(
+            Problem(f"{silver.table}, value", each.message, each.source) for each in error.problems
+        )
+        return Scope("the value", None)
+    taken = [field.name for field in found if field.name.lower() == KAFKA[0].name]
+    if taken:
+        text = f"has a field {taken[0]!r}, a name that the pipeline needs for Kafka's coordinates; rename it"
+        problems.append(Problem(f"{silver.table}, value", text, source_of(silver.value)))
+    return Scope("the value", (*found, *KAFKA))
+
+
+def _silver_scope(silver: Silver, value: Scope) -> Scope:
+    """A silver table's columns."""
+    if callable(silver.columns):
+        return Scope(silver.table, None)
+    own = tuple(result(sql, name, value) for name, sql in silver.columns.items())
+    return Scope(silver.table, (*own, *METADATA))
+
+
+def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
+    place, source = silver.table, source_of(silver)
+    if not callable(silver.columns):
+        for name, sql in silver.columns.items():
+            faults = [*row_faults(sql, value, set(silver.columns)), *throwing_faults(sql, value)]
+            yield from each(f"{place}, column {name!r}", faults, source)
+            if sql.strip().lower() == "null":
+                text = "has no type; cast the null, as in cast(null as string)"
+                yield Problem(f"{place}, column {name!r}", text, source)
+        yield from each(place, name_faults(silver.columns), source)
+        if silver.tombstones == "keep":
+            yield from each(place, _tombstone_faults(silver.columns, silver), source)
+            yield from each(place, _place_fault(silver.columns, silver), source)
+    scope = _silver_scope(silver, value)
+    yield from each(place, references("key", silver.key, scope), source)
+    yield from each(place, references("event_time", [silver.event_time], scope), source)
+    yield from each(place, _type_faults(silver, scope), source)
+    yield from _rules(silver, scope)
+
+
+def _tombstone_faults(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
+    """Columns that are null in every tombstone, and may not be."""
+    for name in (*silver.key, silver.event_time):
+        if name in columns and "_kafka" not in columns[name]:
+            shown = "_kafka.timestamp" if name == silver.event_time else "cast(_kafka.key as string)"
+            yield (
+                f'tombstones="keep", and column {name!r} is made of the value alone, which a tombstone has '
+                f"not: every one would go to quarantine; fall back on the record: "
+                f"coalesce({columns[name]}, {shown})"
+            )
+
+
+def _place_fault(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
+    """A key that a record and the tombstone after it have in common."""
+    if not any("_kafka.offset" in columns.get(name, "") for name in silver.key):
+        yield (
+            'tombstones="keep", and a tombstone has the key of the record that it deletes: it would count as '
+            'its duplicate. Have the offset in the key, as in columns={"place": "_kafka.offset", …}, '
+            f"key={[*silver.key, 'place']}"
+        )
+
+
+def _type_faults(silver: Silver, scope: Scope) -> Iterator[str]:
+    for name in silver.key:
+        if (kind := scope.type_of((name,)).kind) in _COMPOUND:
+            yield f"key {name!r} is of type {kind}; a key is made of plain values: take fields out of it"
+    found = scope.type_of((silver.event_time,)).type
+    if found not in {"", "timestamp"}:
+        yield (
+            f"event_time {silver.event_time!r} is of type {found}; make it a timestamp, "
+            "as in timestamp_millis(…) or try_to_timestamp(…)"
+        )
+
+
+def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
+    seen: set[str] = set()
+    own = () if scope.fields is None else tuple(field for field in scope.fields if field not in METADATA)
+    rows = Scope(silver.table, None if scope.fields is None else (*own, *KAFKA))
+    yield from _lookups(silver, rows)
+    asked = tuple(unknown(lookup.name) for lookup in silver.lookups)
+    visible = Scope(silver.table, None if rows.fields is None else (*rows.fields, *asked))
+    for rule in silver.rules:
+        place, source = f"{silver.table}, rule {rule.name!r}", source_of(rule)
+        if rule.name in REASONS:
+            yield Problem(place, "has the name of a reason that the engine itself gives; rename it", source)
+        if rule.name in seen:
+            yield Problem(
+                place, "is there twice; a rule's name is the reason beside its rows: rename one", source
+            )
+        seen.add(rule.name)
+        faults = [*row_faults(rule.condition, visible), *throwing_faults(rule.condition, visible)]
+        yield from each(place, faults, source)
+
+
+def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
+    taken: set[str] = {field.name.lower() for field in rows.fields or ()}
+    for lookup in silver.lookups:
+        place, source = f"{silver.table}, lookup {lookup.name!r}", source_of(lookup)
+        if lookup.name in taken:
+            yield Problem(place, "has the name of a column or of another lookup; rename it", source)
+        taken.add(lookup.name)
+        for column, sql in named(lookup.on).items():
+            yield from each(f"{place}, on {column!r}", row_faults(sql, rows), source)
+
+
+def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
+    place = f"quality of {suite.table}"
+    if suite.table not in scopes:
+        layer = suite.table.partition(".")[0]
+        what = (
+            "is bronze, raw bytes; a suite is on a silver or gold table"
+            if layer == "bronze"
+            else "is not declared"
+        )
+        yield Problem(place, f"{suite.table!r} {what}; {nearest(suite.table, scopes)}", source_of(suite))
+        return
+    for expectation in suite.expectations:
+        for argument, name in _columns_of(expectation):
+            if (fault := _exactly(name, scopes[suite.table])) is not None:
+                text = f"{argument} {fault}"
+                yield Problem(f"{place}, {expectation.name}", text, source_of(expectation))
+
+
+def _columns_of(expectation: Expect) -> Iterator[tuple[str, str]]:
+    for argument in ("column", "column_A", "column_B"):
+        if isinstance(name := expectation.arguments.get(argument), str):
+            yield argument, name
+    for argument in ("column_list", "column_set"):
+        given = expectation.arguments.get(argument)
+        if isinstance(given, (list, tuple, set, frozenset)):
+            yield from ((argument, name) for name in given if isinstance(name, str))
+
+
+def _exactly(name: str, scope: Scope) -> str | None:
+    """An expectation finds a column by its exact name, unlike SQL."""
+    if scope.fields is None or name in {field.name for field in scope.fields}:
+        return None
+    return f"{name!r} is no column of {scope.what}; {nearest(name, scope.names)}"

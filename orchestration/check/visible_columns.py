@@ -1,0 +1,124 @@
+"""What a piece of SQL may name: the columns it sees, and the fields inside them as deep as they are known.
+
+Names are compared as Spark compares them: without regard to case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from common.errors import nearest
+from common.schema.ddl import Field, parse
+from common.sql.expression import ELEMENT, Path
+
+KAFKA = parse(
+    "_kafka struct<topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int,"
+    " ingested_at timestamp, key binary, value binary, headers array<struct<key: string, value: binary>>,"
+    " fault string, fault_field string, rescued string>"
+)
+"""What a silver table's SQL sees beside its fields."""
+
+METADATA = parse(
+    "_kafka_topic string, _kafka_partition int, _kafka_offset bigint, _kafka_timestamp timestamp,"
+    " _ingested_at timestamp"
+)
+"""What a silver table has beside its declared columns."""
+
+
+def unknown(name: str) -> Field:
+    """A column whose type nobody knows before Spark does."""
+    return Field(name, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns that SQL may name.
+
+    Attributes:
+        what: Whose columns they are, for messages: ``the value``, ``silver.orders``.
+        fields: The columns; ``None`` where they are known only once the job starts.
+    """
+
+    what: str
+    fields: tuple[Field, ...] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that a user would want; metadata has an underscore first."""
+        return tuple(field.name for field in self.fields or () if not field.name.startswith("_"))
+
+    def has(self, name: str) -> bool:
+        """Whether there may be a column of that name."""
+        return self.fields is None or _named(self.fields, name) is not None
+
+    def missing(self, path: Path) -> str | None:
+        """What is wrong with a reference; ``None`` where nothing is known to be."""
+        if self.fields is None:
+            return None
+        field = _named(self.fields, path[0])
+        if field is None:
+            return f"{self.what} has no {path[0]!r}; {self._advice(path[0])}"
+        return _missing_inside(field, path)
+
+    def type_of(self, path: Path) -> Field:
+        """What a reference refers to; its type is empty where it is not known."""
+        field = _named(self.fields or (), path[0])
+        for step in path[1:]:
+            field = _step(field, step) if field is not None else None
+        return field if field is not None else unknown(path[-1])
+
+    def _advice(self, name: str) -> str:
+        fields = self.fields or ()
+        inner = [path for path in _paths(fields, "") if path.rpartition(".")[2].lower() == name.lower()]
+        if inner:
+            return f"did you mean {inner[0]!r}?"
+        return nearest(name, [field.name for field in fields] if name.startswith("_") else self.names)
+
+
+def _missing_inside(field: Field, path: Path) -> str | None:
+    so_far = field.name
+    for step in path[1:]:
+        if field.type == "" or field.kind == "variant":
+            return None
+        found = _step(field, step)
+        if found is None:
+            inside = _struct_of(field)
+            if inside is None:
+                return f"{so_far!r} is {field.type}, which has no field {step!r}"
+            known = [member.name for member in inside.nested]
+            return f"{so_far!r} has no field {step!r}; {nearest(step, known)}"
+        field = found
+        so_far += "[]" if step == ELEMENT else f".{step}"
+    return None
+
+
+def _step(field: Field, step: str) -> Field | None:
+    if field.type == "":
+        return field
+    if field.kind == "map":
+        return field.nested[1]
+    if field.kind == "array":
+        # A field of an array of structs is the array of that field
+        return field.nested[0] if step == ELEMENT else _step(field.nested[0], step)
+    if field.kind == "struct":
+        return unknown(step) if step == ELEMENT else _named(field.nested, step)
+    return None
+
+
+def _struct_of(field: Field) -> Field | None:
+    while field.kind == "array":
+        field = field.nested[0]
+    return field if field.kind == "struct" else None
+
+
+def _named(fields: Sequence[Field], name: str) -> Field | None:
+    return next((field for field in fields if field.name.lower() == name.lower()), None)
+
+
+def _paths(fields: Sequence[Field], before: str) -> Iterator[str]:
+    for field in fields:
+        if field.kind == "struct":
+            yield from (f"{before}{field.name}.{path}" for path in _paths(field.nested, ""))
+        if before or field.kind != "struct":
+            yield f"{before}{field.name}"

@@ -1,0 +1,125 @@
+"""An account as people read it, and as machines do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from common.errors import AccountError
+from orchestration.audit.account import FATES, SHOWN, Account, Fault
+
+_NEXT = {
+    "missing": "restore the table's version before the change, or fill silver anew",
+    "no witness": "restore the row it is a duplicate of",
+    "twice": "a replay that was interrupted is finished by running it again; else restore what was before",
+    "unknown": "rows of bronze are gone, or someone else wrote the table: look at the table's history",
+    "gap": "read the offsets again from Kafka; a compacted topic, or one written by transactions, is "
+    "declared with Topic(…, may_have_gaps=True)",
+    "counts": "look at that version in the table's history: who wrote it, and what changed since",
+    "lost commit": "restore the table's newest copy together with its checkpoint",
+}
+
+
+def table(found: Account) -> Table:
+    """Per topic and partition, where its offsets are."""
+    shown = [name for name in FATES if found.totals[name] or name in {"silver", "waiting"}]
+    since = f" since {found.since}" if found.since else ""
+    grid = Table(
+        title=f"{found.table}, of {found.reads}{since}",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        show_footer=len(found.partitions) > 1,
+    )
+    for name in ("topic", "partition", "offsets", *shown):
+        grid.add_column(name, justify="left" if name == "topic" else "right", no_wrap=True)
+    for one in found.partitions:
+        grid.add_row(
+            one.topic,
+            str(one.partition),
+            f"{one.offsets:,}",
+            *(f"{one.counts.get(name, 0):,}" for name in shown),
+        )
+    if len(found.partitions) > 1:
+        totals = ["all", "", f"{found.offsets:,}", *(f"{found.totals[name]:,}" for name in shown)]
+        for column, text in zip(grid.columns, totals, strict=True):
+            column.footer = text
+    return grid
+
+
+def verdict(accounts: Sequence[Account]) -> str:
+    """The last line of an account that balances."""
+    return f"balanced: {sum(one.offsets for one in accounts):,} offsets, each in exactly one place"
+
+
+def error(accounts: Sequence[Account]) -> AccountError:
+    """What does not balance, with coordinates and what to do next."""
+    lines = []
+    for one in accounts:
+        if one.faults:
+            lines.append(f"{one.table} does not balance:")
+            lines += [f"  {line}" for fault in one.faults for line in _told(fault)]
+    return AccountError("\n".join(lines))
+
+
+def _told(fault: Fault) -> list[str]:
+    if not fault.examples:
+        return [f"{fault.name}: {fault.text}", f"  next: {_NEXT[fault.name]}"]
+    places = ", ".join(f"{topic}/{partition}/{offset}" for topic, partition, offset in fault.examples)
+    more = f", and {fault.count - len(fault.examples):,} more" if fault.count > SHOWN else ""
+    noun = "offset" if fault.count == 1 else "offsets"
+    return [
+        f"{fault.name}: {fault.count:,} {noun}: {fault.text}",
+        f"  topic/partition/offset: {places}{more}",
+        f"  next: {_NEXT[fault.name]}",
+    ]
+
+
+def document(accounts: Sequence[Account]) -> dict[str, Any]:
+    """The JSON document that ``medallion audit --json`` prints."""
+    return {
+        "balanced": not any(one.faults for one in accounts),
+        "offsets": sum(one.offsets for one in accounts),
+        "tables": [
+            {
+                "table": one.table,
+                "reads": one.reads,
+                "balanced": not one.faults,
+                "since": one.since or None,
+                "batch_id": one.batch_id,
+                "versions": dict(one.versions),
+                "offsets": one.offsets,
+                "looked_at": one.looked_at,
+                "totals": one.totals,
+                "partitions": [
+                    {
+                        "topic": each.topic,
+                        "partition": each.partition,
+                        "first": each.first,
+                        "end": each.end,
+                        "offsets": each.offsets,
+                        **{name: each.counts.get(name, 0) for name in FATES},
+                    }
+                    for each in one.partitions
+                ],
+                "faults": [
+                    {
+                        "fault": fault.name,
+                        "text": fault.text,
+                        "count": fault.count,
+                        "examples": [
+                            {"topic": topic, "partition": partition, "offset": offset}
+                            for topic, partition, offset in fault.examples
+                        ],
+                    }
+                    for fault in one.faults
+                ],
+                "notes": list(one.notes),
+                "seconds": round(one.seconds, 3),
+            }
+            for one in accounts
+        ],
+    }

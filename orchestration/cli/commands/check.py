@@ -1,0 +1,172 @@
+"""``medallion check``: a pipeline and its settings judged without Spark, Kafka or any table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+from rich.markup import escape
+from rich.tree import Tree
+
+from common.config.settings import Settings
+from common.declare import Pipeline, Topic
+from common.errors import PipelineError, Problem
+from common.machine.console import out
+from orchestration.check.notes import notes
+from orchestration.check.pipeline import check, setting_problems, unchecked
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.pipeline.lineage import readers, sources
+
+PathArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[PIPELINE]", help="The pipeline file; the same as -p.", show_default=False),
+]
+
+_SECRETS = {"options", "conf"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``check``."""
+    app.command("check")(check_pipeline)
+
+
+def check_pipeline(
+    path: PathArgument = None,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find every mistake of a pipeline and its settings, in a second and without Spark.
+
+    Exit code 2 where there is one.
+    """
+    ready = context(path or pipeline, settings, set_)
+    found: Pipeline | None = None
+    try:
+        found = ready.pipeline
+        problems = (*check(found), *setting_problems(found, ready.settings))
+    except PipelineError as error:
+        problems = error.problems
+    if as_json:
+        typer.echo(json.dumps(_document(found, ready.settings, problems), indent=2))
+    elif problems or found is None:
+        _tell(problems, ready.settings.pipeline)
+    else:
+        _summary(found, ready.settings)
+    if problems:
+        raise typer.Exit(PipelineError.exit_code)
+
+
+def _tell(problems: Sequence[Problem], file: Path | None) -> None:
+    number = len(problems)
+    out.print(
+        f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {escape(str(file))}", highlight=False
+    )
+    groups: dict[str, list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault(problem.place.partition(",")[0], []).append(problem)
+    for table, group in groups.items():
+        first = group[0].source
+        out.print(f"\n[bold]{escape(table)}[/]  [dim]{escape(first)}[/]", highlight=False, soft_wrap=True)
+        for problem in group:
+            _, _, rest = problem.place.partition(", ")
+            text = f"{rest}: {problem.message}" if rest else problem.message
+            elsewhere = f"  [dim]{escape(problem.source)}[/]" if problem.source != first else ""
+            out.print(f"  {escape(text)}{elsewhere}", highlight=False, soft_wrap=True)
+
+
+def _summary(pipeline: Pipeline, settings: Settings) -> None:
+    out.print(_tree(pipeline), highlight=False)
+    for table in unchecked(pipeline):
+        out.print(
+            f"{table} makes its columns by a function: what depends on them is checked when the job starts.",
+            highlight=False,
+            soft_wrap=True,
+        )
+    for note in notes(pipeline):
+        out.print(f"[yellow]note[/]  {escape(note)}", highlight=False, soft_wrap=True)
+    changed = dict(changed_settings(settings))
+    if changed:
+        out.print("settings that are not the defaults:", highlight=False)
+        for name, value in changed.items():
+            out.print(f"  {name} = {value}", markup=False, highlight=False, soft_wrap=True)
+    counts = ", ".join(
+        f"{len(tables)} {layer}"
+        for layer, tables in (
+            ("bronze", pipeline.bronze),
+            ("silver", pipeline.silver),
+            ("gold", pipeline.gold),
+        )
+    )
+    if pipeline.publish:
+        counts += f", {len(pipeline.publish)} published"
+    out.print(
+        f"[bold green]ok[/]  {pipeline.name}: {counts}, {len(pipeline.quality)} quality", highlight=False
+    )
+
+
+def _tree(pipeline: Pipeline) -> Tree:
+    """Who reads what, from topics down to gold."""
+    root = Tree(f"[bold]{escape(pipeline.name)}[/]")
+    for topic in pipeline.bronze:
+        branch = root.add(f"{escape(_source(topic))} [dim]->[/] {topic.table}")
+        _grow(branch, topic.table, pipeline)
+    return root
+
+
+def _grow(branch: Tree, table: str, pipeline: Pipeline) -> None:
+    for reader in readers(pipeline):
+        if table in sources(reader):
+            _grow(branch.add(reader.table), reader.table, pipeline)
+
+
+def _source(topic: Topic) -> str:
+    if topic.pattern is not None:
+        return f"topics like {topic.pattern}"
+    names = topic.topic_names
+    return f"topic{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def changed_settings(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Settings that are not the defaults, by dotted name; a value that may be secret is not shown."""
+    standard: dict[str, Any] = {
+        name: each.model_dump() if isinstance(each := field.default, BaseModel) else each
+        for name, field in Settings.model_fields.items()
+    }
+    yield from _differences(settings.model_dump(), standard, "")
+
+
+def _differences(
+    given: Mapping[str, Any], standard: Mapping[str, Any], prefix: str
+) -> Iterator[tuple[str, str]]:
+    for name, value in given.items():
+        if name in _SECRETS:
+            yield from ((f"{prefix}{name}.{key}", "(set)") for key in value)
+        elif isinstance(value, Mapping):
+            yield from _differences(value, standard[name], f"{prefix}{name}.")
+        elif value != standard[name] and f"{prefix}{name}" != "pipeline":
+            yield f"{prefix}{name}", str(value)
+
+
+def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[Problem]) -> dict[str, Any]:
+    bronze = pipeline.bronze if pipeline else ()
+    topics = {topic.table: list(topic.topic_names) or [topic.pattern or ""] for topic in bronze}
+    reads = {reader.table: list(sources(reader)) for reader in readers(pipeline)} if pipeline else {}
+    return {
+        "pipeline": pipeline.name if pipeline else None,
+        "file": str(settings.pipeline) if settings.pipeline else None,
+        "ok": not problems,
+        "problems": [
+            {"place": each.place, "message": each.message, "source": each.source} for each in problems
+        ],
+        "topics": topics,
+        "reads": reads,
+        "checked_at_start": list(unchecked(pipeline)) if pipeline else [],
+        "notes": list(notes(pipeline)) if pipeline else [],
+        "settings": dict(changed_settings(settings)),
+    }

@@ -1,0 +1,163 @@
+"""``medallion jars``: the locked jars of this machine; fetch, verify, list, bundle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from common.config.settings import Settings
+from common.errors import JarError
+from common.java import jar_cache
+from common.java.jar_cache import Jar, State
+from common.machine.console import err, out, page
+from common.machine.terminal import megabytes
+from orchestration.cli.options import JsonOption, SetOption, SettingsOption, context
+
+_COLOURS = {"ok": "green", "missing": "yellow", "altered": "bold red"}
+
+SetNameOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set-name",
+        metavar="NAME",
+        help="A set: spark, kafka-server or avro; repeatable.",
+        show_default="all",
+    ),
+]
+FromOption = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="DIR", help="A bundle made by `jars export`; no network is used."),
+]
+
+commands = typer.Typer(no_args_is_help=True, help="The locked jars of Spark and the embedded broker.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``jars`` to the command line."""
+    app.add_typer(commands, name="jars")
+
+
+@commands.command()
+def fetch(
+    set_name: SetNameOption = None,
+    source: FromOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring what is missing or altered into the cache, and verify all of it."""
+    chosen = context(settings=settings, overrides=overrides).settings
+    sets = set_name or (jar_cache.bundle_sets(source) if source else ())
+    fetched = jar_cache.fetch(chosen, *sets, source=source)
+    states = jar_cache.verify(chosen, *sets)
+    if as_json:
+        _print_json(chosen, states, fetched=[jar.coordinate for jar in fetched])
+    else:
+        _print_sum(chosen, states)
+
+
+@commands.command()
+def verify(
+    set_name: SetNameOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Read every byte of the cached jars; exit 1 when one is missing or altered."""
+    chosen = context(settings=settings, overrides=overrides).settings
+    states = jar_cache.verify(chosen, *(set_name or ()))
+    faults = [(jar, state) for jar, state in states if state != "ok"]
+    if as_json:
+        _print_json(chosen, states)
+    elif not faults:
+        _print_sum(chosen, states)
+    for jar, state in faults:
+        path = jar_cache.jar_path(chosen, jar)
+        err.print(f"{path} is {state}", markup=False, highlight=False, soft_wrap=True)
+    if faults:
+        raise JarError(
+            f"{len(faults)} of {_counted(states)} missing or altered in {jar_cache.cache_dir(chosen)}. "
+            "Bring them with: medallion jars fetch"
+        )
+
+
+@commands.command("list")
+def list_jars(
+    set_name: SetNameOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Every locked jar: set, coordinate, size and state."""
+    chosen = context(settings=settings, overrides=overrides).settings
+    states = jar_cache.verify(chosen, *(set_name or ()))
+    if as_json:
+        _print_json(chosen, states)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("set", min_width=12)
+    table.add_column("coordinate", overflow="fold")
+    table.add_column("size", min_width=6, justify="right")
+    table.add_column("state", min_width=7)
+    for jar, state in states:
+        size = megabytes(jar.size_bytes)
+        table.add_row(jar.set, jar.coordinate, size, f"[{_COLOURS[state]}]{state}[/]")
+    page().print(table)
+
+
+@commands.command()
+def export(
+    target: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the bundle; made if need be.")],
+    set_name: SetNameOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the jars and their lock into a folder, for a machine without network."""
+    chosen = context(settings=settings, overrides=overrides).settings
+    copies = jar_cache.export(chosen, target, *(set_name or ()))
+    if as_json:
+        out.print_json(json.dumps({"bundle": str(target.resolve()), "jars": [str(copy) for copy in copies]}))
+        return
+    size = megabytes(sum(copy.stat().st_size for copy in copies))
+    out.print(f"{_counted(copies)}, {size}, in {target}", highlight=False, soft_wrap=True)
+    out.print(f"on the other machine: medallion jars fetch --from {target}", highlight=False, soft_wrap=True)
+
+
+def _counted(things: Sequence[object]) -> str:
+    return "1 jar" if len(things) == 1 else f"{len(things)} jars"
+
+
+def _print_sum(chosen: Settings, states: Sequence[tuple[Jar, State]]) -> None:
+    size = megabytes(sum(jar.size_bytes for jar, _ in states))
+    text = f"{_counted(states)}, {size}, verified in {jar_cache.cache_dir(chosen)}"
+    out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_json(
+    chosen: Settings, states: Sequence[tuple[Jar, State]], *, fetched: Sequence[str] | None = None
+) -> None:
+    rows = [
+        {
+            "set": jar.set,
+            "coordinate": jar.coordinate,
+            "size_bytes": jar.size_bytes,
+            "sha256": jar.sha256,
+            "path": str(jar_cache.jar_path(chosen, jar)),
+            "state": state,
+        }
+        for jar, state in states
+    ]
+    document: dict[str, object] = {"cache": str(jar_cache.cache_dir(chosen)), "jars": rows}
+    if fetched is not None:
+        document["fetched"] = list(fetched)
+    out.print_json(json.dumps(document))

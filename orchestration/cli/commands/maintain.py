@@ -1,0 +1,91 @@
+"""``medallion maintain``: small files made few, old files deleted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from common.machine.console import out, page, say
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.jobs.maintenance import Upkeep, chosen, maintain, planned
+
+_UNIT = 1024
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("maintain")(maintain_tables)
+
+
+def maintain_tables(
+    tables: Annotated[list[str] | None, typer.Argument(help="Tables; all of the pipeline, if none.")] = None,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show files and bytes, and what would stay; do nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compact tables (OPTIMIZE; clustered ones are clustered) and delete files past their retention (VACUUM).
+
+    The jobs that write them must stand still: exit code 4 where one does not. No row changes, and streams
+    that read the tables go on as if nothing had been.
+    """
+    from orchestration.jobs.job import writing  # loaded when it is used
+
+    ready = context(pipeline, settings, set_)
+    names = chosen(ready.pipeline, tables or ())
+    if dry_run:
+        done = [planned(ready.pipeline, ready.layout, name) for name in names]
+    else:
+        done = []
+        with writing(ready.pipeline, ready.settings, names, name="maintain") as spark:
+            for name in names:
+                say(f"maintaining {name}")
+                done.append(maintain(spark, ready.pipeline, ready.layout, name))
+    if as_json:
+        out.print_json(data=[_document(one) for one in done])
+        return
+    page().print(_table(done))
+    for one in done:
+        if one.kept_because:
+            say(f"{one.table} keeps its old files: {one.kept_because}")
+
+
+def _document(one: Upkeep) -> dict[str, Any]:
+    return {
+        "table": one.table,
+        "files_before": one.before and one.before.files,
+        "files_after": one.after and one.after.files,
+        "bytes_before": one.before and one.before.bytes,
+        "bytes_after": one.after and one.after.bytes,
+        "old_files_deleted": one.deleted,
+        "old_files_kept_because": one.kept_because or None,
+    }
+
+
+def _table(done: list[Upkeep]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    table.add_column("table")
+    for name in ("files", "then", "bytes", "then", "old files deleted"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in done:
+        if one.before is None:
+            table.add_row(one.table, "[dim]not yet[/]", "", "", "", "")
+            continue
+        files, size = ("", "") if one.after is None else (f"{one.after.files:,}", _shown(one.after.bytes))
+        deleted = "" if one.deleted is None else f"{one.deleted:,}"
+        table.add_row(one.table, f"{one.before.files:,}", files, _shown(one.before.bytes), size, deleted)
+    return table
+
+
+def _shown(size: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < _UNIT:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= _UNIT
+    return f"{size:,.1f} TiB"

@@ -1,0 +1,87 @@
+"""The ``medallion`` command: arguments in, exit code out.
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 130 interrupted.
+An error raised on purpose is printed as its message; anything else is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import typer
+
+from common.errors import MedallionError, RegistryError
+from common.machine.console import err
+from common.streaming.query import registry_failure
+
+app = typer.Typer(
+    name="medallion",
+    help="Kafka to bronze, silver and gold Delta tables, as chained Spark streams.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+COMMANDS = (
+    "demo",
+    "init",
+    "check",
+    "run",
+    "produce",
+    "status",
+    "query",
+    "quarantine",
+    "quality",
+    "audit",
+    "maintain",
+    "rebuild",
+    "doctor",
+    "jars",
+)
+"""Modules of ``orchestration.cli.commands``; each adds its verbs to the app by its ``register``."""
+
+for _name in COMMANDS:
+    importlib.import_module(f"orchestration.cli.commands.{_name}").register(app)
+
+
+# Typer brings a click of its own, or not, by its version: its public classes know which.
+_FAULT: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+
+def main() -> None:
+    """Run a command and end the process with its exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except MedallionError as error:
+        _tell(error)
+        code = error.exit_code
+    except typer.Abort:
+        code = 130
+    except _FAULT as error:
+        error.show()  # type: ignore[attr-defined]  # every ClickException can
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output is gone (`medallion … | head`): nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        # Whatever reads values may meet it, not only streams.
+        if (silent := registry_failure(str(error))) is None:
+            raise
+        _tell(RegistryError(f"{silent}. Nothing was written; try again when it answers."))
+        code = RegistryError.exit_code
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: MedallionError) -> None:
+    for number, line in enumerate(str(error).splitlines()):
+        head = "[bold red]error:[/] " if number == 0 else "       "
+        err.print(head, end="", highlight=False)
+        err.print(line, markup=False, highlight=False, soft_wrap=True)

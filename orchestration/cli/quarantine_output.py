@@ -1,0 +1,157 @@
+"""Quarantine for people and for machines: groups as a table, rows as blocks, a replay as a few lines.
+
+Payloads reach a terminal only through ``orchestration.quarantine.contents.escaped``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+
+from orchestration.cli.query_output import shown_time
+from orchestration.quarantine.contents import Group, Row, beginning, escaped
+
+if TYPE_CHECKING:
+    from orchestration.quarantine.replay import Replay
+
+_CUT = 160
+
+
+def group_table(found: Sequence[Group]) -> Table:
+    """One line per table and reason."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    names = ("table", "reason", "rows", "dropped", "older rules", "first seen", "last seen", "last example")
+    for name in names:
+        is_number = name in {"rows", "dropped", "older rules"}
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
+    for one in found:
+        table.add_row(
+            one.table,
+            one.reason,
+            f"{one.rows:,}",
+            f"{one.dropped:,}",
+            f"{one.older:,}",
+            shown_time(one.first_seen),
+            shown_time(one.last_seen),
+            str(one.example),
+        )
+    return table
+
+
+def group_document(one: Group) -> dict[str, Any]:
+    """A group for machines."""
+    return {
+        "table": one.table,
+        "reason": one.reason,
+        "rows": one.rows,
+        "dropped": one.dropped,
+        "older_rules": one.older,
+        "first_seen": _utc(one.first_seen),
+        "last_seen": _utc(one.last_seen),
+        "example": {
+            "topic": one.example.topic,
+            "partition": one.example.partition,
+            "offset": one.example.offset,
+        },
+    }
+
+
+def row_lines(row: Row, *, is_full: bool) -> list[str]:
+    """A row as lines of plain text that hold no control character."""
+    version = row.rule_version or "not known"
+    judged = "today's rules" if row.is_current else "older rules; replay it with --with-rules new"
+    lines = [
+        f"{row.table}  {row.place}  {row.verdict}: {', '.join(row.reasons)}",
+        f"  read from Kafka  {shown_time(row.ingested_at)}",
+        f"  Kafka's time     {shown_time(row.timestamp)} ({_clock(row.timestamp_type)})",
+        f"  rule version     {version} ({judged})",
+    ]
+    if row.field is not None:
+        lines.append(f"  field            {_payload(row.field.encode(), is_full=is_full)}")
+    lines.append(f"  key              {_payload(row.key, is_full=is_full)}")
+    for name, value in row.headers:
+        shown = _payload(name.encode(), is_full=is_full)
+        lines.append(f"  header           {shown}: {_payload(value, is_full=is_full)}")
+    lines.append(f"  value            {_payload(row.value, is_full=is_full)}")
+    return lines
+
+
+def row_document(row: Row, *, is_full: bool) -> dict[str, Any]:
+    """A row for machines; bytes as the same escaped text, cut like it, beside their full length."""
+
+    def text(data: bytes | None) -> str | None:
+        if data is None:
+            return None
+        return escaped(data) if is_full else beginning(data, _CUT)[0]
+
+    return {
+        "table": row.table,
+        "topic": row.place.topic,
+        "partition": row.place.partition,
+        "offset": row.place.offset,
+        "verdict": row.verdict,
+        "reasons": list(row.reasons),
+        "field": row.field,
+        "rule_version": row.rule_version,
+        "is_current_rule_version": row.is_current,
+        "ingested_at": _utc(row.ingested_at),
+        "kafka_timestamp": _utc(row.timestamp),
+        "kafka_timestamp_type": row.timestamp_type,
+        "key": text(row.key),
+        "key_bytes": None if row.key is None else len(row.key),
+        "headers": [{"key": name, "value": text(value)} for name, value in row.headers],
+        "value": text(row.value),
+        "value_bytes": None if row.value is None else len(row.value),
+    }
+
+
+def replay_lines(done: Replay) -> list[str]:
+    """What became of the rows, in words."""
+    would = "would " if done.is_dry_run else ""
+    among = f"{done.selected:,} quarantined rows (version {done.version})"
+    lines = [f"{done.table}: {done.judged:,} of {among} judged again"]
+    if done.older:
+        lines.append(
+            f"  {done.older:,} rows were judged by older rules and left alone: "
+            "--with-rules new judges them by today's"
+        )
+    if done.dropped:
+        lines.append(f"  {done.dropped:,} dropped rows have no payload and cannot be judged again")
+    if done.judged:
+        lines.append(
+            f"  {done.passed:,} {would}pass: {done.inserted:,} into {done.table}, "
+            f"{done.duplicates:,} are duplicates of rows there"
+        )
+        lines += [f"    {reason}: {count:,}" for reason, count in _sorted(done.passed_by_reason)]
+        lines.append(f"  {done.failed:,} still fail and {'would ' if done.is_dry_run else ''}stay:")
+        lines += [f"    {reason}: {count:,}" for reason, count in _sorted(done.failed_by_reason)]
+    else:
+        lines.append("  no row is eligible: nothing was done")
+    if done.is_dry_run:
+        lines.append("  dry run: nothing was written")
+    return lines
+
+
+def _payload(data: bytes | None, *, is_full: bool) -> str:
+    if data is None:
+        return "none"
+    if is_full:
+        return escaped(data)
+    text, is_cut = beginning(data, _CUT)
+    return f"{text}…  ({len(data):,} bytes; --full shows all)" if is_cut else text
+
+
+def _sorted(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+
+
+def _clock(kind: int) -> str:
+    return {0: "the producer's clock", 1: "the broker's clock"}.get(kind, "whose clock is not known")
+
+
+def _utc(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,292 @@
+"""The embedded broker: one real Kafka per data folder, shared by every process that needs it.
+
+The kernel counts its users: each holds a shared ``flock`` on ``users.lock``, which goes with the
+process however that ends. Who gives it up last stops the broker. Starting, joining and stopping are
+serialised by ``start.lock``. A broker whose users were all killed is an orphan: the next start takes
+it over, or ends it when it does not answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from common.config.paths import broker_dir
+from common.config.settings import Settings
+from common.errors import BrokerError
+from common.machine import processes
+from common.machine.console import err
+from common.machine.terminal import say
+from orchestration.embedded_broker import state_folder as files
+from orchestration.embedded_broker.server_process import MAIN_CLASS, Server
+from orchestration.embedded_broker.state_folder import Identity, State
+from orchestration.kafka.client import is_ready
+
+_ANSWER_SECONDS = 5.0
+_TELL_SECONDS = 10.0
+
+
+class Broker:
+    """A running broker that this process uses; as a context manager it is given up at the end.
+
+    Attributes:
+        bootstrap_servers: Its address, for clients.
+        pid: Its process.
+    """
+
+    def __init__(
+        self, settings: Settings, state: State, users: int, child: subprocess.Popen[bytes] | None
+    ) -> None:
+        self.bootstrap_servers = state.address
+        self.pid = state.pid
+        self._settings, self._state, self._child = settings, state, child
+        self._users: int | None = users
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def is_running(self) -> bool:
+        """Whether its process is alive; it may end by itself, as on a full disk."""
+        return processes.is_running(self.pid, self._state.process_start)
+
+    def stop(self) -> None:
+        """Give the broker up: it ends unless another process uses it. Harmless when done before."""
+        if self._users is None:
+            return
+        users, self._users = self._users, None
+        try:
+            with _starting(self._settings):
+                if _locked(users, fcntl.LOCK_EX):
+                    _end(self._settings, self._state.pid, self._state.process_start)
+                    files.state_file(broker_dir(self._settings)).unlink(missing_ok=True)
+        finally:
+            os.close(users)
+            if self._child is not None:
+                self._child.poll()  # a child that has ended is a zombie until it is asked for
+
+
+def start(settings: Settings) -> Broker:
+    """The broker of the data folder, started or joined, and ready to make topics.
+
+    Raises:
+        BrokerError: It cannot start, or is not ready in time; with the end of its log.
+        JavaError: There is no usable Java.
+        JarError: Its jars are missing and cannot be fetched.
+    """
+    folder = broker_dir(settings)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BrokerError(
+            f"The broker's folder {folder} cannot be made: {error.strerror}. "
+            "Name another with the setting data_dir."
+        ) from error
+    with _starting(settings):
+        users = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            alone = _locked(users, fcntl.LOCK_EX)
+            state, child = _running(settings, orphaned=alone), None
+            if state is None:
+                state, child = _launch(settings)
+            _locked(users, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(users)
+            raise
+    return Broker(settings, state, users, child)
+
+
+def describe(settings: Settings) -> dict[str, Any] | None:
+    """The broker of the data folder as it is now; None where none runs and none was left behind.
+
+    Keys: pid, port, controller_port, bootstrap_servers, kafka_version, cluster_id, started_at, log,
+    alive (our broker's process exists), answering (it would make a topic).
+    """
+    folder = broker_dir(settings)
+    state = files.read_state(folder)
+    if state is None:
+        return None
+    alive = _is_ours(folder, state)
+    facts = asdict(state)
+    del facts["process_start"]
+    return facts | {
+        "bootstrap_servers": state.address,
+        "log": str(files.log_file(folder)),
+        "alive": alive,
+        "answering": alive and is_ready(state.address, _ANSWER_SECONDS),
+    }
+
+
+def running_address(settings: Settings) -> str | None:
+    """Address of the data folder's broker if it runs and answers; starts nothing."""
+    facts = describe(settings)
+    return str(facts["bootstrap_servers"]) if facts and facts["answering"] else None
+
+
+def _running(settings: Settings, *, orphaned: bool) -> State | None:
+    """The broker that already runs here, if it is well; one that is not is ended first."""
+    folder = broker_dir(settings)
+    state = files.read_state(folder)
+    if state is not None and _is_ours(folder, state):
+        if is_ready(state.address, _ANSWER_SECONDS):
+            how, whose = ("reusing", ", left by a process that is gone,") if orphaned else ("sharing", "")
+            say(
+                err,
+                f"{how} the broker of pid {state.pid}{whose} at {state.address}{_unheeded(settings, state)}",
+            )
+            return state
+        say(
+            err, f"the broker of pid {state.pid} does not answer at {state.address}: ending it, starting anew"
+        )
+        _end(settings, state.pid, state.process_start)
+    # A starter that was killed before it could write the state leaves a broker that nobody knows of.
+    for pid in processes.find(_mark(folder)):
+        say(err, f"a broker of this folder, pid {pid}, was left by a start that was killed: ending it")
+        _end(settings, pid, processes.started(pid))
+    files.state_file(folder).unlink(missing_ok=True)
+    return None
+
+
+def _unheeded(settings: Settings, state: State) -> str:
+    if settings.kafka.port in {0, state.port}:
+        return ""
+    return f" (kafka.port={settings.kafka.port} holds from its next start)"
+
+
+def _launch(settings: Settings) -> tuple[State, subprocess.Popen[bytes]]:
+    folder = broker_dir(settings)
+    kafka = Server.of(folder, settings)
+    version = kafka.version
+    identity = files.identity_of(folder, version)
+    port, controller_port = _ports(settings, identity)
+    identity = replace(identity, port=port, controller_port=controller_port)
+    kafka.prepare(identity)
+    log_start = files.log_size(folder)
+    say(err, f"starting Kafka {version} at 127.0.0.1:{port} (log: {files.log_file(folder)})")
+    child = kafka.launch()
+    state = State(
+        pid=child.pid,
+        process_start=processes.started(child.pid),
+        port=port,
+        controller_port=controller_port,
+        kafka_version=version,
+        cluster_id=identity.cluster_id,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    try:
+        files.write_state(folder, state)
+        _await_ready(settings, state, child, log_start)
+    except BaseException:
+        processes.end(child.pid, state.process_start, timeout_seconds=settings.kafka.stop_timeout_seconds)
+        child.wait()
+        files.state_file(folder).unlink(missing_ok=True)
+        raise
+    return state, child
+
+
+def _await_ready(settings: Settings, state: State, child: subprocess.Popen[bytes], log_start: int) -> None:
+    folder, began = broker_dir(settings), time.monotonic()
+    tell_at = _TELL_SECONDS
+    while not is_ready(state.address, 1.0):
+        waited = time.monotonic() - began
+        code = child.poll()
+        if code is not None or waited > settings.kafka.start_timeout_seconds:
+            ended = f"ended with exit code {code}" if code is not None else "was not ready"
+            advice = (
+                "" if code is not None else "\nA slow machine is given more with kafka.start_timeout_seconds."
+            )
+            raise BrokerError(
+                f"The embedded broker {ended} after {waited:.0f} s. "
+                f"Its log, {files.log_file(folder)}, ends:\n{files.last_words(folder, log_start)}{advice}"
+            )
+        if waited > tell_at:
+            say(err, f"waiting for the broker, {waited:.0f} s so far")
+            tell_at += _TELL_SECONDS
+    say(err, f"broker ready after {time.monotonic() - began:.1f} s")
+
+
+def _ports(settings: Settings, identity: Identity) -> tuple[int, int]:
+    kafka = settings.kafka
+    port = _port("kafka.port", kafka.port, identity.port, kafka.controller_port)
+    return port, _port("kafka.controller_port", kafka.controller_port, identity.controller_port, port)
+
+
+def _port(setting: str, wanted: int, last: int, besides: int) -> int:
+    if not wanted:
+        keep = last and last != besides and processes.is_free(last)
+        return last if keep else processes.free_port(besides=besides)
+    if wanted == besides:
+        raise BrokerError(
+            f"kafka.port and kafka.controller_port are both {wanted}. Set one of them to another port."
+        )
+    if not processes.is_free(wanted):
+        holder = processes.listener(wanted)
+        by = f" by pid {holder} ({processes.command(holder)[:80]})" if holder else ""
+        raise BrokerError(
+            f"Port {wanted} (setting {setting}) is taken{by}. End that process, "
+            f"or set {setting} to another port, or to 0 for a free one."
+        )
+    return wanted
+
+
+def _end(settings: Settings, pid: int, process_start: str | None) -> None:
+    limit = settings.kafka.stop_timeout_seconds
+    if not processes.end(pid, process_start, timeout_seconds=limit):
+        say(err, f"the broker of pid {pid} did not end within {limit:g} s of SIGTERM and was killed")
+
+
+@contextlib.contextmanager
+def _starting(settings: Settings) -> Iterator[None]:
+    """Hold ``start.lock``: nobody else starts, joins or stops the broker meanwhile.
+
+    Raises:
+        BrokerError: Another process has held it for longer than a stop and a start may take.
+    """
+    path = broker_dir(settings) / "start.lock"
+    limit = settings.kafka.start_timeout_seconds + 2 * settings.kafka.stop_timeout_seconds
+    deadline, told = time.monotonic() + limit, False
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        while not _locked(descriptor, fcntl.LOCK_EX):
+            if not told:
+                say(err, "waiting for another process that starts or stops the broker")
+                told = True
+            if time.monotonic() > deadline:
+                raise BrokerError(
+                    f"Another process has been starting or stopping the broker for {limit:.0f} s "
+                    f"({path} is locked). End that process, then try again."
+                )
+            time.sleep(0.05)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _mark(folder: Path) -> str:
+    return f" {MAIN_CLASS} {files.properties_file(folder)}"
+
+
+def _is_ours(folder: Path, state: State) -> bool:
+    running = processes.is_running(state.pid, state.process_start)
+    return running and processes.command(state.pid).endswith(_mark(folder))

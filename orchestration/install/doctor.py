@@ -1,0 +1,236 @@
+"""What this machine has and lacks, as findings. Looks only: nothing is fetched, started, or changed.
+
+A probe that fails is a finding too; one broken thing never hides the others.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from common.config.paths import broker_dir
+from common.config.settings import Settings
+from common.errors import MedallionError
+from common.java import jar_cache
+from common.java.find_java import find_java
+from common.machine.ports import holder_of, is_free
+from orchestration.kafka.connectivity import Answer, ask
+from orchestration.pipeline.load_file import load_pipeline
+
+State = Literal["ok", "warn", "fail"]
+
+LOCK = Path(__file__).resolve().parents[2] / "requirements.lock"
+PACKAGES = ("pyspark", "delta-spark", "confluent-kafka", "great-expectations", "duckdb", "deltalake")
+OURS = ("common", "bronze", "silver", "gold", "orchestration")
+EAGER_SETS = ("spark", "kafka-server")
+"""Sets of jars that every run needs; of the others, a run fetches those that its pipeline uses."""
+
+SCARCE_GB, NONE_GB = 5.0, 1.0
+PATIENCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's.
+
+    Attributes:
+        area: What it belongs to: versions, Java, jars …
+        name: What was looked at.
+        state: ok, warn (works, but look) or fail (a run will not work).
+        value: What was found.
+        advice: What to do; empty where nothing is.
+    """
+
+    area: str
+    name: str
+    state: State
+    value: str
+    advice: str = ""
+
+
+Probe = Callable[[Settings], Iterable[Finding]]
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """All findings, one after another as they are made; the last may take some seconds."""
+    for area, probe in PROBES.items():
+        try:
+            yield from probe(settings)
+        except MedallionError as error:
+            yield Finding(area, area, "fail", str(error))
+        except Exception as error:  # noqa: BLE001  # a probe's own fault must not hide what the others see
+            yield Finding(area, area, "fail", f"could not be looked at ({type(error).__name__}: {error})")
+
+
+def _versions(settings: Settings) -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    supported = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    advice = "" if supported else "Use Python 3.11, 3.12 or 3.13."
+    yield Finding(
+        "versions", "python", "ok" if supported else "fail", f"{version} ({sys.executable})", advice
+    )
+    pins = _pins()
+    for name in PACKAGES:
+        yield _package(name, pins.get(name))
+    try:
+        yield Finding("versions", "medallion", "ok", importlib.metadata.version("medallion-lakehouse"))
+    except importlib.metadata.PackageNotFoundError:
+        yield Finding("versions", "medallion", "ok", "from source, not installed")
+
+
+def _package(name: str, pin: str | None) -> Finding:
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(
+            "versions", name, "fail", "not installed", "pip install --require-hashes -r requirements.lock"
+        )
+    if pin and version != pin:
+        advice = f"{pin} is what was checked to work with the rest: pip install {name}=={pin}"
+        return Finding("versions", name, "warn", f"{version}, locked is {pin}", advice)
+    return Finding("versions", name, "ok", version)
+
+
+def _pins() -> dict[str, str]:
+    if not LOCK.is_file():
+        return {}
+    return dict(re.findall(r"^([\w.-]+)==([^\s;\\]+)", LOCK.read_text(), re.MULTILINE))
+
+
+def _java(settings: Settings) -> Iterator[Finding]:
+    java = find_java(settings)
+    yield Finding("java", "java", "ok", f"Java {java.version} in {java.home} (found by: {java.origin})")
+
+
+def _jars(settings: Settings) -> Iterator[Finding]:
+    for name in jar_cache.jar_sets():
+        states = Counter(state for _, state in jar_cache.verify(settings, name))
+        total = states.total()
+        if states["altered"]:
+            value = f"{states['altered']} of {total} altered or cut short"
+            yield Finding("jars", name, "fail", value, f"medallion jars fetch --set-name {name}")
+        elif not states["missing"]:
+            yield Finding("jars", name, "ok", f"{total} verified")
+        elif name in EAGER_SETS:
+            value = f"{states['missing']} of {total} not fetched yet"
+            yield Finding("jars", name, "warn", value, "medallion setup, or the first run fetches them")
+        else:
+            yield Finding("jars", name, "ok", "not fetched; comes with the first pipeline that uses it")
+
+
+def _pipeline(settings: Settings) -> Iterator[Finding]:
+    if settings.pipeline is None:
+        return
+    try:
+        pipeline = load_pipeline(settings.pipeline)
+    except MedallionError as error:
+        yield Finding("pipeline", str(settings.pipeline), "fail", str(error), "medallion check")
+        return
+    yield Finding("pipeline", pipeline.name, "ok", f"{len(pipeline.tables)} tables, {settings.pipeline}")
+
+
+def _embedded(settings: Settings) -> Iterator[Finding]:
+    # Not at the top: the doctor must also work where Kafka's client cannot be imported.
+    from orchestration.embedded_broker.lifecycle import describe
+
+    facts = describe(settings) or {"alive": False}
+    yield _broker(facts, broker_dir(settings))
+    own = {facts["port"], facts["controller_port"]} if facts["alive"] else set()
+    for name in ("port", "controller_port"):
+        port = getattr(settings.kafka, name)
+        if port:
+            yield _port(f"kafka.{name}", port, own)
+
+
+def _broker(facts: Mapping[str, Any], folder: Path) -> Finding:
+    if not facts["alive"]:
+        return Finding("kafka", "embedded broker", "ok", f"not running (its folder: {folder})")
+    where = f"{facts['bootstrap_servers']} (pid {facts['pid']}, Kafka {facts['kafka_version']})"
+    if facts["answering"]:
+        return Finding("kafka", "embedded broker", "ok", f"{where}, since {facts['started_at']}")
+    advice = f"Its log says why: {facts['log']}. The next run that needs it ends it and starts another."
+    return Finding("kafka", "embedded broker", "fail", f"{where} does not answer", advice)
+
+
+def _port(name: str, port: int, own: Container[object]) -> Finding:
+    if is_free(port):
+        return Finding("kafka", name, "ok", f"{port} is free")
+    if port in own:
+        return Finding("kafka", name, "ok", f"{port} is the embedded broker's")
+    advice = f"Stop that process, or choose another with --set {name}=… (0 takes a free one)."
+    return Finding("kafka", name, "fail", f"{port} is taken by {holder_of(port)}", advice)
+
+
+def _reach(settings: Settings) -> Iterator[Finding]:
+    options: dict[str, str] = {}
+    if settings.pipeline is not None and not settings.kafka.bootstrap_servers:
+        options.update(load_pipeline(settings.pipeline).kafka)
+    options.update(settings.kafka.options)
+    servers = settings.kafka.bootstrap_servers or options.get("bootstrap.servers")
+    if not servers:
+        yield Finding("kafka", "broker", "ok", "none named: the embedded one is started when a run needs it")
+        return
+    answer: Answer = ask(servers, options, PATIENCE_SECONDS)
+    if answer.fault:
+        advice = "Check kafka.bootstrap_servers and kafka.options (security.protocol …), and that it is up."
+        yield Finding("kafka", "broker", "fail", f"{servers}: {answer.fault}", advice)
+    else:
+        value = (
+            f"{servers} answers in {answer.seconds:.1f} s: {answer.brokers} brokers, {answer.topics} topics"
+        )
+        yield Finding("kafka", "broker", "ok", value)
+
+
+def _disk(settings: Settings) -> Iterator[Finding]:
+    for name, folder in (
+        ("data_dir", settings.data_dir.resolve()),
+        ("jar cache", jar_cache.cache_dir(settings)),
+    ):
+        nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        free_gb = shutil.disk_usage(nearest).free / 1e9
+        state: State = "fail" if free_gb < NONE_GB else "warn" if free_gb < SCARCE_GB else "ok"
+        advice = "" if state == "ok" else f"Make room, or choose another folder ({name})."
+        yield Finding("disk", name, state, f"{free_gb:.1f} GB free in {folder}", advice)
+
+
+def _imports(settings: Settings) -> Iterator[Finding]:
+    roots: dict[str, Path | None] = {}
+    for name in OURS:
+        spec = importlib.util.find_spec(name)
+        roots[name] = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
+    usual = Counter(roots.values()).most_common(1)[0][0]
+    if None not in roots.values() and len(set(roots.values())) == 1:
+        yield Finding("packages", "imported from", "ok", f"{usual} ({', '.join(OURS)})")
+        return
+    for name, root in roots.items():
+        if root is None:
+            yield Finding(
+                "packages", name, "fail", "cannot be imported", "Install medallion anew: pip install -e ."
+            )
+        elif root != usual:
+            advice = (
+                "Another package of this name comes first on Python's path: use an environment of its own."
+            )
+            yield Finding("packages", name, "warn", f"{root}, most others are in {usual}", advice)
+        else:
+            yield Finding("packages", name, "ok", str(root))
+
+
+PROBES: dict[str, Probe] = {
+    "versions": _versions,
+    "java": _java,
+    "jars": _jars,
+    "packages": _imports,
+    "disk": _disk,
+    "pipeline": _pipeline,
+    "embedded broker": _embedded,
+    "broker": _reach,
+}

@@ -1,0 +1,51 @@
+"""A writer's schema by its id, for the engine's own questions; streams ask by their reader in the JVM."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from common.config.settings import Settings
+from common.errors import RegistryError, UsageError
+
+_SECONDS = 5.0
+
+
+def schema_text(settings: Settings, schema_id: int) -> str:
+    """The schema as Avro's JSON text.
+
+    Raises:
+        RegistryError: The registry does not answer.
+        UsageError: There is no registry, or it has no such schema.
+    """
+    place = settings.silver.schema_registry
+    if place is None:
+        raise UsageError(
+            "The topic's values are framed Avro, and where their schemas are is not said. "
+            "Give --set silver.schema_registry=ADDRESS, or a folder of <id>.avsc."
+        )
+    missing = f"{place} has no schema {schema_id}, which the topic's values name."
+    if not place.startswith(("http://", "https://")):
+        try:
+            return (Path(place) / f"{schema_id}.avsc").read_text(encoding="utf-8")
+        except OSError as error:
+            raise UsageError(missing) from error
+    request = urllib.request.Request(f"{place.rstrip('/')}/schemas/ids/{schema_id}")  # noqa: S310  # http(s), see above
+    if (name := settings.silver.schema_registry_login) is not None:
+        secret = os.environ.get(name, "")
+        basic = f"Basic {base64.b64encode(secret.encode()).decode()}"
+        request.add_header("Authorization", secret if secret.startswith("Bearer ") else basic)
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310  # as above
+            return str(json.load(answer)["schema"])
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 404:  # noqa: PLR2004  # not found
+            raise UsageError(missing) from None
+        raise RegistryError(f"The schema registry at {place} answers with status {error.code}.") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RegistryError(f"The schema registry at {place} does not answer with a schema.") from error

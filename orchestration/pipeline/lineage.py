@@ -1,0 +1,136 @@
+"""What reads what: tables that are declared twice, read in the wrong layer, or in a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from common.config.paths import all_tables
+from common.declare import Aggregate, ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Upsert
+from common.declare.declared import source_of
+from common.errors import Problem, nearest
+
+Reader = Silver | Gold | Publish
+
+_READS = {"silver": "bronze", "gold": "silver"}
+
+
+def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """Problems of the graph of tables."""
+    yield from _twice(pipeline)
+    rings = tuple(_rings(pipeline))
+    told: set[str] = set()
+    for ring in rings:
+        told.update(ring)
+        shown = " -> ".join([*ring, ring[0]])
+        layer = ring[0].partition(".")[0]
+        text = f"reads in a ring: {shown}" if len(ring) > 1 else "reads itself"
+        reader = next(table for table in readers(pipeline) if table.table == ring[0])
+        yield Problem(ring[0], f"{text}; a {layer} table reads a {_READS[layer]} table", source_of(reader))
+    for reader in readers(pipeline):
+        if reader.table in told:
+            continue
+        for fault in (_read_fault(reader, pipeline), _join_fault(reader, pipeline)):
+            if fault is not None:
+                yield Problem(reader.table, fault, source_of(reader))
+
+
+def readers(pipeline: Pipeline) -> tuple[Reader, ...]:
+    """The tables that read another table, and the publications of one."""
+    return (*pipeline.silver, *pipeline.gold, *pipeline.publish)
+
+
+def sources(reader: Reader) -> tuple[str, ...]:
+    """The tables of the pipeline that a table is made of."""
+    if isinstance(reader, Join) and reader.joins_a_table:
+        return reader.reads, reader.joins
+    return (reader.reads,)
+
+
+def written(table: Silver | Gold) -> tuple[str, ...]:
+    """The tables that a table's query writes."""
+    return (table.table, *table.side_tables)
+
+
+def in_data_order(tables: Sequence[Gold]) -> tuple[Gold, ...]:
+    """Gold tables, each after those that it reads; else as they are declared. A ring is left as it is."""
+    waiting, placed = list(tables), list[Gold]()
+    while waiting:
+        names = {name for table in waiting for name in written(table)}
+        ready = next((table for table in waiting if not names.intersection(sources(table))), waiting[0])
+        waiting.remove(ready)
+        placed.append(ready)
+    return tuple(placed)
+
+
+def _twice(pipeline: Pipeline) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for declared in (*pipeline.tables, *pipeline.publish):
+        source = source_of(declared)
+        for table in (declared.table, *getattr(declared, "side_tables", ())):
+            if table in first:
+                text = f"is declared twice, first at {first[table]}; one table has one writer: rename one"
+                yield Problem(table, text, source)
+            first.setdefault(table, source)
+
+
+def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:
+    if isinstance(reader, Publish):
+        return _publish_fault(reader, pipeline)
+    wanted = _READS[reader.LAYER]
+    right = [table.table for table in pipeline.tables if table.table.startswith(f"{wanted}.")]
+    if reader.reads in right:
+        return None
+    known = {table.table: table for table in pipeline.tables}
+    found = known.get(reader.reads)
+    if isinstance(reader, Join | Aggregate) and isinstance(found, Upsert | ChangeFeed):
+        if reader.mode != "recompute":
+            return f'reads {reader.reads!r}, whose rows change; take mode="recompute"'
+        return None if found.storage.change_feed else _feedless("reads", reader.reads)
+    advice = nearest(reader.reads, right) if right else f"the pipeline declares no {wanted} table yet"
+    if reader.reads in known:
+        return f"reads {reader.reads!r}, but a {reader.LAYER} table reads a {wanted} table; {advice}"
+    return f"reads {reader.reads!r}, which the pipeline does not declare; {advice}"
+
+
+def _publish_fault(publish: Publish, pipeline: Pipeline) -> str | None:
+    right = [table for table in all_tables(pipeline) if not table.startswith("bronze.")]
+    if publish.reads in right:
+        return None
+    return f"reads {publish.reads!r}, which is no silver or gold table; {nearest(publish.reads, right)}"
+
+
+def _join_fault(reader: Reader, pipeline: Pipeline) -> str | None:
+    """What is wrong with the table that a join joins; one by its path is looked at when the job starts."""
+    if not isinstance(reader, Join) or not reader.joins_a_table:
+        return None
+    found = next(
+        (table for table in (*pipeline.silver, *pipeline.gold) if reader.joins in written(table)), None
+    )
+    if found is None:
+        right = [table.table for table in (*pipeline.silver, *pipeline.gold) if table is not reader]
+        return f"joins {reader.joins!r}, which the pipeline does not declare; {nearest(reader.joins, right)}"
+    if isinstance(found, Silver) or reader.mode == "lookup":
+        return None
+    if reader.mode == "stream":
+        return f'joins {reader.joins!r}, whose rows change; mode="stream" joins a silver table'
+    return None if found.storage.change_feed else _feedless("joins", reader.joins)
+
+
+def _feedless(how: str, table: str) -> str:
+    return f"{how} {table!r}, whose changes it needs: declare {table} with storage=Storage(change_feed=True)"
+
+
+def _rings(pipeline: Pipeline) -> Iterator[tuple[str, ...]]:
+    reads = {table.table: sources(table) for table in readers(pipeline)}
+    done: set[str] = set()
+
+    def walk(table: str, trail: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if table in trail:
+            yield trail[trail.index(table) :]
+        elif table in reads and table not in done:
+            for source in reads[table]:
+                yield from walk(source, (*trail, table))
+            done.add(table)
+
+    for start in reads:
+        yield from walk(start, ())

@@ -1,0 +1,133 @@
+"""A proposed pipeline as the text of a Python file. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestration.propose import value_shapes
+from orchestration.propose.value_shapes import Shape
+
+_WHOLE: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+
+
+@dataclass
+class Proposal:
+    """One topic's bronze and silver table.
+
+    Attributes:
+        messages: How many were looked at.
+        kinds: How many of each kind, formats and faults.
+        value: The format's declaration, as Python.
+        columns: Column to SQL.
+        notes: Comments beside columns, ``key``, ``event_time`` and ``watermark``.
+        remarks: What a reader should know, a line each.
+    """
+
+    topic: str
+    table: str
+    messages: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    format: str = ""
+    value: str = ""
+    columns: dict[str, str] = field(default_factory=dict)
+    key: list[str] = field(default_factory=list)
+    event_time: str = ""
+    watermark: str = "7 days"
+    notes: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def render(name: str, proposals: Sequence[Proposal]) -> str:
+    """The pipeline file."""
+    formats = sorted({proposal.value.partition("(")[0] for proposal in proposals})
+    imports = sorted({*formats, "Pipeline", "Silver", "Topic"})
+    lines = [
+        f'"""Pipeline {name}: proposed from a sample of messages; read it, and make it yours."""',
+        "",
+        f"from common.declare import {', '.join(imports)}",
+        "",
+        "pipeline = Pipeline(",
+        f"    name={literal(name)},",
+        "    bronze=[",
+        *(f"        {_topic(proposal)}," for proposal in proposals),
+        "    ],",
+        "    silver=[",
+        *(f"        {line}".rstrip() for proposal in proposals for line in _silver(proposal)),
+        "    ],",
+        ")",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _topic(proposal: Proposal) -> str:
+    topics = "" if proposal.topic == proposal.table else f", topics=[{literal(proposal.topic)}]"
+    return f"Topic({literal(proposal.table)}{topics})"
+
+
+def _silver(proposal: Proposal) -> Iterator[str]:
+    notes = proposal.notes
+    yield "Silver("
+    yield f"    {literal(proposal.table)},"
+    yield f'    reads="bronze.{proposal.table}",'
+    yield from (f"    # {remark}" for remark in proposal.remarks)
+    first, *rest = f"value={proposal.value},".split("\n")
+    yield f"    {first}"
+    yield from (f"    {line}" for line in rest)
+    yield "    columns={"
+    for name, sql in proposal.columns.items():
+        yield f"        {literal(name)}: {literal(sql)},{_note(notes.get(name))}"
+    yield "    },"
+    yield f"    key=[{', '.join(literal(name) for name in proposal.key)}],{_note(notes.get('key'))}"
+    yield f"    event_time={literal(proposal.event_time)},{_note(notes.get('event_time'))}"
+    yield f"    watermark={literal(proposal.watermark)},{_note(notes.get('watermark'))}"
+    yield "),"
+
+
+def _note(text: str | None) -> str:
+    return f"  # {text}" if text else ""
+
+
+def ddl(shape: Shape) -> str:
+    """A struct as DDL text, a literal of Python; of several lines where it is long."""
+    lines = [f"{value_shapes.quoted(name)} {inner.type}" for name, inner in shape.members.items()]
+    text = ", ".join(lines)
+    if len(text) <= 60 or '"""' in text or "\\" in text:  # noqa: PLR2004  # fits beside the rest of its line
+        return literal(text)
+    body = ",\n".join(_folded(line) for line in lines)
+    return f'"""\n{body}\n"""'
+
+
+def _folded(line: str) -> str:
+    """A field in lines of a readable length; a name with a blank in it stays whole."""
+    if re.search(r"`[^`]*\s[^`]*`", line):
+        return f"    {line}"
+    return textwrap.fill(
+        line,
+        92,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def required(paths: Sequence[str]) -> str:
+    """The argument of that name; empty where there is none."""
+    if not paths:
+        return ""
+    text = ", ".join(literal(path) for path in paths)
+    if len(text) <= 60 or any(" " in path for path in paths):  # noqa: PLR2004  # as above
+        return f", required=[{text}]"
+    folded = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ", **_WHOLE)
+    return f", required=[\n{folded},\n]"
+
+
+def literal(text: str) -> str:
+    """A text as Python writes it."""
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)

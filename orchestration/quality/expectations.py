@@ -1,0 +1,188 @@
+"""Quality suites of the pipeline, run by Great Expectations; the only module that knows it.
+
+A gate on whole tables, beside the streams and never in them: a suite is many Spark jobs. Each table is
+read at one pinned version, so that what was judged can be looked at again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from common.config.paths import Layout
+from common.declare import Expect, Pipeline, Quality
+from common.delta.log import LogReader
+from common.errors import SettingsError, TableMissingError, UsageError, nearest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WHOLE = "one version of the table"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One expectation's outcome.
+
+    Attributes:
+        observed: What was found instead, in words; values of rows are never in it.
+    """
+
+    expectation: str
+    column: str
+    is_met: bool
+    observed: str
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResult:
+    """One suite's outcome on one table version."""
+
+    table: str
+    version: int
+    rows: int | None
+    is_met: bool
+    checked: tuple[Checked, ...]
+
+
+def chosen(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:
+    """The suites on these tables; all, when none is named.
+
+    Raises:
+        UsageError: A named table has no suite, or the pipeline declares none.
+    """
+    if not pipeline.quality:
+        raise UsageError(
+            f"pipeline {pipeline.name} declares no quality suite. Add quality=[Quality(…)] to it."
+        )
+    known = [suite.table for suite in pipeline.quality]
+    for table in tables:
+        if table not in known:
+            raise UsageError(f"{table} has no quality suite; {nearest(table, known)}")
+    return tuple(suite for suite in pipeline.quality if not tables or suite.table in tables)
+
+
+def pinned(suites: Sequence[Quality], layout: Layout) -> dict[str, int]:
+    """The version of each table that is validated: its newest now.
+
+    Raises:
+        TableMissingError: A table does not exist yet.
+    """
+    versions: dict[str, int] = {}
+    for suite in suites:
+        path = layout.table_path(suite.table)
+        version = LogReader(path).latest_version()
+        if version is None:
+            raise TableMissingError(suite.table, path, "Fill it first: medallion up, or medallion backfill.")
+        versions[suite.table] = version
+    return versions
+
+
+class Validator:
+    """Validates suites and keeps the Data Docs under ``folder``."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        # Both before the first import: it reads them then.
+        os.environ["GX_ANALYTICS_ENABLED"] = "false"
+        import great_expectations as gx  # seconds that no other command pays
+        from great_expectations.data_context.types.base import ProgressBarsConfig
+
+        folder.mkdir(parents=True, exist_ok=True)
+        _forget_definitions(folder)
+        self._gx: Any = gx
+        self._spark = spark
+        self._context = gx.get_context(mode="file", project_root_dir=folder)
+        self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
+        # Great Expectations persists each frame and never lets go of it, unless told not to.
+        self._source = self._context.data_sources.add_or_update_spark("medallion", persist=False)
+
+    def validate(self, suite: Quality, path: str, version: int, rows: int | None) -> SuiteResult:
+        """One suite on one version of its table; the Data Docs are renewed with it.
+
+        Raises:
+            SettingsError: An expectation does not take the arguments it was given.
+        """
+        gx = self._gx
+        frame = self._spark.read.format("delta").option("versionAsOf", version).load(path)
+        batch = self._batch_definition(suite.table)
+        named = gx.ExpectationSuite(name=suite.table)
+        for expect in suite.expectations:
+            named.add_expectation(_expectation(gx, suite.table, expect))
+        context = self._context
+        definition = gx.ValidationDefinition(
+            name=suite.table, data=batch, suite=context.suites.add_or_update(named)
+        )
+        checkpoint = gx.Checkpoint(
+            name=suite.table,
+            validation_definitions=[context.validation_definitions.add_or_update(definition)],
+            actions=[gx.checkpoint.UpdateDataDocsAction(name="data_docs")],
+            result_format={"result_format": "SUMMARY", "partial_unexpected_count": 0},
+        )
+        frame.persist()
+        try:
+            outcome = context.checkpoints.add_or_update(checkpoint).run(
+                batch_parameters={"dataframe": frame},
+                run_id=gx.core.run_identifier.RunIdentifier(run_name=f"{suite.table} version {version}"),
+            )
+        finally:
+            frame.unpersist()
+        (result,) = outcome.run_results.values()
+        checked = tuple(_checked(one) for one in result.results)
+        return SuiteResult(suite.table, version, rows, bool(result.success), checked)
+
+    def _batch_definition(self, table: str) -> Any:  # the library's own class
+        known = {asset.name: asset for asset in self._source.assets}
+        asset = known.get(table) or self._source.add_dataframe_asset(table)
+        kept = {definition.name: definition for definition in asset.batch_definitions}
+        return kept.get(_WHOLE) or asset.add_batch_definition_whole_dataframe(_WHOLE)
+
+    def docs(self) -> Path | None:
+        """The Data Docs' first page."""
+        for site in self._context.get_docs_sites_urls():
+            if url := site["site_url"]:
+                return Path(url.removeprefix("file://"))
+        return None
+
+
+def _forget_definitions(folder: Path) -> None:
+    """Keep the results of earlier runs, but no definition: the pipeline declares those."""
+    for name in ("expectations", "validation_definitions", "checkpoints"):
+        shutil.rmtree(folder / "gx" / name, ignore_errors=True)
+    (folder / "gx" / "great_expectations.yml").unlink(missing_ok=True)
+
+
+def _expectation(gx: Any, table: str, expect: Expect) -> Any:  # the library's own classes
+    cls = next(
+        cls
+        for name, cls in vars(gx.expectations).items()
+        if name.startswith("Expect") and getattr(cls, "expectation_type", None) == expect.name
+    )
+    try:
+        return cls(**expect.arguments)
+    except Exception as error:  # the library raises pydantic's and its own kinds
+        text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+        raise SettingsError(f"quality on {table}, {expect.name}: {text}") from error
+
+
+def _checked(one: Any) -> Checked:
+    result, kwargs = one.result or {}, one.expectation_config.kwargs
+    parts: list[str] = []
+    if one.exception_info and (told := _exception(one.exception_info)):
+        parts.append(told)
+    if "observed_value" in result:
+        parts.append(f"observed {result['observed_value']}")
+    if result.get("unexpected_count"):
+        parts.append(f"{result['unexpected_count']:,} of {result['element_count']:,} rows do not meet it")
+    column = kwargs.get("column") or ", ".join(kwargs.get("column_list", ()))
+    return Checked(one.expectation_config.type, column, bool(one.success), "; ".join(parts))
+
+
+def _exception(info: dict[str, Any]) -> str:
+    if info.get("raised_exception"):
+        return str(info.get("exception_message", "")).splitlines()[0]
+    nested: Iterator[Any] = (v for v in info.values() if isinstance(v, dict) and v.get("raised_exception"))
+    return next((str(v.get("exception_message", "")).splitlines()[0] for v in nested), "")

@@ -1,0 +1,236 @@
+"""What silver set aside, read without Spark: counts by reason, and rows with their payloads made harmless.
+
+Payloads may be secret. ``groups`` never reads them; ``rows`` does, and is for who asks for them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from common.config.paths import Layout
+from common.declare import Pipeline, Silver
+from common.delta.log import LogReader
+from common.errors import TableMissingError, UsageError, nearest
+from orchestration.query.duckdb_views import Database
+
+_TEXT = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_WIDEST_CHARACTER = 4  # bytes of UTF-8
+_COORDINATES = ("topic", "partition", "offset")
+_OF_LATER_TABLES = ("field", "rule_version")
+"""Columns that a table made before they were known does not have; they are shown as null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Kafka record's coordinates."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows of one table and reason; a row with two reasons is in both groups.
+
+    Attributes:
+        rows: How many.
+        dropped: How many of them kept only their coordinates.
+        older: How many were judged by another declaration than today's.
+        first_seen: When the first of them was read from Kafka, UTC.
+        last_seen: When the last was.
+        example: The last one's coordinates.
+    """
+
+    table: str
+    reason: str
+    rows: int
+    dropped: int
+    older: int
+    first_seen: datetime
+    last_seen: datetime
+    example: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One quarantined record; its bytes as they were sent.
+
+    Attributes:
+        is_current: Whether today's declaration judged it.
+        timestamp: Kafka's.
+        timestamp_type: Kafka's: 0 the producer's clock, 1 the broker's.
+        field: The field of the value at which reading it ended, where that is known.
+    """
+
+    table: str
+    place: Place
+    reasons: tuple[str, ...]
+    verdict: str
+    field: str | None
+    rule_version: str | None
+    is_current: bool
+    timestamp: datetime
+    timestamp_type: int
+    ingested_at: datetime
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def chosen(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
+    """The silver tables that are meant: by short or full name, or by that of the quarantine; all, if none.
+
+    Raises:
+        UsageError: There is no such silver table.
+    """
+    if table is None:
+        return tuple(pipeline.silver)
+    for silver in pipeline.silver:
+        if table in (silver.name, silver.table, silver.quarantine):
+            return (silver,)
+    raise UsageError(f"{table}: no such silver table; {nearest(table, [s.table for s in pipeline.silver])}")
+
+
+def groups(database: Database, layout: Layout, silver: Silver, current: str) -> tuple[Group, ...]:
+    """What a table's quarantine holds by reason, most rows first; nothing while it is not written.
+
+    Args:
+        database: Where to read.
+        layout: Where the tables lie.
+        silver: Whose quarantine.
+        current: Today's rule version.
+    """
+    source = _source(database, layout, silver)
+    if source is None:
+        return ()
+    example = (
+        "max({'ingested_at': ingested_at, 'topic': topic, 'partition': \"partition\", 'offset': \"offset\"})"
+    )
+    found = database.connection.execute(
+        f"SELECT reason, count(*), count(*) FILTER (verdict = 'drop'), "  # noqa: S608  # our own path, quoted
+        "count(*) FILTER (rule_version IS DISTINCT FROM ?), min(ingested_at), max(ingested_at), "
+        f"{example} FROM (SELECT unnest(reasons) AS reason, * FROM {source}) "
+        "GROUP BY reason ORDER BY count(*) DESC, reason",
+        [current],
+    ).fetchall()
+    return tuple(
+        Group(
+            table=silver.table,
+            reason=row[0],
+            rows=row[1],
+            dropped=row[2],
+            older=row[3],
+            first_seen=row[4],
+            last_seen=row[5],
+            example=Place(*(row[6][name] for name in _COORDINATES)),
+        )
+        for row in found
+    )
+
+
+def rows(  # noqa: PLR0913  # one per option
+    database: Database,
+    layout: Layout,
+    silver: Silver,
+    current: str,
+    *,
+    reason: str | None = None,
+    where: str | None = None,
+    limit: int,
+) -> Iterator[Row]:
+    """Quarantined rows, the last that were read from Kafka first.
+
+    Raises:
+        TableMissingError: There is no quarantine table yet.
+        UsageError: The condition is none over the table's columns.
+    """
+    import duckdb  # a third of a second that other commands do not need
+
+    source = _source(database, layout, silver)
+    if source is None:
+        raise missing(layout, silver)
+    conditions = [f"({where})"] if where else []
+    conditions += ["list_contains(reasons, ?)"] if reason is not None else []
+    order = ", ".join(f'"{name}" DESC' for name in ("ingested_at", *_COORDINATES))
+    try:
+        found = database.connection.execute(
+            'SELECT topic, "partition", "offset", reasons, verdict, field, rule_version, '  # noqa: S608  # the user's own condition, over what the user may read
+            "kafka_timestamp, kafka_timestamp_type, ingested_at, key, value, headers "
+            f"FROM {source} WHERE {' AND '.join(conditions) or 'true'} ORDER BY {order} LIMIT {limit}",
+            [] if reason is None else [reason],
+        )
+        while (row := found.fetchone()) is not None:
+            yield _row(silver.table, row, current)
+    except duckdb.Error as error:
+        raise UsageError(f"--where: {str(error).strip().splitlines()[0]}") from error
+
+
+def missing(layout: Layout, silver: Silver) -> TableMissingError:
+    """The error for a quarantine that was never written."""
+    return TableMissingError(
+        silver.quarantine,
+        layout.table_path(silver.quarantine),
+        "Its job has not written a first micro-batch: medallion run silver.",
+    )
+
+
+def escaped(data: bytes) -> str:
+    r"""Bytes as text that a terminal shows and never obeys; reversible.
+
+    UTF-8 text stands as it is; a backslash is ``\\``; control characters, direction marks and whatever
+    else has no picture are ``\n``, ``\r``, ``\t`` or ``\u001b``; a byte that is no UTF-8 is ``\xff``.
+    """
+    return "".join(map(_shown, data.decode("utf-8", "surrogateescape")))
+
+
+def beginning(data: bytes, width: int) -> tuple[str, bool]:
+    """The first characters of ``escaped``, and whether there are more; costs no more for a long value."""
+    text = data[: (width + 1) * _WIDEST_CHARACTER].decode("utf-8", "surrogateescape")
+    return "".join(map(_shown, text[:width])), len(text) > width
+
+
+def _shown(character: str) -> str:
+    if character in _TEXT:
+        return _TEXT[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004  # how Python marks a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004  # the widest \u
+
+
+def _source(database: Database, layout: Layout, silver: Silver) -> str | None:
+    """SQL of a quarantine table with all columns of today, or None where there is no such table."""
+    now = LogReader(layout.table_path(silver.quarantine)).snapshot()
+    if now is None:
+        return None
+    source = database.source(layout.table_path(silver.quarantine), now.version)
+    more = [f"NULL::VARCHAR AS {name}" for name in _OF_LATER_TABLES if name not in now.columns]
+    return f"(SELECT {', '.join(['*', *more])} FROM {source})"  # noqa: S608  # our own path, quoted
+
+
+def _row(table: str, row: Sequence[Any], current: str) -> Row:
+    headers = tuple((one["key"], one["value"]) for one in row[12] or ())
+    return Row(
+        table=table,
+        place=Place(*row[:3]),
+        reasons=tuple(row[3]),
+        verdict=row[4],
+        field=row[5],
+        rule_version=row[6],
+        is_current=row[6] == current,
+        timestamp=row[7],
+        timestamp_type=row[8],
+        ingested_at=row[9],
+        key=row[10],
+        value=row[11],
+        headers=headers,
+    )

@@ -1,0 +1,209 @@
+"""SQL over the pipeline's tables, by DuckDB in this process: no Spark, no server, no network.
+
+Every existing table that the SQL names is a view of its layer's schema: ``gold.x``, ``silver.x__quarantine``.
+DuckDB reads them with its Delta extension, which comes as a package; without it, or for tables of an
+object store, delta-rs hands them to DuckDB instead.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from common.config.paths import Layout, is_local
+from common.delta.log import latest_version
+from common.errors import TableError, TableMissingError, UsageError, nearest
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_NAMED = re.compile(r'(?<![\w"])"?(bronze|silver|gold)"?\s*\.\s*"?(\w+)"?', re.IGNORECASE)
+_UNKNOWN = re.compile(r"Table with name (\S+) does not exist")
+_BATCH = 2_048
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of one question, read as they are asked for.
+
+    Attributes:
+        columns: Their names, in order.
+        types: DuckDB's names of their types.
+        batches: The rows, some at a time; ``UsageError`` when the SQL fails half-way.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    batches: Iterator[list[tuple[Any, ...]]]
+
+
+class Database:
+    """An empty in-memory DuckDB that can read Delta tables, times in UTC.
+
+    Attributes:
+        note: Why DuckDB's own Delta reader is not used; empty when it is.
+    """
+
+    def __init__(self) -> None:
+        import duckdb  # a third of a second that other commands do not need
+
+        self.note = ""
+        self.connection: DuckDBPyConnection = duckdb.connect(
+            config={
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "python_enable_replacements": "false",
+                "temp_directory": tempfile.gettempdir(),
+            }
+        )
+        self.connection.execute("SET TimeZone = 'UTC'")
+        try:
+            self.connection.execute(f"LOAD {_quoted(str(_extension()))}")
+        except (duckdb.Error, ImportError, FileNotFoundError) as error:
+            self.note = (
+                f"DuckDB's Delta extension cannot be loaded ({_first_line(error)}); reading with delta-rs."
+            )
+
+    def source(self, path: str, version: int | None = None) -> str:
+        """SQL that stands for a table in a ``FROM`` clause, now or at a version of the past."""
+        if is_local(path) and not self.note:
+            at = "" if version is None else f", version = {version}"
+            return f"delta_scan({_quoted(path)}{at})"
+        from deltalake import DeltaTable  # only where DuckDB cannot read by itself
+
+        name = f"__delta_{abs(hash((path, version)))}"
+        self.connection.register(name, DeltaTable(path, version=version).to_pyarrow_dataset())
+        return name
+
+
+def ask(
+    database: Database, layout: Layout, tables: Sequence[str], sql: str, version: int | None = None
+) -> Answer:
+    """What the SQL says about the pipeline's tables.
+
+    Args:
+        database: Where to run it.
+        layout: Where the tables lie.
+        tables: Full names of all declared tables.
+        sql: One DuckDB statement.
+        version: The version to read the one table at that the SQL names; unset: the newest.
+
+    Raises:
+        TableMissingError: A table it names is declared but not written yet.
+        UsageError: It names a table that is not declared, or DuckDB refuses it.
+    """
+    import duckdb
+
+    named = tuple(dict.fromkeys(f"{layer}.{name}".lower() for layer, name in _NAMED.findall(sql)))
+    newest = {table: latest_version(layout.table_path(table)) for table in named if table in tables}
+    if version is not None:
+        _refuse_version(version, newest)
+    written = [table for table, last in newest.items() if last is not None]
+    try:
+        _create_views(database, layout, written, version)
+        result = database.connection.execute(sql)
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except duckdb.CatalogException as error:
+        raise _explained(error, layout, tables, named, written) from error
+    except duckdb.Error as error:
+        raise UsageError(_told(error)) from error
+    described = result.description or []
+    return Answer(
+        columns=tuple(column[0] for column in described),
+        types=tuple(str(column[1]) for column in described),
+        batches=_batches(result) if described else iter(()),
+    )
+
+
+def quarantined(database: Database, path: str) -> tuple[tuple[str, int], ...]:
+    """Rows of a quarantine table per reason, most first; a row with two reasons counts for both.
+
+    Raises:
+        TableError: The table cannot be read.
+    """
+    import duckdb
+
+    try:
+        found = database.connection.execute(
+            f"SELECT reason, count(*) FROM (SELECT unnest(reasons) AS reason FROM {database.source(path)}) "  # noqa: S608  # our own path, quoted
+            "GROUP BY reason ORDER BY count(*) DESC, reason"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise TableError(f"{path} cannot be read: {_first_line(error)}") from error
+    return tuple((str(reason), int(count)) for reason, count in found)
+
+
+def _extension() -> Path:
+    import duckdb_extension_delta  # its absence is no error
+
+    folder = Path(next(iter(duckdb_extension_delta.__path__)))
+    found = sorted(folder.glob("extensions/*/delta.duckdb_extension"))
+    if not found:
+        raise FileNotFoundError(f"no delta.duckdb_extension in {folder}")
+    return found[-1]
+
+
+def _refuse_version(version: int, newest: Mapping[str, int | None]) -> None:
+    if len(newest) != 1:
+        found = ", ".join(newest) or "none"
+        raise UsageError(f"--version reads one table of the past; the SQL names {found}. Name exactly one.")
+    for table, last in newest.items():
+        if last is not None and version > last:
+            raise UsageError(f"{table} has no version {version} yet; its newest is {last}.")
+
+
+def _create_views(database: Database, layout: Layout, tables: Sequence[str], version: int | None) -> None:
+    for table in tables:
+        layer, _, name = table.partition(".")
+        source = database.source(layout.table_path(table), version)
+        database.connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{layer}"')
+        database.connection.execute(f'CREATE OR REPLACE VIEW "{layer}"."{name}" AS SELECT * FROM {source}')  # noqa: S608  # declared names only
+
+
+def _batches(result: DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+    import duckdb
+
+    try:
+        while rows := result.fetchmany(_BATCH):
+            yield rows
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except duckdb.Error as error:
+        raise UsageError(_told(error)) from error
+
+
+def _explained(
+    error: Exception, layout: Layout, tables: Sequence[str], named: Sequence[str], written: Sequence[str]
+) -> UsageError | TableMissingError:
+    for table in named:
+        if table not in tables:
+            return UsageError(f"{table}: no such table in this pipeline; {nearest(table, tables)}")
+        if table not in written:
+            return TableMissingError(
+                table, layout.table_path(table), "Its job has not written a first micro-batch."
+            )
+    match = _UNKNOWN.search(str(error))
+    if match is None:
+        return UsageError(_told(error))
+    unknown = match[1].replace('"', "")
+    same = [table for table in tables if table.endswith(f".{unknown}")]
+    if same:
+        return UsageError(f"{unknown}: name the layer too: {' or '.join(same)}")
+    return UsageError(f"{unknown}: no such table in this pipeline; {nearest(unknown, tables)}")
+
+
+def _told(error: Exception) -> str:
+    return str(error).strip()
+
+
+def _first_line(error: Exception) -> str:
+    return _told(error).partition("\n")[0]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

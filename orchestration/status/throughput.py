@@ -1,0 +1,55 @@
+"""How fast a query reads, from its checkpoint alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from common.delta.checkpoint import Checkpoint, Entry
+
+WINDOW_SECONDS = 60
+
+
+def rate_per_second(
+    checkpoint: Checkpoint,
+    newest: int | None,
+    at: datetime,
+    read: Callable[[Entry | None, Entry], int | None],
+) -> float | None:
+    """Rows per second over the micro-batches that ended in the last 60 seconds.
+
+    They are divided by the time since the first of these micro-batches began, so that neither a query
+    that has just started nor one whose micro-batches take minutes looks slower than it is.
+
+    Args:
+        checkpoint: The query's.
+        newest: Its newest micro-batch that is done.
+        at: Now.
+        read: Rows between two micro-batches' positions; no start is the very beginning.
+
+    Returns:
+        0 when none ended; None when the rows cannot be known.
+    """
+    now_ms = at.timestamp() * 1000
+    last = checkpoint.entry(newest)
+    first = None
+    batch = newest
+    while (
+        batch is not None and batch >= 0 and _ended_since(checkpoint, batch, now_ms - WINDOW_SECONDS * 1000)
+    ):
+        entry = checkpoint.entry(batch)
+        if entry is None:
+            break
+        first, batch = entry, batch - 1
+    if first is None or last is None:
+        return 0.0
+    before = checkpoint.entry(first.batch_id - 1)
+    if before is None and first.batch_id > 0:
+        before = first  # the one before it is purged: count from the first that is left
+    rows = read(before, last)
+    return None if rows is None else rows / max(1.0, (now_ms - first.timestamp_ms) / 1000)
+
+
+def _ended_since(checkpoint: Checkpoint, batch: int, since_ms: float) -> bool:
+    ended = checkpoint.committed_ms(batch)
+    return ended is not None and ended >= since_ms

@@ -1,0 +1,110 @@
+"""Other tables that rules may ask: joined to the rows, one row per row.
+
+The other table is read anew by every micro-batch, as it is then. Of its rows with one key one is taken,
+always the same one of the same rows; a row without a match, or with a null in its key, sees a null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import and_
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, StructType, VariantType
+
+from common.config.paths import Layout, is_local
+from common.declare import Lookup, Silver
+from common.declare.declared import folder_of, source_of
+from common.delta import table as delta_table
+from common.errors import PipelineError, Problem, TableMissingError, nearest
+
+_OF_PIPELINE = re.compile(r"^(bronze|silver|gold)\.[a-z0-9_]+$")
+
+
+def frames(spark: SparkSession, silver: Silver, layout: Layout) -> dict[str, DataFrame]:
+    """The tables that the rules ask, by the lookup's name.
+
+    Raises:
+        TableMissingError: There is no such table.
+    """
+    found = {}
+    for lookup in silver.lookups:
+        path = _path(lookup, silver, layout)
+        if not delta_table.exists(path):
+            raise TableMissingError(
+                lookup.table,
+                path,
+                f"The rules of {silver.table} ask it as {lookup.name!r}: fill it first, then start again.",
+            )
+        found[lookup.name] = spark.read.format("delta").load(path)
+    return found
+
+
+def joined(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame]) -> DataFrame:
+    """The frame with a struct per lookup: the other table's row that matches, or null.
+
+    Raises:
+        PipelineError: A lookup does not fit the columns of either side.
+    """
+    for lookup in silver.lookups:
+        if lookup.name not in lookups:
+            raise AssertionError(f"{silver.table} is judged without the table of its lookup {lookup.name!r}")
+        frame = _joined(frame, lookup, lookups[lookup.name], silver)
+    return frame
+
+
+def on(lookup: Lookup) -> Mapping[str, str]:
+    """Column of the other table -> SQL text over silver's columns; a list of columns is itself."""
+    return lookup.on if isinstance(lookup.on, Mapping) else {name: name for name in lookup.on}
+
+
+def _joined(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) -> DataFrame:
+    asked = on(lookup)
+    problems = list(_faults(frame, lookup, other, silver))
+    if problems:
+        raise PipelineError(problems)
+    names = {column: f"__{lookup.name}_{place}" for place, column in enumerate(asked)}
+    known = reduce(and_, (F.col(f"`{column}`").isNotNull() for column in asked))
+    one = (
+        other.where(known)
+        .groupBy(*(F.col(f"`{column}`").alias(name) for column, name in names.items()))
+        .agg(_one_row(other.schema).alias(lookup.name))
+    )
+    same = reduce(and_, (F.expr(f"({sql})") == F.col(names[column]) for column, sql in asked.items()))
+    return frame.join(one, same, "left").drop(*names.values())
+
+
+def _faults(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) -> Iterator[Problem]:
+    place, source = f"{silver.table}, lookup {lookup.name!r}", source_of(lookup)
+    if lookup.name in frame.columns:
+        yield Problem(place, "has the name of a column; rename the lookup", source)
+    for column, sql in on(lookup).items():
+        if column not in other.columns:
+            yield Problem(
+                place, f"{lookup.table} has no column {column!r}; {nearest(column, other.columns)}", source
+            )
+        try:
+            frame.select(F.expr(f"({sql})"))
+        except PySparkException as error:
+            yield Problem(f"{place}, on {column!r}", str(error).strip().splitlines()[0], source)
+
+
+def _one_row(schema: StructType) -> Column:
+    """One whole row of a group, by the order of its plain columns."""
+    row = F.struct(*(F.col(f"`{name}`") for name in schema.names))
+    plain = [
+        f"`{field.name}`"
+        for field in schema.fields
+        if isinstance(field.dataType, AtomicType) and not isinstance(field.dataType, VariantType)
+    ]
+    return F.max_by(row, F.struct(*plain)) if plain else F.first(row)
+
+
+def _path(lookup: Lookup, silver: Silver, layout: Layout) -> str:
+    if _OF_PIPELINE.match(lookup.table):
+        return layout.table_path(lookup.table)
+    return str(folder_of(silver) / lookup.table) if is_local(lookup.table) else lookup.table

@@ -1,0 +1,168 @@
+"""Every row judged in one pass: all reasons against it, or none, and the verdict. Pure.
+
+A rule that yields null counts as broken: unknown is not good.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from common.declare import Rule, Silver
+from common.declare.declared import folder_of, source_of
+from common.errors import PipelineError, Problem
+from silver.read.parse import META
+from silver.read.try_expression import attempted, outcome
+
+NULL_KEY = "null_key"
+NULL_EVENT_TIME = "null_event_time"
+FUTURE_EVENT_TIME = "future_event_time"
+
+REASONS = "__reasons"
+WARNED = "__warned"
+VERDICT = "__verdict"
+
+ACCEPT = "accept"
+TOMBSTONE = "tombstone"
+QUARANTINE = "quarantine"
+DROP = "drop"
+FAIL = "fail"
+LATE = "late"
+"""What becomes of a row; ``late`` is said of accepted ones, once the watermark is known."""
+
+
+def judged(  # noqa: PLR0913
+    frame: DataFrame,
+    *,
+    key: Sequence[str],
+    event_time: str,
+    max_future: str,
+    rules: Sequence[Rule],
+    keep_tombstones: bool = False,
+) -> DataFrame:
+    """The frame with what is to become of each row.
+
+    Adds ``__reasons``: array<string>, all that speaks against the row, empty for an accepted one;
+    ``__warned``: array<string>, rules broken that only warn; ``__verdict``: ``accept``, ``tombstone`` (no
+    value: neither judged nor kept), ``fail``, ``quarantine`` or ``drop``, the first of these that applies.
+
+    A value that could not be parsed has its fault as the only reason: nothing is known of the rest. A
+    tombstone breaks no rule; it has no reason at all, but those of key and event time where it is kept.
+    A row dated later than Kafka's timestamp plus ``max_future`` is refused here, before the watermark
+    sees it: one wrong clock would otherwise make every later row late.
+    """
+    fault = F.col(f"{META}.fault")
+    is_tombstone = F.col(f"{META}.value").isNull()
+    no_key = reduce(or_, (F.col(name).isNull() for name in key))
+    # Kafka's timestamp is the producer's clock, which may be wrong too; ours says when it was read.
+    known = F.least(f"{META}.timestamp", f"{META}.ingested_at")
+    bound = known + F.expr(f"interval '{max_future}'")
+    own = [
+        F.when(no_key, F.lit(NULL_KEY)),
+        F.when(F.col(event_time).isNull(), F.lit(NULL_EVENT_TIME)),
+        F.when(F.col(event_time) > bound, F.lit(FUTURE_EVENT_TIME)),
+    ]
+    checks = [F.when(_broken(rule), F.lit(rule.name)) for rule in rules if rule.on_fail != "warn"]
+    warnings = [F.when(_broken(rule), F.lit(rule.name)) for rule in rules if rule.on_fail == "warn"]
+    nothing = F.array().cast("array<string>")
+    reasons = (
+        F.when(is_tombstone, F.array_compact(F.array(*own)) if keep_tombstones else nothing)
+        .when(fault.isNotNull(), F.array(fault))
+        .otherwise(F.array_compact(F.array(*own, *checks)))
+    )
+    warned = (
+        F.when(is_tombstone | fault.isNotNull(), nothing).otherwise(F.array_compact(F.array(*warnings)))
+        if warnings
+        else nothing
+    )
+    return (
+        frame.withColumn(REASONS, reasons)
+        .withColumn(WARNED, warned)
+        .withColumn(VERDICT, _verdict(rules, keep_tombstones=keep_tombstones))
+    )
+
+
+def _verdict(rules: Sequence[Rule], *, keep_tombstones: bool) -> Column:
+    """What the reasons lead to; a reason that is no rule's is the engine's own and quarantines."""
+    by_verb = {verb: [rule.name for rule in rules if rule.on_fail == verb] for verb in (FAIL, DROP)}
+    verdict = F.when(F.col(f"{META}.value").isNull() & F.lit(not keep_tombstones), TOMBSTONE)
+    if by_verb[FAIL]:
+        verdict = verdict.when(F.arrays_overlap(REASONS, F.array(*map(F.lit, by_verb[FAIL]))), FAIL)
+    if by_verb[DROP]:
+        all_drop = F.size(F.array_except(REASONS, F.array(*map(F.lit, by_verb[DROP])))) == 0
+        verdict = verdict.when((F.size(REASONS) > 0) & all_drop, DROP)
+    return verdict.when(F.size(REASONS) > 0, QUARANTINE).otherwise(ACCEPT)
+
+
+def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
+    """Refuse rules that are no condition over the columns.
+
+    Raises:
+        PipelineError: Names every such rule.
+    """
+    problems = []
+    for rule in rules:
+        try:
+            kind = frame.select(F.expr(f"({rule.condition})")).schema[0].dataType.simpleString()
+        except PySparkException as error:
+            text = str(error).strip().splitlines()[0]
+        else:
+            if kind == "boolean":
+                continue
+            text = f"is a {kind}, not a boolean; write a condition such as amount > 0"
+        problems.append(Problem(f"{place}, rule {rule.name!r}", text, source_of(rule)))
+    if problems:
+        raise PipelineError(problems)
+
+
+def version(silver: Silver) -> str:
+    """12 hex digits that differ when anything differs that decides what becomes of a row.
+
+    That is how its value is read, its columns, key, event time and future bound, rules and lookups. A
+    schema in a file counts by its content, a columns function by its source text.
+    """
+    decisive = (silver.value, silver.columns, silver.key, silver.event_time, silver.max_future)
+    kept = () if silver.tombstones == "count" else (silver.tombstones,)
+    told = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *kept)])
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def _plain(given: object) -> object:
+    """A declaration's value as what JSON can hold, the same for the same declaration in any process."""
+    if dataclasses.is_dataclass(given) and not isinstance(given, type):
+        named = {each.name: getattr(given, each.name) for each in dataclasses.fields(given)}
+        files = (folder_of(given) / text for text in named.values() if _is_file(text))
+        return [type(given).__name__, _plain(named), [file.read_text("utf-8") for file in files]]
+    if hasattr(given, "jsonValue"):
+        return given.jsonValue()
+    if isinstance(given, Mapping):
+        return [[str(name), _plain(each)] for name, each in given.items()]
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return [_plain(each) for each in given]
+    return _source_text(given) if callable(given) else given
+
+
+def _source_text(function: Callable[..., object]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _is_file(given: object) -> bool:
+    return isinstance(given, str) and given.strip().lower().endswith((".json", ".avsc"))
+
+
+def _broken(rule: Rule) -> Column:
+    """Whether the row does not meet it: a condition that is false, null, or throws."""
+    met = outcome(attempted(F.expr(f"({rule.condition})"), F.col(f"{META}.fault").isNull()))
+    return ~F.coalesce(met, F.lit(False))

@@ -1,0 +1,215 @@
+"""A value's format as an expression that reads it: one per row, whatever is asked of the result. Pure.
+
+Each format gives ``__read``: struct of ``fault`` (why it could not be read, or null), ``fault_field`` (the
+path of the field at which that was found), ``rescued`` (JSON text of fields that the schema does not name)
+and ``value`` (struct of the declared fields, null with a fault). A null value has a null ``__read``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pyspark import SparkContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from common.declare import Avro, Bytes, Csv, Debezium, Json, Text, Value
+from common.declare.declared import folder_of, source_of
+from common.errors import PipelineError, Problem
+from common.schema import avro as avro_schema
+from common.schema.value_fields import ddl_or_json
+
+READ = "__read"
+
+EMPTY_VALUE = "empty_value"
+NOT_UTF8 = "not_utf8"
+MALFORMED_JSON = "malformed_json"
+
+_CORRUPT = "__corrupt"
+_PARSED = "__value"
+_BLANKS = " \t\r\n"
+_CLASS = "medallion.ValueReader"
+_AVRO_CLASS = "medallion.avro.AvroReader"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Bronze rows with ``__read``, and the fields of its ``value``."""
+
+    frame: DataFrame
+    fields: tuple[StructField, ...]
+
+
+def reading(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Reading:
+    """Bronze rows with ``__read`` beside their columns.
+
+    Args:
+        bronze: Rows with a binary column ``value``.
+        value: The format.
+        rescue: Collect the fields that the schema does not name.
+
+    Raises:
+        PipelineError: The format's schema cannot be had.
+    """
+    if isinstance(value, Json) and not value.strict:
+        return _lenient(bronze, struct_type(ddl_or_json(value, folder_of(value))))
+    if isinstance(value, (Json, Debezium, Csv)):
+        schema = struct_type(ddl_or_json(value, folder_of(value)))
+        return _strict(bronze, schema, _spec(value, schema, rescue=rescue))
+    if isinstance(value, Text):
+        schema = StructType([StructField("value", StringType())])
+        spec = {"format": "text", "schema": schema.jsonValue(), "max_bytes": value.max_bytes}
+        return _strict(bronze, schema, spec)
+    if isinstance(value, Bytes):
+        return _raw(bronze)
+    return _avro(bronze, value)
+
+
+def struct_type(text: str) -> StructType:
+    """The type that DDL text, or a StructType written as JSON, describes; DDL needs a Spark session."""
+    if text.lstrip().startswith("{"):
+        return StructType.fromJson(json.loads(text))
+    return cast("StructType", StructType.fromDDL(text))
+
+
+def field_texts(text: Column, schema: StructType) -> Column:
+    """Fields of a JSON object's text that our reader has let through, read as exactly as any value.
+
+    Gives a struct of ``fault`` and ``value`` (and of what else a reading has); null for a null.
+    """
+    spec = {"format": "json", "schema": schema.jsonValue(), "max_depth": 1000}
+    return call("read", _result(schema), text.cast("binary"), F.lit(json.dumps(spec)))
+
+
+def _result(fields: StructType) -> StructType:
+    """What a reader gives."""
+    texts = [StructField(name, StringType()) for name in ("fault", "fault_field", "rescued")]
+    return StructType([*texts, StructField("value", fields)])
+
+
+def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> dict[str, Any]:
+    """What ``medallion.readers.Spec`` reads."""
+    told: dict[str, Any] = {
+        "format": type(value).__name__.lower(),
+        "schema": schema.jsonValue(),
+        "required": list(value.required),
+        "timestamps": value.timestamps,
+        "max_bytes": value.max_bytes,
+    }
+    if isinstance(value, Csv):
+        return told | {"separator": value.separator, "null_text": value.null_text}
+    return told | {"max_depth": value.max_depth, "rescue": rescue}
+
+
+def _avro(bronze: DataFrame, value: Avro) -> Reading:
+    """Avro values; where writers' schemas are, the session's conf says."""
+    folder = folder_of(value)
+    schema = StructType.fromJson(avro_schema.spark_json(avro_schema.fields(value, folder)))
+    spec = {
+        "schema": avro_schema.text(value, folder),
+        "framing": value.framing,
+        "max_bytes": value.max_bytes,
+    }
+    if value.framing == "registry":
+        conf = bronze.sparkSession.conf
+        spec |= {
+            "registry": conf.get(avro_schema.REGISTRY, ""),
+            "auth": conf.get(avro_schema.REGISTRY_LOGIN, ""),
+        }
+        if not spec["registry"]:
+            text = 'framing "registry" needs the setting silver.schema_registry: an address, or a folder'
+            raise PipelineError([Problem("Avro", text, source_of(value))])
+    return _strict(bronze, schema, spec, _AVRO_CLASS)
+
+
+def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader: str = _CLASS) -> Reading:
+    loose = _loose(schema)
+    column = call("read", _result(loose), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
+    return Reading(bronze.withColumn(READ, column), tuple(loose.fields))
+
+
+def call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
+    """A Java method of ours as an expression of Spark: bytes in, an internal row out, nothing converted.
+
+    It is told to be non-deterministic, which it is not: so Spark neither repeats it where its fields are
+    used, nor moves a filter on them below it, and each row is read once.
+    """
+    jvm: Any = SparkContext._jvm  # noqa: SLF001  # no public way to make an expression of a Java method
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    expression = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
+        jvm.org.apache.spark.util.Utils.classForName(reader, True, False),
+        jvm.org.apache.spark.sql.types.DataType.fromJson(result.json()),
+        method,
+        jvm.PythonUtils.toSeq([utils.expression(each._jc) for each in arguments]),  # noqa: SLF001
+        jvm.PythonUtils.toSeq([]),
+        True,  # null gives null
+        True,  # the result may be null
+        False,  # deterministic: see above
+        getattr(jvm.scala, "None$").__getattr__("MODULE$"),
+    )
+    return Column(utils.column(expression))
+
+
+def _loose(kind: DataType) -> Any:
+    """The type as a reader gives it: all may be null, and a char or varchar is a string in a row."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _loose(f.dataType), True, f.metadata) for f in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_loose(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _loose(kind.valueType))
+    return StringType() if isinstance(kind, (CharType, VarcharType)) else kind
+
+
+def _raw(bronze: DataFrame) -> Reading:
+    nothing = F.lit(None).cast("string")
+    read = F.struct(
+        nothing.alias("fault"),
+        nothing.alias("fault_field"),
+        nothing.alias("rescued"),
+        F.struct("value").alias("value"),
+    )
+    return Reading(
+        bronze.withColumn(READ, F.when(F.col("value").isNotNull(), read)),
+        (StructField("value", BinaryType()),),
+    )
+
+
+def _lenient(bronze: DataFrame, schema: StructType) -> Reading:
+    """Spark's own reader, which also rewrites values without a word."""
+    read = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    text = F.col("value").cast("string")
+    once = call("text", StringType(), F.col("value"))
+    whole = bronze.select("*", F.from_json(once, read, options).alias(_PARSED))
+    fault = (
+        F.when(F.length("value") == 0, EMPTY_VALUE)
+        .when(~F.is_valid_utf8(text), NOT_UTF8)
+        .when(F.trim(text, F.lit(_BLANKS)) == "", EMPTY_VALUE)
+        .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull(), MALFORMED_JSON)
+    )
+    judged = whole.select("*", fault.alias("__fault"))
+    nothing = F.lit(None).cast("string")
+    fields = F.struct(*(F.col(_PARSED).getField(field.name).alias(field.name) for field in schema.fields))
+    result = F.struct(
+        F.col("__fault").alias("fault"),
+        nothing.alias("fault_field"),
+        nothing.alias("rescued"),
+        F.when(F.col("__fault").isNull(), fields).alias("value"),
+    )
+    kept = [F.col(name) for name in bronze.columns]
+    told = F.when(F.col("value").isNotNull(), result)
+    return Reading(judged.select(*kept, told.alias(READ)), tuple(schema.fields))

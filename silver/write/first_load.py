@@ -1,0 +1,286 @@
+"""The first load of a table from a snapshot of bronze, for a bronze whose log no longer tells the order.
+
+Once bronze was compacted and vacuumed, or its log cleaned, its files come in any order, and a watermark
+would drop what comes late only because of that. So bronze is judged once as it is at one version, into a
+folder beside the checkpoint: each row in a part by its event time, of each key the row that arrived first.
+Then silver gets one commit per part, oldest events first. A load that was cut short goes on with the part
+that silver lacks. The stream begins after that version; rows that repeat one of the snapshot are found in
+silver itself, until the watermark would know them (``silver.write.known_keys``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from rich.console import Console
+
+from common.declare import Silver
+from common.delta import table as delta_table
+from common.delta.log import LogReader
+from common.errors import CheckpointMismatchError
+from common.machine.storage_folder import Folder
+from common.machine.terminal import say
+from silver.judge.dedupe import EVENT_TIME, KEY
+from silver.judge.judge import without_bytes
+from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
+from silver.read.parse import META, PLACE
+from silver.read.unknown_fields import refuse
+from silver.write import table_columns
+from silver.write.verdict_counts import counted, rule_failure
+
+BY = "first load"
+_FACTS = ("of", "bronze_version", "begins", "silver_id", "positions")
+
+_PART = "__bucket"
+_ASIDE, _NOWHERE = -1, -2
+"""Parts of rows that go to quarantine, and of those that go nowhere: duplicates and tombstones."""
+
+_MOST_PARTS = 500
+_SAMPLE_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What silver's commits say of its first load.
+
+    Attributes:
+        parts: Parts that are written.
+        of: Parts there are.
+        bronze_version: The last commit of bronze that the load holds.
+        begins: The commit that the stream begins with; it brings nothing that the load holds.
+        newest_ms: The newest event time in the load, milliseconds since the epoch.
+    """
+
+    parts: int
+    of: int
+    bronze_version: int
+    begins: int
+    newest_ms: int
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of it is written."""
+        return self.parts == self.of
+
+
+def mark(path: str) -> Mark | None:
+    """How far a table's first load has come; None where it has none. Reads the log's beginning only."""
+    last = _last_told(path)
+    if last is None:
+        return None
+    return Mark(
+        parts=last["bucket"] + 1,
+        of=last["of"],
+        bronze_version=last["bronze_version"],
+        begins=last["begins"],
+        newest_ms=last["newest_ms"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLoad:
+    """A first load from a snapshot.
+
+    Attributes:
+        pipeline: The pipeline's name.
+        silver: The declaration.
+        silver_path: Its table, which exists.
+        quarantine_path: That of its quarantine.
+        bronze_path: The table it reads.
+        staging: Where judged rows wait; deleted at the end.
+        rows_per_part: Rows of bronze to a commit of silver.
+        judged: Judges bronze rows as the query does.
+        rejected: Shapes them for quarantine.
+    """
+
+    pipeline: str
+    silver: Silver
+    silver_path: str
+    quarantine_path: str
+    bronze_path: str
+    staging: str
+    rows_per_part: int
+    judged: Callable[[DataFrame], DataFrame]
+    rejected: Callable[[DataFrame], DataFrame]
+
+    def run(self, spark: SparkSession) -> None:
+        """Load what silver still lacks; each row once, however often it is cut short.
+
+        Raises:
+            CheckpointMismatchError: Staged rows of a load that has begun are gone.
+            RuleFailedError: A row broke a rule that is declared to stop the query; nothing was written.
+        """
+        done, found = mark(self.silver_path), self._staged()
+        if found is None and done is not None:
+            raise CheckpointMismatchError(
+                f"{self.silver.table}: its first load has begun, and the rows it has yet to write are gone "
+                f"from {self.staging}. Restore that folder, or move the table and those beside it away and "
+                "start anew."
+            )
+        if found is None:
+            self._stage(spark)
+            found = self._staged()
+        if found is None:
+            raise AssertionError(f"{self.staging} has no rows that were just written there")
+        staged = spark.read.format("delta").load(self.staging)
+        counts = {(row[0], row[1]): row[2] for row in staged.groupBy(_PART, VERDICT).count().collect()}
+        tally = counted(staged.where(F.col(_PART) != _NOWHERE), self.silver.rules)
+        if tally.failed:
+            error = rule_failure(staged, tally, self.silver.rules, self.silver.table)
+            discard(spark, self.staging)
+            raise error
+        newest = staged.where(F.col(_PART) >= 0).agg(F.max(F.unix_millis(EVENT_TIME))).first()
+        facts = {**found, "newest_ms": (newest[0] or 0) if newest else 0}
+        self._set_aside(staged, counts, facts)
+        of = found["of"]
+        for part in range(done.parts if done else 0, of):
+            rows = counts.get((part, ACCEPT), 0)
+            told: dict[str, Any] = {
+                "accepted": rows,
+                "quarantined": 0,
+                "dropped": 0,
+                "tombstones": 0,
+                "duplicates": 0,
+                "late": 0,
+            }
+            if part == of - 1:
+                told |= {**_others(counts), "rules": dict(tally.rules)}
+            frame = table_columns.accepted(staged.where(F.col(_PART) == part).drop(_PART))
+            self._append(frame, rows, self.silver_path, {**facts, "bucket": part, "counts": told})
+            self._say(f"part {part + 1} of {of}: {rows:,} rows")
+        discard(spark, self.staging)
+
+    def _staged(self) -> dict[str, Any] | None:
+        """What the staged rows are; None where they are not all there, or another table's."""
+        log = LogReader(self.staging)
+        latest = log.latest_version()
+        commit = log.commit(latest) if latest is not None else None
+        facts = commit.told if commit else {}
+        if facts.get("silver_id") != self._silver_id():
+            return None
+        return {name: facts[name] for name in _FACTS}
+
+    def _silver_id(self) -> str:
+        found = LogReader(self.silver_path).snapshot()
+        return found.table_id if found else ""
+
+    def _stage(self, spark: SparkSession) -> None:
+        log = LogReader(self.bronze_path)
+        now = log.snapshot()
+        latest = now.version if now else 0
+        # A stream can only begin with a commit that exists. Where the newest one brings rows, they are its.
+        newest = log.commit(latest)
+        left = newest.added if newest and not newest.is_change else ()
+        bronze = spark.read.format("delta").option("versionAsOf", str(latest)).load(self.bronze_path)
+        if left:
+            names = [file.path.rpartition("/")[2] for file in left]
+            bronze = bronze.where(~F.col("_metadata.file_name").isin(names))
+        rows = bronze.count()
+        self._say(f"first load of {rows:,} rows from {self.silver.reads} at version {latest}, by event time")
+        bounds = self._bounds(bronze, rows)
+        part = F.size(
+            F.filter(F.array(*map(F.lit, bounds)), lambda bound: bound <= F.unix_micros(EVENT_TIME))
+        )
+        frame = self.judged(bronze)
+        refuse(frame, self.silver)
+        frame = frame.withColumn("__place", F.row_number().over(self._order()))
+        fate = (
+            F.when((F.col(VERDICT) == ACCEPT) & (F.col("__place") == 1), part if bounds else F.lit(0))
+            .when(F.col(VERDICT).isin(QUARANTINE, DROP, FAIL), _ASIDE)
+            .otherwise(_NOWHERE)
+        )
+        frame = frame.withColumn(_PART, fate).drop("__place")
+        facts = {
+            "of": len(bounds) + 1,
+            "bronze_version": latest - 1 if left else latest,
+            "begins": latest,
+            "silver_id": self._silver_id(),
+            "positions": [_position(now.table_id if now else "", latest if left else latest + 1)],
+        }
+        told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
+        slim = frame.withColumn(META, without_bytes(F.col(_PART) != _ASIDE))
+        delta_table.replace_all(slim, self.staging, told, partition_by=_PART)
+
+    def _bounds(self, bronze: DataFrame, rows: int) -> list[int]:
+        """Event times, in microseconds, between which there are about as many rows in each part."""
+        parts = min(_MOST_PARTS, max(1, -(-rows // self.rows_per_part)))
+        if parts == 1:
+            return []
+        some = bronze if rows <= _SAMPLE_ROWS else bronze.sample(_SAMPLE_ROWS / rows, seed=1)
+        times = self.judged(some).where(F.col(VERDICT) == ACCEPT).select(F.unix_micros(EVENT_TIME).alias("t"))
+        ends = times.approxQuantile("t", [n / parts for n in range(1, parts)], 0.1 / parts)
+        return sorted({int(end) for end in ends})
+
+    def _order(self) -> Any:
+        """Of the rows of one key: the one to stay first."""
+        place = [F.col(f"{META}.{name}") for name in PLACE]
+        if self.silver.keep == "newest":
+            order = [F.col(EVENT_TIME), F.col(f"{META}.timestamp"), *place]
+            return Window.partitionBy(KEY).orderBy(*(column.desc() for column in order))
+        return Window.partitionBy(KEY).orderBy(f"{META}.ingested_at", *place)
+
+    def _set_aside(
+        self, staged: DataFrame, counts: Mapping[tuple[int, str], int], facts: Mapping[str, Any]
+    ) -> None:
+        bad = sum(n for (part, _), n in counts.items() if part == _ASIDE)
+        if bad and _last_told(self.quarantine_path) is None:
+            frame = self.rejected(staged.where(F.col(_PART) == _ASIDE))
+            told = {**facts, "bucket": 0, "of": 1, "counts": _others(counts)}
+            self._append(frame, bad, self.quarantine_path, told)
+
+    def _append(self, frame: DataFrame, rows: int, path: str, facts: Mapping[str, Any]) -> None:
+        told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
+        delta_table.append_told(delta_table.packed(frame, rows), path, told)
+
+    def _say(self, text: str) -> None:
+        say(Console(stderr=True), f"{self.silver.table}: {text}")
+
+
+def discard(spark: SparkSession, path: str) -> None:
+    """Delete a folder of staged rows, if it is there."""
+    if not Folder(path).exists("_delta_log"):
+        return
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # Hadoop's file system is not in PySpark
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)  # noqa: SLF001
+
+
+def _others(counts: Mapping[tuple[int, str], int]) -> dict[str, int]:
+    """What became of the rows that are not in silver."""
+    aside = {verdict: n for (part, verdict), n in counts.items() if part == _ASIDE}
+    nowhere = {verdict: n for (part, verdict), n in counts.items() if part == _NOWHERE}
+    return {
+        "quarantined": aside.get(QUARANTINE, 0),
+        "dropped": aside.get(DROP, 0),
+        "tombstones": nowhere.get(TOMBSTONE, 0),
+        "duplicates": nowhere.get(ACCEPT, 0),
+    }
+
+
+def _position(table_id: str, version: int) -> dict[str, Any]:
+    """A place in bronze, as Spark's offset log writes it."""
+    return {
+        "sourceVersion": 1,
+        "reservoirId": table_id,
+        "reservoirVersion": version,
+        "index": -1,
+        "isStartingVersion": False,
+    }
+
+
+def _last_told(path: str) -> dict[str, Any] | None:
+    """What the newest commit of a table's first load says; all of them lie before its first micro-batch."""
+    log = LogReader(path)
+    oldest = log.oldest_version()
+    last = None
+    for commit in log.commits(oldest) if oldest is not None else ():
+        facts = commit.told
+        if facts.get("by") == BY and "bucket" in facts:
+            last = facts
+        elif "query_id" in facts:
+            break
+    return last
