@@ -1,7 +1,5 @@
 package medallion;
 
-import java.util.HashMap;
-import java.util.concurrent.ConcurrentHashMap;
 import medallion.faults.Reasons;
 import medallion.json.DebeziumReader;
 import medallion.json.JsonReader;
@@ -11,17 +9,22 @@ import medallion.readers.Spec;
 import medallion.text.CsvReader;
 import medallion.text.TextReader;
 import medallion.values.Utf8;
+
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.unsafe.types.UTF8String;
+
+import java.util.HashMap;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Reads a message's value: any bytes come out as exactly one row, and never as an exception.
  *
- * Spark calls {@code read} by an expression of its own, without conversion of rows. Readers are kept per
- * thread, for they hold what they are reading; declarations are read once per JVM.
+ * <p>Spark calls {@code read} by an expression of its own, without conversion of rows. Readers are
+ * kept per thread, for they hold what they are reading; declarations are read once per JVM.
  */
 public final class ValueReader {
-    private static final ConcurrentHashMap<UTF8String, Spec> SPECS = new ConcurrentHashMap<UTF8String, Spec>();
+    private static final ConcurrentHashMap<UTF8String, Spec> SPECS =
+            new ConcurrentHashMap<UTF8String, Spec>();
     private static final ThreadLocal<ValueReader> OWN = new ThreadLocal<ValueReader>();
 
     private static final int LARGE = 1048576;
@@ -31,8 +34,7 @@ public final class ValueReader {
     private Spec lastSpec;
     private Reader lastReader;
 
-    private ValueReader() {
-    }
+    private ValueReader() {}
 
     /**
      * The value as struct of fault, fault_field, rescued, value.
@@ -112,7 +114,8 @@ public final class ValueReader {
         try {
             return lastReader.read(value);
         } catch (RuntimeException defect) {
-            // A defect of the reader's must not stop a stream: the row is set aside, and can be replayed.
+            // A defect of the reader's must not stop a stream: the row is set aside, and can be
+            // replayed.
             forget();
             return Rows.fault(Reasons.READER_FAILED, null);
         } finally {

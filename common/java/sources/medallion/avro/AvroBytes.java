@@ -1,21 +1,23 @@
 package medallion.avro;
 
-import java.io.IOException;
-import java.nio.ByteBuffer;
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
+
 import org.apache.avro.io.Decoder;
 import org.apache.avro.util.Utf8;
 
+import java.nio.ByteBuffer;
+
 /**
- * Avro's binary encoding over an array, read to the letter: nothing is allocated that the bytes do not hold,
- * a boolean is 0 or 1, and what does not fit is a fault.
+ * Avro's binary encoding over an array, read to the letter: nothing is allocated that the bytes do
+ * not hold, a boolean is 0 or 1, and what does not fit is a fault.
  *
- * Avro's own decoder believes a length that it reads, and takes any other byte than 1 for false.
+ * <p>Avro's own decoder believes a length that it reads, and takes any other byte than 1 for false.
  */
 final class AvroBytes extends Decoder {
     /** The last whole number read, and whether one was since this was last set to false. */
     long whole;
+
     boolean hasWhole;
 
     private byte[] bytes;
@@ -36,8 +38,7 @@ final class AvroBytes extends Decoder {
         return end - at;
     }
 
-    public void readNull() {
-    }
+    public void readNull() {}
 
     public boolean readBoolean() {
         int found = next();
@@ -133,7 +134,10 @@ final class AvroBytes extends Decoder {
         return skipBlocks();
     }
 
-    /** Items of the next block; 0 ends. An item is at least one byte: schemas of shorter ones are refused. */
+    /**
+     * Items of the next block; 0 ends. An item is at least one byte: schemas of shorter ones are
+     * refused.
+     */
     private long block() {
         long count = varint(10);
         if (count < 0) {

@@ -2,12 +2,12 @@ package medallion.avro;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.IOException;
-import java.util.HashMap;
+
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
 import medallion.readers.Member;
 import medallion.readers.Rows;
+
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.AvroTypeException;
 import org.apache.avro.Schema;
@@ -16,11 +16,15 @@ import org.apache.avro.io.ResolvingDecoder;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.unsafe.types.UTF8String;
 
+import java.io.IOException;
+import java.util.HashMap;
+
 /**
- * Reads Avro values: any bytes come out as exactly one row. The one exception it throws is of the schema
- * registry, when that does not answer: then nothing can be said about a row.
+ * Reads Avro values: any bytes come out as exactly one row. The one exception it throws is of the
+ * schema registry, when that does not answer: then nothing can be said about a row.
  *
- * The writer's schema is resolved to the declared one by Avro's own decoder. Readers are kept per thread.
+ * <p>The writer's schema is resolved to the declared one by Avro's own decoder. Readers are kept
+ * per thread.
  */
 public final class AvroReader {
     private static final int FRAME = 5;
@@ -34,6 +38,7 @@ public final class AvroReader {
 
     private final AvroBytes bytes = new AvroBytes();
     private final AvroPath path = new AvroPath();
+
     /** Decoders by the writer's id, each with the schema it was made for. */
     private final HashMap<Integer, Object> decoders = new HashMap<Integer, Object>();
 
@@ -84,13 +89,20 @@ public final class AvroReader {
             if (value.length < FRAME || value[0] != 0) {
                 return Rows.fault(Reasons.UNKNOWN_FRAMING, null);
             }
-            id = Integer.valueOf((value[1] & 0xFF) << 24 | (value[2] & 0xFF) << 16 | (value[3] & 0xFF) << 8 | (value[4] & 0xFF));
+            id =
+                    Integer.valueOf(
+                            (value[1] & 0xFF) << 24
+                                    | (value[2] & 0xFF) << 16
+                                    | (value[3] & 0xFF) << 8
+                                    | (value[4] & 0xFF));
             from = FRAME;
         } else if (value.length == 0) {
             return Rows.fault(Reasons.EMPTY_VALUE, null);
         }
         Object found = decoder(id);
-        return found instanceof String ? Rows.fault((String) found, null) : decoded((ResolvingDecoder) found, value, from);
+        return found instanceof String
+                ? Rows.fault((String) found, null)
+                : decoded((ResolvingDecoder) found, value, from);
     }
 
     private InternalRow decoded(ResolvingDecoder decoder, byte[] value, int from) {
@@ -133,7 +145,8 @@ public final class AvroReader {
                 return Reasons.UNKNOWN_SCHEMA_ID;
             }
         }
-        Object made = writer == SchemaRegistry.UNUSABLE ? Reasons.UNRESOLVABLE_SCHEMA : resolving(writer);
+        Object made =
+                writer == SchemaRegistry.UNUSABLE ? Reasons.UNRESOLVABLE_SCHEMA : resolving(writer);
         if (decoders.size() >= MOST_WRITERS) {
             decoders.clear();
         }
@@ -157,9 +170,12 @@ public final class AvroReader {
         }
     }
 
-    /** A thread's readers by what is declared, and the last one by the very object that declared it. */
+    /**
+     * A thread's readers by what is declared, and the last one by the very object that declared it.
+     */
     private static final class Own {
-        private final HashMap<UTF8String, AvroReader> readers = new HashMap<UTF8String, AvroReader>();
+        private final HashMap<UTF8String, AvroReader> readers =
+                new HashMap<UTF8String, AvroReader>();
         UTF8String lastSpec;
         AvroReader lastReader;
 

@@ -1,21 +1,28 @@
 package medallion.avro;
 
-import java.util.HashSet;
 import org.apache.avro.LogicalType;
 import org.apache.avro.LogicalTypes;
 import org.apache.avro.Schema;
 
+import java.util.HashSet;
+
 /** What Avro's resolution would let pass, and would not give the value that was written. */
 final class AvroRules {
-    private AvroRules() {
-    }
+    private AvroRules() {}
 
-    /** Whether values written so may not be read so: a unit or a scale differs, or items have no length. */
+    /**
+     * Whether values written so may not be read so: a unit or a scale differs, or items have no
+     * length.
+     */
     static boolean forbid(Schema writer, Schema reader) {
-        return hasEmptyItems(writer, new HashSet<String>()) || differ(writer, reader, new HashSet<String>());
+        return hasEmptyItems(writer, new HashSet<String>())
+                || differ(writer, reader, new HashSet<String>());
     }
 
-    /** Avro gives the number under a logical type as it is: milliseconds would be read as microseconds. */
+    /**
+     * Avro gives the number under a logical type as it is: milliseconds would be read as
+     * microseconds.
+     */
     private static boolean differ(Schema writer, Schema reader, HashSet<String> seen) {
         if (writer.getType() == Schema.Type.UNION) {
             for (Schema branch : writer.getTypes()) {
@@ -45,7 +52,8 @@ final class AvroRules {
         if (writer.getType() == Schema.Type.MAP) {
             return differ(writer.getValueType(), reader.getValueType(), seen);
         }
-        if (writer.getType() != Schema.Type.RECORD || !seen.add(writer.getFullName() + " " + reader.getFullName())) {
+        if (writer.getType() != Schema.Type.RECORD
+                || !seen.add(writer.getFullName() + " " + reader.getFullName())) {
             return false;
         }
         for (Schema.Field field : reader.getFields()) {
@@ -65,10 +73,13 @@ final class AvroRules {
             return true;
         }
         return written instanceof LogicalTypes.Decimal
-            && ((LogicalTypes.Decimal) written).getScale() != ((LogicalTypes.Decimal) read).getScale();
+                && ((LogicalTypes.Decimal) written).getScale()
+                        != ((LogicalTypes.Decimal) read).getScale();
     }
 
-    /** Whether an array's items may be of no bytes: ten bytes could then say that there are 2^63. */
+    /**
+     * Whether an array's items may be of no bytes: ten bytes could then say that there are 2^63.
+     */
     private static boolean hasEmptyItems(Schema schema, HashSet<String> seen) {
         Schema.Type type = schema.getType();
         if (type == Schema.Type.ARRAY) {

@@ -1,16 +1,9 @@
 package medallion.avro;
 
-import java.io.IOException;
-import java.math.BigDecimal;
-import java.math.BigInteger;
-import java.nio.ByteBuffer;
-import java.util.ArrayList;
-import java.util.HashSet;
-import java.util.List;
-import java.util.UUID;
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
 import medallion.values.Utf8;
+
 import org.apache.avro.LogicalType;
 import org.apache.avro.LogicalTypes;
 import org.apache.avro.Schema;
@@ -21,7 +14,19 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** One type of the declared schema: reads what the decoder stands at as Spark holds it. Not thread-safe. */
+import java.io.IOException;
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.UUID;
+
+/**
+ * One type of the declared schema: reads what the decoder stands at as Spark holds it. Not
+ * thread-safe.
+ */
 final class AvroValue {
     private static final long FIRST_DAY = -719162L;
     private static final long LAST_DAY = 2932896L;
@@ -88,7 +93,9 @@ final class AvroValue {
             if (isWide && found instanceof Integer) {
                 return Long.valueOf(((Integer) found).longValue());
             }
-            return isWide && found instanceof Float ? (Object) Double.valueOf(((Float) found).doubleValue()) : found;
+            return isWide && found instanceof Float
+                    ? (Object) Double.valueOf(((Float) found).doubleValue())
+                    : found;
         }
         if (type == Schema.Type.ARRAY) {
             return array(in, bytes, path);
@@ -135,7 +142,8 @@ final class AvroValue {
                 values.add(inner[0].read(in, bytes, path));
             }
         }
-        return new ArrayBasedMapData(new GenericArrayData(keys.toArray()), new GenericArrayData(values.toArray()));
+        return new ArrayBasedMapData(
+                new GenericArrayData(keys.toArray()), new GenericArrayData(values.toArray()));
     }
 
     private Object plain(ResolvingDecoder in, AvroBytes bytes) throws IOException {

@@ -2,6 +2,12 @@ package medallion.avro;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+
+import medallion.readers.Member;
+
+import org.apache.avro.AvroRuntimeException;
+import org.apache.avro.Schema;
+
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
@@ -13,17 +19,16 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.Base64;
 import java.util.concurrent.ConcurrentHashMap;
-import medallion.readers.Member;
-import org.apache.avro.AvroRuntimeException;
-import org.apache.avro.Schema;
 
 /**
- * Writers' schemas by id, from a registry's address or a folder of {@code <id>.avsc}; each is fetched once
- * per JVM. That an id is not known is remembered for half a minute: it may be registered later.
+ * Writers' schemas by id, from a registry's address or a folder of {@code <id>.avsc}; each is
+ * fetched once per JVM. That an id is not known is remembered for half a minute: it may be
+ * registered later.
  */
 final class SchemaRegistry {
     /** No schema has this id. */
     static final Schema UNKNOWN = Schema.create(Schema.Type.NULL);
+
     /** What has this id is no Avro schema. */
     static final Schema UNUSABLE = Schema.create(Schema.Type.NULL);
 
@@ -33,11 +38,13 @@ final class SchemaRegistry {
     private static final int CONNECT_MILLIS = 2000;
     private static final int READ_MILLIS = 5000;
     private static final int LARGEST = 16777216;
-    private static final ConcurrentHashMap<String, SchemaRegistry> ALL = new ConcurrentHashMap<String, SchemaRegistry>();
+    private static final ConcurrentHashMap<String, SchemaRegistry> ALL =
+            new ConcurrentHashMap<String, SchemaRegistry>();
 
     private final String place;
     private final String login;
-    private final ConcurrentHashMap<Integer, Schema> found = new ConcurrentHashMap<Integer, Schema>();
+    private final ConcurrentHashMap<Integer, Schema> found =
+            new ConcurrentHashMap<Integer, Schema>();
     private final ConcurrentHashMap<Integer, Long> misses = new ConcurrentHashMap<Integer, Long>();
 
     private SchemaRegistry(String place, String login) {
@@ -53,7 +60,11 @@ final class SchemaRegistry {
      */
     static SchemaRegistry at(String place, String login) {
         String key = place + " " + login;
-        ALL.putIfAbsent(key, new SchemaRegistry(place.endsWith("/") ? place.substring(0, place.length() - 1) : place, login));
+        ALL.putIfAbsent(
+                key,
+                new SchemaRegistry(
+                        place.endsWith("/") ? place.substring(0, place.length() - 1) : place,
+                        login));
         Object registry = ALL.get(key);
         return (SchemaRegistry) registry;
     }
@@ -87,7 +98,8 @@ final class SchemaRegistry {
         if (known != null) {
             return (Schema) known;
         }
-        // No registry gives out a number that its own language takes for negative; asked, it may say anything.
+        // No registry gives out a number that its own language takes for negative; asked, it may
+        // say anything.
         if (id < 0) {
             return UNKNOWN;
         }
@@ -105,7 +117,9 @@ final class SchemaRegistry {
         }
         try {
             Schema.Parser parser = new Schema.Parser();
-            return referring(answer, parser, 0) ? parser.parse(Member.of(answer, "schema").asText()) : UNUSABLE;
+            return referring(answer, parser, 0)
+                    ? parser.parse(Member.of(answer, "schema").asText())
+                    : UNUSABLE;
         } catch (AvroRuntimeException error) {
             return UNUSABLE;
         }
@@ -119,8 +133,17 @@ final class SchemaRegistry {
             if (parser.getTypes().containsKey(name)) {
                 continue;
             }
-            String subject = URLEncoder.encode(Member.of(reference, "subject").asText(), StandardCharsets.UTF_8);
-            JsonNode found = depth > 20 ? null : asked("/subjects/" + subject + "/versions/" + Member.of(reference, "version").asText());
+            String subject =
+                    URLEncoder.encode(
+                            Member.of(reference, "subject").asText(), StandardCharsets.UTF_8);
+            JsonNode found =
+                    depth > 20
+                            ? null
+                            : asked(
+                                    "/subjects/"
+                                            + subject
+                                            + "/versions/"
+                                            + Member.of(reference, "version").asText());
             if (found == null || !referring(found, parser, depth + 1)) {
                 return false;
             }
@@ -139,7 +162,8 @@ final class SchemaRegistry {
             return UNKNOWN;
         }
         try {
-            return new Schema.Parser().parse(new String(Files.readAllBytes(file.toPath()), StandardCharsets.UTF_8));
+            return new Schema.Parser()
+                    .parse(new String(Files.readAllBytes(file.toPath()), StandardCharsets.UTF_8));
         } catch (AvroRuntimeException error) {
             return UNUSABLE;
         } catch (IOException error) {
@@ -162,7 +186,8 @@ final class SchemaRegistry {
                 why = message == null ? error.getClass().getSimpleName() : message;
             }
         }
-        throw new RegistryUnavailable("the schema registry at " + place + " does not answer: " + why);
+        throw new RegistryUnavailable(
+                "the schema registry at " + place + " does not answer: " + why);
     }
 
     private JsonNode once(String path) throws IOException {
@@ -171,7 +196,8 @@ final class SchemaRegistry {
             connection.setConnectTimeout(CONNECT_MILLIS);
             connection.setReadTimeout(READ_MILLIS);
             connection.setUseCaches(false);
-            connection.setRequestProperty("Accept", "application/vnd.schemaregistry.v1+json, application/json");
+            connection.setRequestProperty(
+                    "Accept", "application/vnd.schemaregistry.v1+json, application/json");
             if (login.length() > 0) {
                 connection.setRequestProperty("Authorization", authorization());
             }
@@ -206,7 +232,10 @@ final class SchemaRegistry {
         return whole.toByteArray();
     }
 
-    /** {@code user:password} as Basic; a text that begins with {@code Bearer} as it is. Never in a message. */
+    /**
+     * {@code user:password} as Basic; a text that begins with {@code Bearer} as it is. Never in a
+     * message.
+     */
     private String authorization() throws IOException {
         String secret = System.getenv(login);
         if (secret == null || secret.length() == 0) {
@@ -215,6 +244,7 @@ final class SchemaRegistry {
         if (secret.startsWith("Bearer ")) {
             return secret;
         }
-        return "Basic " + Base64.getEncoder().encodeToString(secret.getBytes(StandardCharsets.UTF_8));
+        return "Basic "
+                + Base64.getEncoder().encodeToString(secret.getBytes(StandardCharsets.UTF_8));
     }
 }

@@ -10,8 +10,7 @@ import java.nio.file.StandardOpenOption;
 final class Durable {
     private static final boolean ON = !Boolean.getBoolean("medallion.disk.volatile");
 
-    private Durable() {
-    }
+    private Durable() {}
 
     static void file(Path path) throws IOException {
         force(path, StandardOpenOption.WRITE);

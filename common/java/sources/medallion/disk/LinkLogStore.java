@@ -1,27 +1,30 @@
 package medallion.disk;
 
 import io.delta.storage.HadoopFileSystemLogStore;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+
 import java.io.IOException;
 import java.io.OutputStream;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.CopyOption;
 import java.nio.file.Files;
 import java.nio.file.OpenOption;
 import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
-import java.nio.file.CopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.Iterator;
 import java.util.TreeSet;
 import java.util.UUID;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.Path;
 
 /**
- * A Delta log on a local disk. Of two processes that write one version one is told that it is there.
+ * A Delta log on a local disk. Of two processes that write one version one is told that it is
+ * there.
  *
- * A commit file is linked to its name when it and the data files that it adds are on the disk: after a power cut
- * the table is as it was before the commit or after it.
+ * <p>A commit file is linked to its name when it and the data files that it adds are on the disk:
+ * after a power cut the table is as it was before the commit or after it.
  */
 public class LinkLogStore extends HadoopFileSystemLogStore {
     private static final String ADD = "{\"add\":{\"path\":\"";
@@ -32,14 +35,18 @@ public class LinkLogStore extends HadoopFileSystemLogStore {
     }
 
     @Override
-    public void write(Path path, Iterator<String> actions, Boolean overwrite, Configuration configuration)
-        throws IOException {
+    public void write(
+            Path path, Iterator<String> actions, Boolean overwrite, Configuration configuration)
+            throws IOException {
         java.nio.file.Path target = Paths.get(path.toUri().getPath(), new String[0]);
         java.nio.file.Path log = target.getParent();
-        java.nio.file.Path draft = log.resolve("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
+        java.nio.file.Path draft =
+                log.resolve("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
         TreeSet<java.nio.file.Path> folders = new TreeSet<java.nio.file.Path>();
-        OutputStream out = Files.newOutputStream(
-            draft, new OpenOption[] {StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE});
+        OutputStream out =
+                Files.newOutputStream(
+                        draft,
+                        new OpenOption[] {StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE});
         try {
             try {
                 while (actions.hasNext()) {
@@ -72,9 +79,13 @@ public class LinkLogStore extends HadoopFileSystemLogStore {
         return Boolean.FALSE;
     }
 
-    /** Have the data file or the change file that an action adds on the disk, and remember its folder. */
-    private static void settle(String action, java.nio.file.Path table, TreeSet<java.nio.file.Path> folders)
-        throws IOException {
+    /**
+     * Have the data file or the change file that an action adds on the disk, and remember its
+     * folder.
+     */
+    private static void settle(
+            String action, java.nio.file.Path table, TreeSet<java.nio.file.Path> folders)
+            throws IOException {
         if (!action.startsWith(ADD) && !action.startsWith(CHANGE)) {
             return;
         }

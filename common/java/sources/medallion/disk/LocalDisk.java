@@ -1,5 +1,11 @@
 package medallion.disk;
 
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsAction;
+import org.apache.hadoop.fs.permission.FsPermission;
+
 import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
@@ -13,16 +19,13 @@ import java.nio.file.attribute.PosixFileAttributes;
 import java.nio.file.attribute.PosixFilePermission;
 import java.util.EnumSet;
 import java.util.Set;
-import org.apache.hadoop.fs.FileStatus;
-import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.RawLocalFileSystem;
-import org.apache.hadoop.fs.permission.FsAction;
-import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
- * The local disk, by system calls. Hadoop's own asks chmod, ls and readlink, a process each, several per file.
+ * The local disk, by system calls. Hadoop's own asks chmod, ls and readlink, a process each,
+ * several per file.
  *
- * A file is renamed by a hard link, so that of two who rename to one name one is told that it is taken.
+ * <p>A file is renamed by a hard link, so that of two who rename to one name one is told that it is
+ * taken.
  */
 public class LocalDisk extends RawLocalFileSystem {
     private static final LinkOption[] FOLLOW = {};
@@ -31,12 +34,24 @@ public class LocalDisk extends RawLocalFileSystem {
     @Override
     public void setPermission(Path path, FsPermission permission) throws IOException {
         Set<PosixFilePermission> wanted = EnumSet.noneOf(PosixFilePermission.class);
-        grant(wanted, permission.getUserAction(), PosixFilePermission.OWNER_READ,
-            PosixFilePermission.OWNER_WRITE, PosixFilePermission.OWNER_EXECUTE);
-        grant(wanted, permission.getGroupAction(), PosixFilePermission.GROUP_READ,
-            PosixFilePermission.GROUP_WRITE, PosixFilePermission.GROUP_EXECUTE);
-        grant(wanted, permission.getOtherAction(), PosixFilePermission.OTHERS_READ,
-            PosixFilePermission.OTHERS_WRITE, PosixFilePermission.OTHERS_EXECUTE);
+        grant(
+                wanted,
+                permission.getUserAction(),
+                PosixFilePermission.OWNER_READ,
+                PosixFilePermission.OWNER_WRITE,
+                PosixFilePermission.OWNER_EXECUTE);
+        grant(
+                wanted,
+                permission.getGroupAction(),
+                PosixFilePermission.GROUP_READ,
+                PosixFilePermission.GROUP_WRITE,
+                PosixFilePermission.GROUP_EXECUTE);
+        grant(
+                wanted,
+                permission.getOtherAction(),
+                PosixFilePermission.OTHERS_READ,
+                PosixFilePermission.OTHERS_WRITE,
+                PosixFilePermission.OTHERS_EXECUTE);
         Files.setPosixFilePermissions(pathToFile(path).toPath(), wanted);
     }
 
@@ -99,20 +114,23 @@ public class LocalDisk extends RawLocalFileSystem {
             throw new FileNotFoundException("File " + path + " does not exist");
         } catch (FileSystemException odd) {
             // A file where a folder should be on the way to it: for whoever asks, it is not there.
-            throw (IOException) new FileNotFoundException("File " + path + " does not exist").initCause(odd);
+            throw (IOException)
+                    new FileNotFoundException("File " + path + " does not exist").initCause(odd);
         }
         return new FileStatus(
-            found.isDirectory() ? 0L : found.size(),
-            found.isDirectory(),
-            1,
-            getDefaultBlockSize(path),
-            found.lastModifiedTime().toMillis(),
-            found.lastAccessTime().toMillis(),
-            permission(found.permissions()),
-            found.owner().getName(),
-            found.group().getName(),
-            found.isSymbolicLink() ? new Path(Files.readSymbolicLink(file.toPath()).toString()) : null,
-            path.makeQualified(getUri(), getWorkingDirectory()));
+                found.isDirectory() ? 0L : found.size(),
+                found.isDirectory(),
+                1,
+                getDefaultBlockSize(path),
+                found.lastModifiedTime().toMillis(),
+                found.lastAccessTime().toMillis(),
+                permission(found.permissions()),
+                found.owner().getName(),
+                found.group().getName(),
+                found.isSymbolicLink()
+                        ? new Path(Files.readSymbolicLink(file.toPath()).toString())
+                        : null,
+                path.makeQualified(getUri(), getWorkingDirectory()));
     }
 
     private static FsPermission permission(Set<PosixFilePermission> found) {
@@ -125,8 +143,11 @@ public class LocalDisk extends RawLocalFileSystem {
     }
 
     private static void grant(
-        Set<PosixFilePermission> to, FsAction action, PosixFilePermission read, PosixFilePermission write,
-        PosixFilePermission execute) {
+            Set<PosixFilePermission> to,
+            FsAction action,
+            PosixFilePermission read,
+            PosixFilePermission write,
+            PosixFilePermission execute) {
         if (action.implies(FsAction.READ)) {
             to.add(read);
         }

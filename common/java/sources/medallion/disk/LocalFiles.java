@@ -1,15 +1,18 @@
 package medallion.disk;
 
-import java.io.File;
-import java.io.IOException;
-import java.net.URI;
-import java.net.URISyntaxException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.DelegateToFileSystem;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.Path;
 
-/** The same local disk for those who ask Hadoop's newer interface for it, as Spark's checkpoints do. */
+import java.io.File;
+import java.io.IOException;
+import java.net.URI;
+import java.net.URISyntaxException;
+
+/**
+ * The same local disk for those who ask Hadoop's newer interface for it, as Spark's checkpoints do.
+ */
 public class LocalFiles extends DelegateToFileSystem {
     private final LocalDisk disk;
 
@@ -17,7 +20,8 @@ public class LocalFiles extends DelegateToFileSystem {
         this(new LocalDisk(), configuration);
     }
 
-    private LocalFiles(LocalDisk disk, Configuration configuration) throws IOException, URISyntaxException {
+    private LocalFiles(LocalDisk disk, Configuration configuration)
+            throws IOException, URISyntaxException {
         super(URI.create("file:///"), disk, configuration, "file", false);
         this.disk = disk;
     }

@@ -1,6 +1,8 @@
 package medallion.faults;
 
-/** Why a value cannot be read. It ends the reading, and costs no stack trace: data is often wrong. */
+/**
+ * Why a value cannot be read. It ends the reading, and costs no stack trace: data is often wrong.
+ */
 public final class Fault extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

@@ -26,6 +26,5 @@ public final class Reasons {
     public static final String UNRESOLVABLE_SCHEMA = "unresolvable_schema";
     public static final String READER_FAILED = "reader_failed";
 
-    private Reasons() {
-    }
+    private Reasons() {}
 }

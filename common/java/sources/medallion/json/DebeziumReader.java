@@ -3,10 +3,13 @@ package medallion.json;
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
 import medallion.readers.Spec;
+
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 
-/** A change event: the envelope itself, or {@code {"schema": …, "payload": envelope}} in any order. */
+/**
+ * A change event: the envelope itself, or {@code {"schema": …, "payload": envelope}} in any order.
+ */
 public final class DebeziumReader extends JsonReader {
     private static final byte[] SCHEMA = new byte[] {'s', 'c', 'h', 'e', 'm', 'a'};
     private static final byte[] PAYLOAD = new byte[] {'p', 'a', 'y', 'l', 'o', 'a', 'd'};

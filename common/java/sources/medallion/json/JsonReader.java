@@ -1,7 +1,5 @@
 package medallion.json;
 
-import java.util.ArrayList;
-import java.util.Arrays;
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
 import medallion.readers.Reader;
@@ -9,25 +7,32 @@ import medallion.readers.Rows;
 import medallion.readers.Spec;
 import medallion.values.Scalars;
 import medallion.values.Type;
+
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
+import java.util.ArrayList;
+import java.util.Arrays;
+
 /**
  * One JSON object as a row of the declared type, in one pass.
  *
- * A document that is no JSON object is faulted for that. Else the first value that does not fit its field
- * is the fault, and last a required field that is not there. Not thread-safe.
+ * <p>A document that is no JSON object is faulted for that. Else the first value that does not fit
+ * its field is the fault, and last a required field that is not there. Not thread-safe.
  */
 public class JsonReader extends Scanner implements Reader {
     final Spec spec;
     final Scalars scalars;
+
     /** Unknown fields as they are found; null where nobody asks for them. */
     final Rescued rescued;
+
     /** Per level the name of the declared field that is being read. */
     String[] trail = new String[8];
+
     int trailDepth;
 
     private int[][] seen = new int[8][];
@@ -109,8 +114,9 @@ public class JsonReader extends Scanner implements Reader {
             case Type.MAP:
                 return next == '{' ? map(type) : mismatch();
             case Type.BOOLEAN:
-                return next == 't' && word("true") ? (Object) Boolean.TRUE
-                    : next == 'f' && word("false") ? (Object) Boolean.FALSE : mismatch();
+                return next == 't' && word("true")
+                        ? (Object) Boolean.TRUE
+                        : next == 'f' && word("false") ? (Object) Boolean.FALSE : mismatch();
             default:
                 return scalar(type, next);
         }
@@ -150,7 +156,9 @@ public class JsonReader extends Scanner implements Reader {
         return nothing;
     }
 
-    /** Keeps the first fault of a value; reading goes on, for the document may be no JSON at all. */
+    /**
+     * Keeps the first fault of a value; reading goes on, for the document may be no JSON at all.
+     */
     private Object note(String reason) {
         if (fault == null) {
             fault = reason;
@@ -193,8 +201,17 @@ public class JsonReader extends Scanner implements Reader {
         return new GenericInternalRow(values);
     }
 
-    /** Reads one member; the place of its field, or that before {@code guess} where it is unknown. */
-    private int member(Type type, int guess, Object[] values, int[] marks, int mark, Names unknown, int level) {
+    /**
+     * Reads one member; the place of its field, or that before {@code guess} where it is unknown.
+     */
+    private int member(
+            Type type,
+            int guess,
+            Object[] values,
+            int[] marks,
+            int mark,
+            Names unknown,
+            int level) {
         int from = peek() < 0 ? end : at;
         int field = name(type, guess);
         if (field < 0) {
@@ -224,7 +241,10 @@ public class JsonReader extends Scanner implements Reader {
         return field;
     }
 
-    /** Reads a name; the place of its field, -1 for an unknown one. Fields mostly come in their order. */
+    /**
+     * Reads a name; the place of its field, -1 for an unknown one. Fields mostly come in their
+     * order.
+     */
     private int name(Type type, int guess) {
         if (guess < type.quoted.length) {
             byte[] quoted = type.quoted[guess];
@@ -317,7 +337,8 @@ public class JsonReader extends Scanner implements Reader {
         if (rescued != null) {
             rescued.end(before);
         }
-        return new ArrayBasedMapData(new GenericArrayData(keys.toArray()), new GenericArrayData(values.toArray()));
+        return new ArrayBasedMapData(
+                new GenericArrayData(keys.toArray()), new GenericArrayData(values.toArray()));
     }
 
     private int push() {

@@ -1,9 +1,11 @@
 package medallion.json;
 
+import medallion.values.Type;
+
+import org.apache.spark.unsafe.types.UTF8String;
+
 import java.util.Arrays;
 import java.util.HashSet;
-import medallion.values.Type;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The names seen in one JSON object. A few are compared one by one; many go into a hash set, whose
@@ -32,7 +34,8 @@ final class Names {
         }
         int hash = Type.hash(source, from, to);
         for (int i = 0; i < count; i++) {
-            if (hashes[i] == hash && Arrays.equals(sources[i], froms[i], tos[i], source, from, to)) {
+            if (hashes[i] == hash
+                    && Arrays.equals(sources[i], froms[i], tos[i], source, from, to)) {
                 return false;
             }
         }

@@ -1,12 +1,13 @@
 package medallion.json;
 
-import java.util.Arrays;
 import org.apache.spark.unsafe.types.UTF8String;
 
+import java.util.Arrays;
+
 /**
- * Unknown fields as one JSON object, each at its place and with the very bytes that were sent. Elements of
- * an array that hold none are {@code null}, so that places do not change. What was opened and holds nothing
- * unknown is taken back when it is closed.
+ * Unknown fields as one JSON object, each at its place and with the very bytes that were sent.
+ * Elements of an array that hold none are {@code null}, so that places do not change. What was
+ * opened and holds nothing unknown is taken back when it is closed.
  */
 final class Rescued {
     private static final byte[] NULL = new byte[] {'n', 'u', 'l', 'l'};

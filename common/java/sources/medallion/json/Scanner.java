@@ -1,14 +1,17 @@
 package medallion.json;
 
-import java.util.Arrays;
 import medallion.faults.Fault;
 import medallion.faults.Reasons;
 import medallion.values.Numbers;
+
 import org.apache.spark.unsafe.Platform;
 
+import java.util.Arrays;
+
 /**
- * JSON by RFC 8259, byte by byte, over bytes that are known to be UTF-8: finds where each thing ends, and
- * refuses what is not JSON, names that are there twice, half surrogates, and more levels than are allowed.
+ * JSON by RFC 8259, byte by byte, over bytes that are known to be UTF-8: finds where each thing
+ * ends, and refuses what is not JSON, names that are there twice, half surrogates, and more levels
+ * than are allowed.
  */
 abstract class Scanner {
     private static final long ONES = 0x0101010101010101L;
@@ -22,6 +25,7 @@ abstract class Scanner {
 
     /** The last text: where its bytes are, with nothing escaped in them. */
     byte[] text;
+
     int textFrom;
     int textTo;
 
@@ -122,15 +126,19 @@ abstract class Scanner {
         unescape(from, to);
     }
 
-    /** The first byte from here on that ends a text, begins an escape, or may not stand in a text. */
+    /**
+     * The first byte from here on that ends a text, begins an escape, or may not stand in a text.
+     */
     private int plain(int from) {
         int i = from;
         while (i + 8 <= end) {
             long word = Platform.getLong(source, (long) Platform.BYTE_ARRAY_OFFSET + i);
             long quote = word ^ 0x2222222222222222L;
             long escape = word ^ 0x5C5C5C5C5C5C5C5CL;
-            long special = ((quote - ONES) & ~quote) | ((escape - ONES) & ~escape)
-                | ((word - 0x2020202020202020L) & ~word);
+            long special =
+                    ((quote - ONES) & ~quote)
+                            | ((escape - ONES) & ~escape)
+                            | ((word - 0x2020202020202020L) & ~word);
             if ((special & HIGH_BITS) != 0L) {
                 break;
             }
@@ -180,7 +188,10 @@ abstract class Scanner {
         unescaped = target.length > 65536 ? new byte[64] : target;
     }
 
-    /** Puts the character that is escaped here (after the backslash) at the target's end; its new size. */
+    /**
+     * Puts the character that is escaped here (after the backslash) at the target's end; its new
+     * size.
+     */
     private int escape(byte[] target, int size) {
         if (at >= end) {
             throw malformed();

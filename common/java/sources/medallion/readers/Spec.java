@@ -2,10 +2,13 @@ package medallion.readers;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+
+import medallion.values.Type;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import medallion.values.Type;
-import org.apache.spark.sql.catalyst.InternalRow;
 
 /** What is declared about a value, from its JSON text; read once per JVM, used by all threads. */
 public final class Spec {
@@ -73,7 +76,8 @@ public final class Spec {
             byte[] name = parts[i].getBytes(StandardCharsets.UTF_8);
             places[i] = type.kind == Type.STRUCT ? type.find(name, 0, name.length) : -1;
             if (places[i] < 0) {
-                throw new IllegalArgumentException("required field " + path + " is not in the schema");
+                throw new IllegalArgumentException(
+                        "required field " + path + " is not in the schema");
             }
             type = type.fields[places[i]];
         }

@@ -1,16 +1,18 @@
 package medallion.streaming;
 
-import java.lang.reflect.Field;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 import org.apache.spark.sql.streaming.StreamingQueryManager;
 import org.apache.spark.util.Clock;
 
+import java.lang.reflect.Field;
+
 /**
  * Gives a query a clock as it starts: Spark has no other way than in its own tests.
  *
- * Spark tells of a start in the query's own thread, before that has asked for the clock. Names of what is Spark's
- * own are looked up here as it happens, so that another version may be without them.
+ * <p>Spark tells of a start in the query's own thread, before that has asked for the clock. Names
+ * of what is Spark's own are looked up here as it happens, so that another version may be without
+ * them.
  */
 public final class ClockGiver extends StreamingQueryListener {
     private static final long serialVersionUID = 1L;
@@ -40,8 +42,10 @@ public final class ClockGiver extends StreamingQueryListener {
         }
         try {
             StreamingQuery query = queries.get(event.id());
-            Object execution = query.getClass().getMethod("streamingQuery", new Class<?>[0])
-                .invoke(query, new Object[0]);
+            Object execution =
+                    query.getClass()
+                            .getMethod("streamingQuery", new Class<?>[0])
+                            .invoke(query, new Object[0]);
             Field found = find(execution.getClass());
             found.setAccessible(true);
             found.set(execution, clock);
@@ -64,10 +68,8 @@ public final class ClockGiver extends StreamingQueryListener {
     }
 
     @Override
-    public void onQueryProgress(StreamingQueryListener.QueryProgressEvent event) {
-    }
+    public void onQueryProgress(StreamingQueryListener.QueryProgressEvent event) {}
 
     @Override
-    public void onQueryTerminated(StreamingQueryListener.QueryTerminatedEvent event) {
-    }
+    public void onQueryTerminated(StreamingQueryListener.QueryTerminatedEvent event) {}
 }

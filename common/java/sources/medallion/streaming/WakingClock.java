@@ -5,7 +5,8 @@ import org.apache.spark.util.Clock;
 /**
  * The clock by which a query waits for its next micro-batch; the wait may be ended.
  *
- * A wake that comes while a micro-batch runs ends the next wait before it begins. Several are as one.
+ * <p>A wake that comes while a micro-batch runs ends the next wait before it begins. Several are as
+ * one.
  */
 public final class WakingClock implements Clock {
     private boolean isWoken;

@@ -3,10 +3,11 @@ package medallion.streaming;
 import org.apache.spark.TaskContext;
 
 /**
- * Tells late rows from others, by the watermark that the micro-batch of the task that asks judges by.
+ * Tells late rows from others, by the watermark that the micro-batch of the task that asks judges
+ * by.
  *
- * It is a local property of the thread that runs the micro-batch, so it comes with each of its tasks, and is no
- * literal in the code that Spark compiles.
+ * <p>It is a local property of the thread that runs the micro-batch, so it comes with each of its
+ * tasks, and is no literal in the code that Spark compiles.
  */
 public final class Watermark {
     private static final String PROPERTY = "medallion.lateWatermarkMs";

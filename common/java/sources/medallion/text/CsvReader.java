@@ -1,6 +1,5 @@
 package medallion.text;
 
-import java.util.Arrays;
 import medallion.faults.Reasons;
 import medallion.readers.Reader;
 import medallion.readers.Rows;
@@ -8,8 +7,11 @@ import medallion.readers.Spec;
 import medallion.values.Numbers;
 import medallion.values.Scalars;
 import medallion.values.Type;
+
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+
+import java.util.Arrays;
 
 /** One line by RFC 4180, with or without its line end; fields by position. Not thread-safe. */
 public final class CsvReader implements Reader {
@@ -47,7 +49,9 @@ public final class CsvReader implements Reader {
         boolean isMore = true;
         while (isMore) {
             if (!field()) {
-                return Rows.fault(Reasons.MALFORMED_CSV, count < fields.length ? spec.root.labels[count] : null);
+                return Rows.fault(
+                        Reasons.MALFORMED_CSV,
+                        count < fields.length ? spec.root.labels[count] : null);
             }
             if (count < fields.length) {
                 values[count] = converted(fields[count], spec.root.labels[count]);
@@ -64,7 +68,9 @@ public final class CsvReader implements Reader {
         }
         InternalRow row = new GenericInternalRow(values);
         String absent = spec.absent(row);
-        return absent == null ? Rows.value(row, null) : Rows.fault(Reasons.MISSING_REQUIRED, absent);
+        return absent == null
+                ? Rows.value(row, null)
+                : Rows.fault(Reasons.MISSING_REQUIRED, absent);
     }
 
     private static int withoutLineEnd(byte[] value) {
@@ -135,7 +141,8 @@ public final class CsvReader implements Reader {
 
     private boolean isSeparator() {
         int after = at + spec.separator.length;
-        return after <= end && Arrays.equals(spec.separator, 0, spec.separator.length, source, at, after);
+        return after <= end
+                && Arrays.equals(spec.separator, 0, spec.separator.length, source, at, after);
     }
 
     private Object converted(Type type, String label) {
@@ -145,7 +152,10 @@ public final class CsvReader implements Reader {
         String reason;
         Object found;
         if (type.kind == Type.BOOLEAN) {
-            found = isWord("true") ? (Object) Boolean.TRUE : isWord("false") ? (Object) Boolean.FALSE : null;
+            found =
+                    isWord("true")
+                            ? (Object) Boolean.TRUE
+                            : isWord("false") ? (Object) Boolean.FALSE : null;
             reason = Reasons.WRONG_TYPE;
         } else if (type.kind >= Type.BYTE && type.kind <= Type.DECIMAL) {
             boolean isNumber = numbers.scan(text, from, to) && numbers.end == to;

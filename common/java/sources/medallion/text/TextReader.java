@@ -2,6 +2,7 @@ package medallion.text;
 
 import medallion.readers.Reader;
 import medallion.readers.Rows;
+
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.unsafe.types.UTF8String;

@@ -1,10 +1,12 @@
 package medallion.values;
 
+import medallion.faults.Reasons;
+
+import org.apache.spark.sql.types.Decimal;
+
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
-import medallion.faults.Reasons;
-import org.apache.spark.sql.types.Decimal;
 
 /**
  * A number as JSON writes it, and what it becomes: exactly the number that was sent, or a fault.
@@ -28,6 +30,7 @@ public final class Numbers {
 
     /** Where the number ends, after {@code scan}. */
     public int end;
+
     /** Why the last number could not be converted. */
     public String fault;
 
@@ -35,12 +38,16 @@ public final class Numbers {
     private int start;
     private boolean isNegative;
     private boolean isWhole;
+
     /** Digits from the first that is not 0. */
     private int digits;
+
     /** The first 18 of them. */
     private long mantissa;
+
     /** Power of ten of the last digit. */
     private long exponent;
+
     /** All of them without the zeros at the end, where there are more than 18. */
     private BigInteger significand;
 
@@ -120,7 +127,9 @@ public final class Numbers {
             case Type.SHORT:
                 return isWithin(-32768L, 32767L) ? (Object) Short.valueOf((short) signed()) : null;
             case Type.INT:
-                return isWithin(-2147483648L, 2147483647L) ? (Object) Integer.valueOf((int) signed()) : null;
+                return isWithin(-2147483648L, 2147483647L)
+                        ? (Object) Integer.valueOf((int) signed())
+                        : null;
             case Type.LONG:
                 return whole();
             case Type.FLOAT:
@@ -184,7 +193,8 @@ public final class Numbers {
             long unscaled = digits == 0 ? 0L : signed() * POWERS[(int) (exponent + scale)];
             return Decimal.createUnsafe(unscaled, precision, scale);
         }
-        BigDecimal value = digits == 0 ? BigDecimal.ZERO : new BigDecimal(significand(), (int) -exponent);
+        BigDecimal value =
+                digits == 0 ? BigDecimal.ZERO : new BigDecimal(significand(), (int) -exponent);
         value = (isNegative ? value.negate() : value).setScale(scale);
         return Decimal.apply(value, precision, scale);
     }
@@ -233,8 +243,10 @@ public final class Numbers {
             return Double.valueOf(isNegative ? -0.0 : 0.0);
         }
         if (digits <= 15 && exponent >= -22L && exponent <= 22L) {
-            double value = exponent < 0L
-                ? mantissa / DOUBLE_POWERS[(int) -exponent] : mantissa * DOUBLE_POWERS[(int) exponent];
+            double value =
+                    exponent < 0L
+                            ? mantissa / DOUBLE_POWERS[(int) -exponent]
+                            : mantissa * DOUBLE_POWERS[(int) exponent];
             return Double.valueOf(isNegative ? -value : value);
         }
         trim(Long.MAX_VALUE);

@@ -1,9 +1,11 @@
 package medallion.values;
 
+import medallion.faults.Reasons;
+
+import org.apache.spark.unsafe.types.UTF8String;
+
 import java.util.Arrays;
 import java.util.Base64;
-import medallion.faults.Reasons;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /** What a text becomes in a column that is not of texts, exactly; or a fault. Not thread-safe. */
 public final class Scalars {
@@ -23,7 +25,9 @@ public final class Scalars {
             case Type.STRING:
                 return string(type, UTF8String.fromBytes(source, from, to - from));
             case Type.DATE:
-                return times.date(source, from, to) ? (Object) Integer.valueOf(times.days) : refuse(Reasons.WRONG_TYPE);
+                return times.date(source, from, to)
+                        ? (Object) Integer.valueOf(times.days)
+                        : refuse(Reasons.WRONG_TYPE);
             case Type.TIMESTAMP:
             case Type.TIMESTAMP_NTZ:
                 return timestamp(type.kind == Type.TIMESTAMP, source, from, to);
@@ -52,7 +56,9 @@ public final class Scalars {
         if (!isInstant && times.hasOffset) {
             return refuse(Reasons.INVALID_TIMESTAMP);
         }
-        return times.isRounded ? refuse(Reasons.NUMBER_ROUNDED) : (Object) Long.valueOf(times.micros);
+        return times.isRounded
+                ? refuse(Reasons.NUMBER_ROUNDED)
+                : (Object) Long.valueOf(times.micros);
     }
 
     private Object binary(byte[] source, int from, int to) {
@@ -60,7 +66,9 @@ public final class Scalars {
             byte[] text = Arrays.copyOfRange(source, from, to);
             byte[] bytes = Base64.getDecoder().decode(text);
             // The decoder takes a text without its padding, and bits that no byte holds.
-            return Arrays.equals(Base64.getEncoder().encode(bytes), text) ? bytes : refuse(Reasons.WRONG_TYPE);
+            return Arrays.equals(Base64.getEncoder().encode(bytes), text)
+                    ? bytes
+                    : refuse(Reasons.WRONG_TYPE);
         } catch (IllegalArgumentException malformed) {
             return refuse(Reasons.WRONG_TYPE);
         }

@@ -6,17 +6,19 @@ import java.math.MathContext;
 import java.math.RoundingMode;
 
 /**
- * The shortest decimal number that a binary one stands for, which is the number that was meant: of the
- * decimals that round to it those of fewest digits, of these the nearest, of two the even one. A decimal of
- * more digits than that was rounded when it became binary.
+ * The shortest decimal number that a binary one stands for, which is the number that was meant: of
+ * the decimals that round to it those of fewest digits, of these the nearest, of two the even one.
+ * A decimal of more digits than that was rounded when it became binary.
  */
 final class Shortest {
     private static final boolean IS_SHORT_TEXT = Runtime.version().feature() >= 19;
 
-    private Shortest() {
-    }
+    private Shortest() {}
 
-    /** Whether {@code mantissa * 10^exponent}, without zeros at its end, is the number that the double means. */
+    /**
+     * Whether {@code mantissa * 10^exponent}, without zeros at its end, is the number that the
+     * double means.
+     */
     static boolean isOf(double value, int digits, long mantissa, long exponent) {
         if (digits > 17 || value == 0.0) {
             return false;

@@ -1,21 +1,28 @@
 package medallion.values;
 
 /**
- * Dates and times of ISO 8601 text: four-digit years, months, days, {@code T} or a blank, hours and minutes,
- * seconds and a fraction where they are there, {@code Z} or an offset. Not thread-safe: it keeps its result.
+ * Dates and times of ISO 8601 text: four-digit years, months, days, {@code T} or a blank, hours and
+ * minutes, seconds and a fraction where they are there, {@code Z} or an offset. Not thread-safe: it
+ * keeps its result.
  */
 public final class Times {
     private static final int[] DAYS = new int[] {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
     /** Of 0001-01-01T00:00:00Z, and of 9999-12-31T23:59:59Z. */
     private static final long LEAST_SECOND = -62135596800L;
+
     private static final long LAST_SECOND = 253402300799L;
 
     /** Days since 1970-01-01, after a date. */
     public int days;
-    /** Microseconds since 1970-01-01T00:00Z, or of the clock on the wall where no offset is there. */
+
+    /**
+     * Microseconds since 1970-01-01T00:00Z, or of the clock on the wall where no offset is there.
+     */
     public long micros;
+
     public boolean hasOffset;
+
     /** Whether digits other than 0 stand after the sixth of the fraction. */
     public boolean isRounded;
 
@@ -97,7 +104,10 @@ public final class Times {
         return true;
     }
 
-    /** Days since 1970-01-01 in the proleptic Gregorian calendar; years begin in March, so February ends them. */
+    /**
+     * Days since 1970-01-01 in the proleptic Gregorian calendar; years begin in March, so February
+     * ends them.
+     */
     private static int days(int year, int month, int day) {
         int y = month <= 2 ? year - 1 : year;
         int era = Math.floorDiv(y, 400);

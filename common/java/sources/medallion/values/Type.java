@@ -1,6 +1,7 @@
 package medallion.values;
 
 import com.fasterxml.jackson.databind.JsonNode;
+
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
@@ -27,16 +28,24 @@ public final class Type {
     private static final byte[] NEVER = new byte[] {(byte) 0xFF};
 
     public final int kind;
+
     /** Digits of a decimal; the longest text of a char or varchar, else 0. */
     public int precision;
+
     public int scale;
+
     /** An array's elements, a map's values. */
     public Type element;
 
     public String[] labels;
     public byte[][] names;
-    /** Each name as it stands in JSON, with its quotes; what is never there for one that must be escaped. */
+
+    /**
+     * Each name as it stands in JSON, with its quotes; what is never there for one that must be
+     * escaped.
+     */
     public byte[][] quoted;
+
     public Type[] fields;
     public boolean[] notNull;
     private int[] slots;
@@ -155,10 +164,21 @@ public final class Type {
         if (name.equals("char") || name.equals("varchar") || name.startsWith("string")) {
             return STRING;
         }
-        String[] kinds = new String[] {
-            "boolean", "byte", "short", "integer", "long", "float", "double", "decimal",
-            "date", "timestamp", "timestamp_ntz", "binary"
-        };
+        String[] kinds =
+                new String[] {
+                    "boolean",
+                    "byte",
+                    "short",
+                    "integer",
+                    "long",
+                    "float",
+                    "double",
+                    "decimal",
+                    "date",
+                    "timestamp",
+                    "timestamp_ntz",
+                    "binary"
+                };
         for (int i = 0; i < kinds.length; i++) {
             if (kinds[i].equals(name)) {
                 return BOOLEAN + i;

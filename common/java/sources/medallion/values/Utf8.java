@@ -2,18 +2,22 @@ package medallion.values;
 
 import org.apache.spark.unsafe.Platform;
 
-/** Whether bytes are UTF-8: no overlong form, no encoded surrogate, nothing above U+10FFFF, nothing cut off. */
+/**
+ * Whether bytes are UTF-8: no overlong form, no encoded surrogate, nothing above U+10FFFF, nothing
+ * cut off.
+ */
 public final class Utf8 {
     private static final long HIGH_BITS = 0x8080808080808080L;
 
-    private Utf8() {
-    }
+    private Utf8() {}
 
     public static boolean isValid(byte[] bytes) {
         int at = 0;
         int end = bytes.length;
         while (at < end) {
-            while (at + 8 <= end && (Platform.getLong(bytes, (long) Platform.BYTE_ARRAY_OFFSET + at) & HIGH_BITS) == 0L) {
+            while (at + 8 <= end
+                    && (Platform.getLong(bytes, (long) Platform.BYTE_ARRAY_OFFSET + at) & HIGH_BITS)
+                            == 0L) {
                 at += 8;
             }
             if (at == end) {
@@ -32,7 +36,10 @@ public final class Utf8 {
         return true;
     }
 
-    /** Length of the well-formed sequence of two to four bytes that begins here; 0 where there is none. */
+    /**
+     * Length of the well-formed sequence of two to four bytes that begins here; 0 where there is
+     * none.
+     */
     private static int sequence(byte[] bytes, int at, int end) {
         int first = bytes[at] & 0xFF;
         if (first < 0xC2 || first > 0xF4) {
