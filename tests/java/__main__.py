@@ -1,12 +1,13 @@
 """The Java sources checked by a JDK: ``python -m tests.java check``, and ``format`` writes their format.
 
-``check`` is google-java-format, ``javac -Xlint:all -Werror --release 17``, and the JUnit tests of this folder,
-which run against the jar that set-up builds. The jars of both tools are locked in ``jars.lock`` and kept in
-the cache of Spark's jars. Without a JDK nothing is checked, and a line says so.
+``check`` is google-java-format, ``javac -Xlint:all -Werror --release 17``, and the JUnit tests of this
+folder, which run against the jar that set-up builds. The jars of both tools are locked in ``jars.lock`` and
+kept in the cache of Spark's jars. Without a JDK nothing is checked, and a line says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -35,6 +36,7 @@ LINT = (
     "-Werror",
     "-proc:none",
 )
+_STEADY = ("--skip-reflowing-long-strings",)  # a second run would reflow them again
 _COMPILER_PACKAGES = ("api", "code", "file", "parser", "tree", "util")
 
 
@@ -43,7 +45,7 @@ def main() -> None:
     verb = sys.argv[1] if sys.argv[1:] else ""
     if verb not in {"check", "format"}:
         sys.exit("usage: python -m tests.java check|format")
-    settings = load_settings(file=Path(os.devnull))
+    settings = load_settings()
     jdk = next(_jdks(settings), None)
     if jdk is None:
         sys.stdout.write(f"Java is not checked: no JDK of {RELEASE} or newer (javac) on this machine.\n")
@@ -59,12 +61,10 @@ def main() -> None:
 
 
 def _jdks(settings: Settings) -> Iterator[Path]:
-    """Homes with a javac of the release or newer: beside the Java of the engine, on PATH, in the usual folders."""
+    """Homes with a javac of the release or newer: the engine's Java, PATH, the usual folders."""
     homes: list[Path] = []
-    try:
+    with contextlib.suppress(JavaError):
         homes.append(find_java(settings).home)
-    except JavaError:
-        pass
     if on_path := shutil.which("javac"):
         homes.append(Path(on_path).resolve().parents[1])
     for pattern in USUAL_FOLDERS:
@@ -82,11 +82,12 @@ def _jdks(settings: Settings) -> Iterator[Path]:
 
 def _formatted(settings: Settings, jdk: Path, *, write: bool) -> None:
     tools = _tools(settings, "java-formatter")
-    exports = [f"--add-exports=jdk.compiler/com.sun.tools.javac.{name}=ALL-UNNAMED" for name in _COMPILER_PACKAGES]
+    opened = [f"jdk.compiler/com.sun.tools.javac.{name}" for name in _COMPILER_PACKAGES]
+    exports = [f"--add-exports={package}=ALL-UNNAMED" for package in opened]
     way = ["--replace"] if write else ["--dry-run", "--set-exit-if-changed"]
     done = _run(
         [jdk / "bin" / "java", *exports, "-cp", _path(tools)],
-        ["com.google.googlejavaformat.java.Main", "--aosp", *way, *_java(SOURCES), *_java(TESTS)],
+        ["com.google.googlejavaformat.java.Main", "--aosp", *_STEADY, *way, *_java(SOURCES), *_java(TESTS)],
         check=write,
     )
     if done.returncode != 0:
@@ -104,11 +105,11 @@ def _compiled_and_tested(settings: Settings, jdk: Path) -> None:
         _run([*javac, "-cp", _path(beside), "-d", linted], _java(SOURCES))
         _run([*javac, "-cp", _path([product, *junit, *beside]), "-d", tests], _java(TESTS))
         # Spark's access to memory, as it starts its own JVM.
-        opened = ("nio", "lang", "util")
+        opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("nio", "lang", "util")]
         _run(
-            [jdk / "bin" / "java", "-Xss4m", *(f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in opened)],
-            ["-cp", _path([product, *junit, *beside]), "org.junit.platform.console.ConsoleLauncher", "execute"],
-            ["--class-path", tests, "--scan-class-path", "--fail-if-no-tests"],
+            [jdk / "bin" / "java", *opened, "-cp", _path([tests, product, *junit, *beside])],
+            ["org.junit.platform.console.ConsoleLauncher", "execute"],
+            [f"--scan-class-path={tests}", "--fail-if-no-tests"],
             ["--disable-banner", "--details=summary", "--exclude-engine=junit-vintage"],
         )
 
@@ -135,10 +136,11 @@ def _fetch(settings: Settings, wanted: Sequence[Jar], folder: Path) -> None:
         ivy = Ivy(find_java(settings), settings.jars.ivy_settings, log)
         list(ivy.retrieve([jar.coordinate for jar in wanted], Path(scratch)))
         for jar in wanted:
-            found = next((each for each in Path(scratch).rglob(jar.file_name) if jar.state_of(each) == "ok"), None)
+            files = Path(scratch).rglob(jar.file_name)
+            found = next((file for file in files if jar.state_of(file) == "ok"), None)
             if found is None:
-                words = "".join(f"\n  {line}" for line in last_words(log))
-                raise JarError(f"{jar.coordinate} cannot be fetched, or is not the locked one. From {log}:{words}")
+                words = "".join(f"\n  {line}" for line in [f"From {log}:", *last_words(log)])
+                raise JarError(f"{jar.coordinate} cannot be fetched, or is not the locked one.{words}")
             found.replace(folder / jar.file_name)
 
 

@@ -48,8 +48,8 @@ public final class Numbers {
     /** Power of ten of the last digit. */
     private long exponent;
 
-    /** All of them without the zeros at the end, where there are more than 18. */
-    private BigInteger significand;
+    /** All of them without the zeros at the end, where there are more than 18 and not too many. */
+    private String significand;
 
     /** Whether a number begins here; it ends before the first byte that cannot belong to it. */
     public boolean scan(byte[] bytes, int from, int limit) {
@@ -193,14 +193,16 @@ public final class Numbers {
             long unscaled = digits == 0 ? 0L : signed() * POWERS[(int) (exponent + scale)];
             return Decimal.createUnsafe(unscaled, precision, scale);
         }
-        BigDecimal value =
-                digits == 0 ? BigDecimal.ZERO : new BigDecimal(significand(), (int) -exponent);
+        BigDecimal value = digits == 0 ? BigDecimal.ZERO : unsignedDecimal();
         value = (isNegative ? value.negate() : value).setScale(scale);
         return Decimal.apply(value, precision, scale);
     }
 
-    private BigInteger significand() {
-        return significand == null ? BigInteger.valueOf(mantissa) : significand;
+    /** The number without its sign, after {@code trim}; it has few enough digits. */
+    private BigDecimal unsignedDecimal() {
+        BigInteger all =
+                significand == null ? BigInteger.valueOf(mantissa) : new BigInteger(significand);
+        return new BigDecimal(all, (int) -exponent);
     }
 
     /** Takes zeros off the end, until the last digit stands at this power of ten or is not 0. */
@@ -233,8 +235,8 @@ public final class Numbers {
         }
         if (digits <= KEPT) {
             mantissa = Long.parseLong(new String(kept, 0, digits, StandardCharsets.ISO_8859_1));
-        } else if (digits <= 40) {
-            significand = new BigInteger(new String(kept, 0, digits, StandardCharsets.ISO_8859_1));
+        } else if (digits <= PrintedNumber.MOST_DIGITS) {
+            significand = new String(kept, 0, digits, StandardCharsets.ISO_8859_1);
         }
     }
 
@@ -261,7 +263,7 @@ public final class Numbers {
             return refuse(Reasons.NON_FINITE_NUMBER);
         }
         boolean isExact = digits <= 15 && value >= Double.MIN_NORMAL;
-        if (!isExact && !Shortest.isOf(value, digits, mantissa, exponent)) {
+        if (!isExact && !isPrinted(value)) {
             return refuse(Reasons.NUMBER_ROUNDED);
         }
         return Double.valueOf(isNegative ? -value : value);
@@ -283,10 +285,22 @@ public final class Numbers {
             return refuse(Reasons.NON_FINITE_NUMBER);
         }
         boolean isExact = digits <= 6 && value >= Float.MIN_NORMAL;
-        if (!isExact && !Shortest.isOf(value, digits, mantissa, exponent)) {
+        if (!isExact && !isPrinted(value)) {
             return refuse(Reasons.NUMBER_ROUNDED);
         }
         return Float.valueOf(isNegative ? -value : value);
+    }
+
+    private boolean isPrinted(double value) {
+        return value != 0.0
+                && digits <= PrintedNumber.MOST_DIGITS
+                && PrintedNumber.isOf(value, unsignedDecimal());
+    }
+
+    private boolean isPrinted(float value) {
+        return value != 0.0f
+                && digits <= PrintedNumber.MOST_DIGITS
+                && PrintedNumber.isOf(value, unsignedDecimal());
     }
 
     private String text() {
