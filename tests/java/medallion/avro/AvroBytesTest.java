@@ -89,9 +89,8 @@ class AvroBytesTest {
         "a negative place in an enum, enum, 01, -1",
         "a negative place in a union, union, 01, -1",
         "a block of more items than bytes, array, fe01, 127",
-        "a block of more items than bytes, map, feffffffffffffff7f, 4611686018427387903",
-        "a block whose size is more than is left, array, 03feffff07, 2",
-        "a skipped text that is longer than what is left, skipped string, fe01, ''"
+        "a block of more items than bytes, map, eeffffff0f, 2147483639",
+        "a block whose size is more than is left, array, 03feffff07, 2"
     })
     void whatAvrosDecoderLetsThroughIsRefused(String what, String kind, String hex, String avros)
             throws IOException {
@@ -111,7 +110,8 @@ class AvroBytesTest {
         "string, 0661",
         "string, 01",
         "bytes, 03",
-        "bytes, feffffff0f"
+        "bytes, feffffff0f",
+        "skipped string, fe01"
     })
     void whatBothRefuse(String kind, String hex) {
         assertThrows(Exception.class, () -> read(kind, avros(hex)));
@@ -138,7 +138,7 @@ class AvroBytesTest {
         // 2^31 - 1 bytes, of which three are there.
         byte[] value = HexFormat.of().parseHex("feffffff0f616263");
         AvroBytes bytes = new AvroBytes();
-        for (int i = 0; i < 100000; i++) {
+        for (int i = 0; i < 10000; i++) {
             bytes.set(value, 0);
             assertThrows(Fault.class, () -> bytes.readBytes(null));
         }

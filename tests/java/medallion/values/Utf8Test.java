@@ -54,7 +54,7 @@ class Utf8Test {
     void randomBytesAreJudgedAsJavaJudgesThem() {
         Random chance = new Random(4);
         int valid = 0;
-        for (int i = 0; i < 200000; i++) {
+        for (int i = 0; i < 50000; i++) {
             byte[] bytes = new byte[chance.nextInt(6)];
             chance.nextBytes(bytes);
             boolean isValid = true;
@@ -66,6 +66,6 @@ class Utf8Test {
             assertEquals(isValid, Utf8.isValid(bytes), () -> Arrays.toString(bytes));
             valid += isValid ? 1 : 0;
         }
-        assertEquals(true, valid > 10000 && valid < 190000);
+        assertEquals(true, valid > 5000 && valid < 45000);
     }
 }
