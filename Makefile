@@ -7,7 +7,7 @@ ARGS ?=
 WORKERS := -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all unit chaos bench bench-quick bench-check check fmt lock clean
+.PHONY: help setup demo test test-rest test-all unit chaos bench bench-quick bench-check check check-java fmt lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,15 +45,19 @@ bench-check: setup ## what CI may ask: the tutorial's way takes at least 3 times
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only drain --events 20000 --rounds 1 --against tutorial \
 		--cpu-at-least 3 --no-page $(ARGS)
 
-check: $(VENV)/.installed ## format, lint, types, import law
+check: $(VENV)/.installed check-java ## format, lint, types, import law, Java
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+check-java: $(VENV)/.installed ## format, lint and tests of the Java sources, where a JDK is
+	@PYTHONPATH=. $(BIN)/python -m tests.java check
+
 fmt: $(VENV)/.installed ## format, and mend what a machine can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+	@PYTHONPATH=. $(BIN)/python -m tests.java format
 
 lock: $(VENV)/.installed ## write the lock files anew from the .in files (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header requirements.in -o requirements.lock

@@ -1,7 +1,7 @@
 """The value reader's jar: its Java source compiled once per version, into the user's cache.
 
-The source is beside this module, in ``jvm/``. It is compiled by janino, which Spark ships, so that any Java
-will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version.
+The source is in ``sources/`` beside this module. It is compiled by janino, which Spark ships, so that
+any Java will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version.
 
     <cache>/reader/value-reader-<hash>.jar
 """
@@ -23,7 +23,7 @@ from common.errors import JarError
 from common.java.find_java import Java, find_java
 from common.java.jar_cache import cache_dir, require
 
-_SOURCES = Path(__file__).parents[1] / "jvm"
+_SOURCES = Path(__file__).with_name("sources")
 _FIXED = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same source
 
 

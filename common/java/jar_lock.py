@@ -87,7 +87,12 @@ def lock_text(jars: Iterable[Jar]) -> str:
 
 @functools.cache
 def _lock() -> tuple[Jar, ...]:
-    rows = (line.split("\t") for line in LOCK.read_text(encoding="utf-8").splitlines()[1:])
+    return read_lock(LOCK)
+
+
+def read_lock(file: Path) -> tuple[Jar, ...]:
+    """The jars of a lock, in its order."""
+    rows = (line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()[1:])
     return tuple(
         Jar(name, group, artifact, version, sha256, int(size))
         for name, group, artifact, version, sha256, size in rows

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_REGISTRY = re.compile(r"medallion\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
+_REGISTRY = re.compile(r"medallion\.avro\.RegistryUnavailable: (.+)")  # thrown by the reader of Avro values
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
 

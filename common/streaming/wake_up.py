@@ -53,8 +53,8 @@ def wakeable(spark: SparkSession, query: str) -> Iterator[Callable[[], None]]:
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # the clock is a class of the JVM
     queries: Any = spark.streams._jsqm  # noqa: SLF001  # a listener of the JVM's own
     try:
-        clock = jvm.medallion.WakingClock()
-        giver = jvm.medallion.ClockGiver(queries, query, _CLOCK, clock)
+        clock = jvm.medallion.streaming.WakingClock()
+        giver = jvm.medallion.streaming.ClockGiver(queries, query, _CLOCK, clock)
     except TypeError:  # py4j takes a class that does not exist for a package
         _warn(query, "the engine's own jar is not on Spark's class path")
         yield lambda: None

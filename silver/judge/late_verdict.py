@@ -16,7 +16,7 @@ from silver.judge.dedupe import EVENT_TIME, KEY, coordinates
 from silver.judge.rules import ACCEPT, LATE, VERDICT
 from silver.read.value_reader import java_call
 
-_CLASS = "medallion.Watermark"
+_CLASS = "medallion.streaming.Watermark"
 _PROPERTY = "medallion.lateWatermarkMs"
 _IS_LATE = "__is_late"
 

@@ -42,7 +42,7 @@ _CORRUPT = "__corrupt"
 _PARSED = "__value"
 _BLANKS = " \t\r\n"
 _CLASS = "medallion.ValueReader"
-_AVRO_CLASS = "medallion.AvroReader"
+_AVRO_CLASS = "medallion.avro.AvroReader"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _result(fields: StructType) -> StructType:
 
 
 def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> dict[str, Any]:
-    """What ``medallion.Spec`` reads."""
+    """What ``medallion.readers.Spec`` reads."""
     told: dict[str, Any] = {
         "format": type(value).__name__.lower(),
         "schema": schema.jsonValue(),

@@ -12,6 +12,7 @@ import re
 import struct
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
@@ -188,9 +189,21 @@ def _binary(text: str, kind: str) -> float:
         )
     if value in {float("inf"), float("-inf")}:
         raise FaultError("non_finite_number")
-    if Decimal(shown) != Decimal(text):
+    if not _is_printed(Fraction(value), Fraction(shown), text):
         raise FaultError("number_rounded")
     return value
+
+
+def _is_printed(exact: Fraction, shortest: Fraction, text: str) -> bool:
+    """Whether a text is the shortest one, or the exact value rounded to the digits of the text."""
+    sent = Decimal(text)
+    digits = "".join(map(str, sent.as_tuple().digits))
+    unit = Fraction(10) ** (int(sent.as_tuple().exponent) + len(digits) - len(digits.rstrip("0")))
+    if not digits.strip("0"):
+        return exact == 0
+    far = abs(Fraction(text) - exact)
+    is_half = far == unit / 2 and (abs(Fraction(text)) > abs(exact) or Fraction(text) / unit % 2 == 0)
+    return exact != 0 and (Fraction(text) == shortest or far < unit / 2 or is_half)
 
 
 def _of(value: Any, kind: type) -> Any:

@@ -154,7 +154,13 @@ CASES: list[tuple[str, str, Any]] = [
     ("d", "123.15499877929687", ("number_rounded",)),
     ("d", "0.30000000000000004", 0.30000000000000004),
     ("d", "0.300000000000000040", 0.30000000000000004),
-    ("d", "0.1000000000000000055511151231257827", ("number_rounded",)),
+    ("d", "0.1000000000000000055511151231257827", 0.1),
+    ("d", "0.1000000000000000055511151231257828", ("number_rounded",)),
+    ("d", "0.10000000000000001", 0.1),
+    ("d", "67.569999999999993", 67.57),
+    ("d", "67.569999999999992", ("number_rounded",)),
+    ("d", "0.0012521743774414063", 0.00125217437744140625),
+    ("d", "5.684341886080802e-14", 2.0**-44),
     ("d", "1.7976931348623157e308", 1.7976931348623157e308),
     ("d", "1.7976931348623159e308", ("non_finite_number",)),
     ("d", "1e400", ("non_finite_number",)),
@@ -163,7 +169,8 @@ CASES: list[tuple[str, str, Any]] = [
     ("d", "1e-99999999999999999999", ("number_rounded",)),
     ("d", "0e99999999999999999999", 0.0),
     ("d", "5e-324", 5e-324),
-    ("d", "4.9e-324", ("number_rounded",)),
+    ("d", "4.9e-324", 5e-324),
+    ("d", "4.8e-324", ("number_rounded",)),
     ("d", "2.2250738585072014e-308", 2.2250738585072014e-308),
     ("d", "2e23", 2e23),
     ("d", "NaN", ("non_finite_number",)),
@@ -176,6 +183,8 @@ CASES: list[tuple[str, str, Any]] = [
     ("f", "16777217", ("number_rounded",)),
     ("f", "0.12345678", 0.12345678359270096),
     ("f", "0.123456789", ("number_rounded",)),
+    ("f", "0.123456784", 0.12345678359270096),
+    ("f", "0.10000000149011612", struct.unpack("f", struct.pack("f", 0.1))[0]),
     ("f", "3.4028235e38", 3.4028234663852886e38),
     ("f", "1e39", ("non_finite_number",)),
     ("f", "1e-46", ("number_rounded",)),
@@ -376,7 +385,10 @@ class Generator:
         return self.moment(kind)
 
     def number(self) -> str:
-        way = self.chance.randrange(5)
+        way = self.chance.randrange(6)
+        if way == 5:
+            digits, kind = self.chance.randrange(15, 25), self.chance.choice("fe")
+            return f"{self.chance.randrange(10**7) / 100:.{digits}{kind}}"
         if way == 0:
             return repr(struct.unpack("d", struct.pack("Q", self.chance.getrandbits(62)))[0])
         if way == 1:

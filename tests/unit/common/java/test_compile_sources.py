@@ -34,7 +34,7 @@ def test_the_jar_holds_every_class_and_is_built_once(tmp_path: Path, monkeypatch
     path = reader_jar(settings(tmp_path))
     with zipfile.ZipFile(path) as jar:
         names = set(jar.namelist())
-    root = Path(module.__file__).parents[1] / "jvm"
+    root = Path(module.__file__).with_name("sources")
     sources = list(root.rglob("*.java"))
     assert len(sources) > 20
     assert {source.with_suffix(".class").relative_to(root).as_posix() for source in sources} <= names

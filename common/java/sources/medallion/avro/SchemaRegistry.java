@@ -1,0 +1,250 @@
+package medallion.avro;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+
+import medallion.readers.Member;
+
+import org.apache.avro.AvroRuntimeException;
+import org.apache.avro.Schema;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.HttpURLConnection;
+import java.net.URL;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.util.Base64;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * Writers' schemas by id, from a registry's address or a folder of {@code <id>.avsc}; each is
+ * fetched once per JVM. That an id is not known is remembered for half a minute: it may be
+ * registered later.
+ */
+final class SchemaRegistry {
+    /** No schema has this id. */
+    static final Schema UNKNOWN = Schema.create(Schema.Type.NULL);
+
+    /** What has this id is no Avro schema. */
+    static final Schema UNUSABLE = Schema.create(Schema.Type.NULL);
+
+    private static final long MISS_NANOS = 30000000000L;
+    private static final int MOST_MISSES = 10000;
+    private static final int TRIES = 3;
+    private static final int CONNECT_MILLIS = 2000;
+    private static final int READ_MILLIS = 5000;
+    private static final int LARGEST = 16777216;
+    private static final ConcurrentHashMap<String, SchemaRegistry> ALL =
+            new ConcurrentHashMap<String, SchemaRegistry>();
+
+    private final String place;
+    private final String login;
+    private final ConcurrentHashMap<Integer, Schema> found =
+            new ConcurrentHashMap<Integer, Schema>();
+    private final ConcurrentHashMap<Integer, Long> misses = new ConcurrentHashMap<Integer, Long>();
+
+    private SchemaRegistry(String place, String login) {
+        this.place = place;
+        this.login = login;
+    }
+
+    /**
+     * The registry of a place.
+     *
+     * @param place an http(s) address, or a folder
+     * @param login name of the environment variable with the login; empty: none
+     */
+    static SchemaRegistry at(String place, String login) {
+        String key = place + " " + login;
+        ALL.putIfAbsent(
+                key,
+                new SchemaRegistry(
+                        place.endsWith("/") ? place.substring(0, place.length() - 1) : place,
+                        login));
+        Object registry = ALL.get(key);
+        return (SchemaRegistry) registry;
+    }
+
+    /** The schema of an id; UNKNOWN or UNUSABLE where there is none. */
+    Schema schema(int id) {
+        Integer key = Integer.valueOf(id);
+        Object known = found.get(key);
+        if (known != null) {
+            return (Schema) known;
+        }
+        Object missed = misses.get(key);
+        if (missed != null && System.nanoTime() - ((Long) missed).longValue() < MISS_NANOS) {
+            return UNKNOWN;
+        }
+        Schema fetched = fetch(id);
+        if (fetched != UNKNOWN) {
+            found.put(key, fetched);
+            misses.remove(key);
+            return fetched;
+        }
+        if (misses.size() >= MOST_MISSES) {
+            misses.clear();
+        }
+        misses.put(key, Long.valueOf(System.nanoTime()));
+        return UNKNOWN;
+    }
+
+    private synchronized Schema fetch(int id) {
+        Object known = found.get(Integer.valueOf(id));
+        if (known != null) {
+            return (Schema) known;
+        }
+        // No registry gives out a number that its own language takes for negative; asked, it may
+        // say anything.
+        if (id < 0) {
+            return UNKNOWN;
+        }
+        String number = Integer.toString(id);
+        if (!place.startsWith("http://") && !place.startsWith("https://")) {
+            return ofFile(number);
+        }
+        JsonNode answer = asked("/schemas/ids/" + number);
+        if (answer == null) {
+            return UNKNOWN;
+        }
+        String kind = Member.of(answer, "schemaType").asText("AVRO");
+        if (!"AVRO".equals(kind)) {
+            return UNUSABLE;
+        }
+        try {
+            Schema.Parser parser = new Schema.Parser();
+            return referring(answer, parser, 0)
+                    ? parser.parse(Member.of(answer, "schema").asText())
+                    : UNUSABLE;
+        } catch (AvroRuntimeException error) {
+            return UNUSABLE;
+        }
+    }
+
+    /** Parses the schemas that one refers to, so that their names are known to its parser. */
+    private boolean referring(JsonNode answer, Schema.Parser parser, int depth) {
+        JsonNode references = Member.of(answer, "references");
+        for (JsonNode reference : references) {
+            String name = Member.of(reference, "name").asText();
+            if (parser.getTypes().containsKey(name)) {
+                continue;
+            }
+            String subject =
+                    URLEncoder.encode(
+                            Member.of(reference, "subject").asText(), StandardCharsets.UTF_8);
+            JsonNode found =
+                    depth > 20
+                            ? null
+                            : asked(
+                                    "/subjects/"
+                                            + subject
+                                            + "/versions/"
+                                            + Member.of(reference, "version").asText());
+            if (found == null || !referring(found, parser, depth + 1)) {
+                return false;
+            }
+            parser.parse(Member.of(found, "schema").asText());
+        }
+        return true;
+    }
+
+    private Schema ofFile(String number) {
+        File folder = new File(place);
+        if (!folder.isDirectory()) {
+            throw new RegistryUnavailable("the folder of schemas " + place + " is not there");
+        }
+        File file = new File(folder, number + ".avsc");
+        if (!file.exists()) {
+            return UNKNOWN;
+        }
+        try {
+            return new Schema.Parser()
+                    .parse(new String(Files.readAllBytes(file.toPath()), StandardCharsets.UTF_8));
+        } catch (AvroRuntimeException error) {
+            return UNUSABLE;
+        } catch (IOException error) {
+            throw new RegistryUnavailable(file + " cannot be read");
+        }
+    }
+
+    /** The registry's answer; null where it knows no such thing. */
+    private JsonNode asked(String path) {
+        String why = "";
+        for (int i = 0; i < TRIES; i++) {
+            try {
+                Thread.sleep(200L * i);
+                return once(path);
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+                throw new RegistryUnavailable("the wait for it was interrupted");
+            } catch (IOException error) {
+                String message = error.getMessage();
+                why = message == null ? error.getClass().getSimpleName() : message;
+            }
+        }
+        throw new RegistryUnavailable(
+                "the schema registry at " + place + " does not answer: " + why);
+    }
+
+    private JsonNode once(String path) throws IOException {
+        HttpURLConnection connection = (HttpURLConnection) new URL(place + path).openConnection();
+        try {
+            connection.setConnectTimeout(CONNECT_MILLIS);
+            connection.setReadTimeout(READ_MILLIS);
+            connection.setUseCaches(false);
+            connection.setRequestProperty(
+                    "Accept", "application/vnd.schemaregistry.v1+json, application/json");
+            if (login.length() > 0) {
+                connection.setRequestProperty("Authorization", authorization());
+            }
+            int code = connection.getResponseCode();
+            if (code == 404 || code == 400 || code == 422) {
+                return null;
+            }
+            if (code != 200) {
+                throw new IOException("it answers with status " + code);
+            }
+            JsonNode answer = new ObjectMapper().readTree(content(connection.getInputStream()));
+            if (answer == null || !Member.of(answer, "schema").isTextual()) {
+                throw new IOException("it answers with something else than a schema");
+            }
+            return answer;
+        } catch (com.fasterxml.jackson.core.JsonProcessingException error) {
+            throw new IOException("it answers with something else than a schema");
+        } finally {
+            connection.disconnect();
+        }
+    }
+
+    private static byte[] content(InputStream stream) throws IOException {
+        ByteArrayOutputStream whole = new ByteArrayOutputStream();
+        byte[] part = new byte[8192];
+        for (int size = stream.read(part); size >= 0; size = stream.read(part)) {
+            whole.write(part, 0, size);
+            if (whole.size() > LARGEST) {
+                throw new IOException("it answers with more than " + LARGEST + " bytes");
+            }
+        }
+        return whole.toByteArray();
+    }
+
+    /**
+     * {@code user:password} as Basic; a text that begins with {@code Bearer} as it is. Never in a
+     * message.
+     */
+    private String authorization() throws IOException {
+        String secret = System.getenv(login);
+        if (secret == null || secret.length() == 0) {
+            throw new IOException("environment variable " + login + " with its login is not set");
+        }
+        if (secret.startsWith("Bearer ")) {
+            return secret;
+        }
+        return "Basic "
+                + Base64.getEncoder().encodeToString(secret.getBytes(StandardCharsets.UTF_8));
+    }
+}

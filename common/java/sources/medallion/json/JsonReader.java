@@ -1,0 +1,379 @@
+package medallion.json;
+
+import medallion.faults.Fault;
+import medallion.faults.Reasons;
+import medallion.readers.Reader;
+import medallion.readers.Rows;
+import medallion.readers.Spec;
+import medallion.values.Scalars;
+import medallion.values.Type;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.unsafe.types.UTF8String;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+
+/**
+ * One JSON object as a row of the declared type, in one pass.
+ *
+ * <p>A document that is no JSON object is faulted for that. Else the first value that does not fit
+ * its field is the fault, and last a required field that is not there. Not thread-safe.
+ */
+public class JsonReader extends Scanner implements Reader {
+    final Spec spec;
+    final Scalars scalars;
+
+    /** Unknown fields as they are found; null where nobody asks for them. */
+    final Rescued rescued;
+
+    /** Per level the name of the declared field that is being read. */
+    String[] trail = new String[8];
+
+    int trailDepth;
+
+    private int[][] seen = new int[8][];
+    private int generation;
+    private String fault;
+    private String faultField;
+    private String missing;
+
+    public JsonReader(Spec spec) {
+        super(spec.maxDepth);
+        this.spec = spec;
+        this.scalars = new Scalars(spec.isUtc);
+        this.rescued = spec.isRescuing ? new Rescued() : null;
+    }
+
+    public final InternalRow read(byte[] value) {
+        open(value);
+        trailDepth = 0;
+        fault = null;
+        faultField = null;
+        missing = null;
+        if (rescued != null) {
+            rescued.clear();
+        }
+        try {
+            if (peek() < 0) {
+                return Rows.fault(Reasons.EMPTY_VALUE, null);
+            }
+            boolean isObject = source[at] == '{';
+            InternalRow row = null;
+            if (isObject) {
+                row = document();
+            } else {
+                skip();
+            }
+            if (peek() >= 0) {
+                return Rows.fault(Reasons.TRAILING_DATA, null);
+            }
+            if (!isObject) {
+                return Rows.fault(Reasons.NOT_AN_OBJECT, null);
+            }
+            return judged(row);
+        } catch (Fault found) {
+            return Rows.fault(found.reason, path());
+        } catch (StackOverflowError tooDeep) {
+            return Rows.fault(Reasons.TOO_DEEP, path());
+        }
+    }
+
+    private InternalRow judged(InternalRow row) {
+        if (fault != null) {
+            return Rows.fault(fault, faultField);
+        }
+        String absent = missing == null ? spec.absent(row) : missing;
+        if (absent != null) {
+            return Rows.fault(Reasons.MISSING_REQUIRED, absent);
+        }
+        return Rows.value(row, rescued == null ? null : rescued.text());
+    }
+
+    /** The root object. */
+    InternalRow document() {
+        return struct(spec.root);
+    }
+
+    /** The value that begins here, as this type. */
+    final Object value(Type type) {
+        int next = peek();
+        if (next == 'n' && word("null")) {
+            return null;
+        }
+        switch (type.kind) {
+            case Type.STRING:
+                return text(type, next);
+            case Type.STRUCT:
+                return next == '{' ? struct(type) : mismatch();
+            case Type.ARRAY:
+                return next == '[' ? array(type) : mismatch();
+            case Type.MAP:
+                return next == '{' ? map(type) : mismatch();
+            case Type.BOOLEAN:
+                return next == 't' && word("true")
+                        ? (Object) Boolean.TRUE
+                        : next == 'f' && word("false") ? (Object) Boolean.FALSE : mismatch();
+            default:
+                return scalar(type, next);
+        }
+    }
+
+    private Object text(Type type, int next) {
+        UTF8String found;
+        if (next == '"') {
+            string();
+            found = UTF8String.fromBytes(text, textFrom, textTo - textFrom);
+        } else {
+            int from = at;
+            skip();
+            found = UTF8String.fromBytes(source, from, at - from);
+        }
+        Object kept = scalars.string(type, found);
+        return kept == null ? note(scalars.fault) : kept;
+    }
+
+    private Object scalar(Type type, int next) {
+        if (next == '"') {
+            string();
+            Object found = scalars.as(type, text, textFrom, textTo);
+            return found == null ? note(scalars.fault) : found;
+        }
+        if (next == '-' || (next >= '0' && next <= '9')) {
+            number();
+            Object found = numbers.as(type);
+            return found == null ? note(numbers.fault) : found;
+        }
+        return mismatch();
+    }
+
+    final Object mismatch() {
+        Object nothing = note(Reasons.WRONG_TYPE);
+        skip();
+        return nothing;
+    }
+
+    /**
+     * Keeps the first fault of a value; reading goes on, for the document may be no JSON at all.
+     */
+    private Object note(String reason) {
+        if (fault == null) {
+            fault = reason;
+            faultField = path();
+        }
+        return null;
+    }
+
+    final InternalRow struct(Type type) {
+        if (rescued == null) {
+            return members(type);
+        }
+        int before = rescued.begin('{');
+        InternalRow row = members(type);
+        rescued.end(before);
+        return row;
+    }
+
+    final InternalRow members(Type type) {
+        Names unknown = enter();
+        int level = push();
+        int[] marks = marks(level, type.names.length);
+        generation = generation == Integer.MAX_VALUE ? 1 : generation + 1;
+        int mark = generation;
+        Object[] values = new Object[type.names.length];
+        if (peek() != '}') {
+            int guess = 0;
+            do {
+                guess = member(type, guess, values, marks, mark, unknown, level) + 1;
+            } while (isMore('}'));
+        }
+        leave();
+        pop();
+        for (int i = 0; i < values.length; i++) {
+            if (type.notNull[i] && values[i] == null && missing == null) {
+                String within = path();
+                missing = within == null ? type.labels[i] : within + "." + type.labels[i];
+            }
+        }
+        return new GenericInternalRow(values);
+    }
+
+    /**
+     * Reads one member; the place of its field, or that before {@code guess} where it is unknown.
+     */
+    private int member(
+            Type type,
+            int guess,
+            Object[] values,
+            int[] marks,
+            int mark,
+            Names unknown,
+            int level) {
+        int from = peek() < 0 ? end : at;
+        int field = name(type, guess);
+        if (field < 0) {
+            trail[level] = null;
+            if (!unknown.add(text, textFrom, textTo)) {
+                throw new Fault(Reasons.DUPLICATE_KEY);
+            }
+            int nameTo = at;
+            colon();
+            peek();
+            int valueFrom = at;
+            skip();
+            if (rescued != null) {
+                rescued.field(source, from, nameTo, valueFrom, at);
+            }
+            return guess - 1;
+        }
+        trail[level] = type.labels[field];
+        if (marks[field] == mark) {
+            throw new Fault(Reasons.DUPLICATE_KEY);
+        }
+        marks[field] = mark;
+        int nameTo = at;
+        colon();
+        values[field] = nested(type.fields[field], from, nameTo);
+        trail[level] = null;
+        return field;
+    }
+
+    /**
+     * Reads a name; the place of its field, -1 for an unknown one. Fields mostly come in their
+     * order.
+     */
+    private int name(Type type, int guess) {
+        if (guess < type.quoted.length) {
+            byte[] quoted = type.quoted[guess];
+            int to = at + quoted.length;
+            if (to <= end && Arrays.equals(quoted, 0, quoted.length, source, at, to)) {
+                at = to;
+                return guess;
+            }
+        }
+        string();
+        return type.find(text, textFrom, textTo);
+    }
+
+    private Object nested(Type type, int nameFrom, int nameTo) {
+        if (rescued == null || type.kind > Type.MAP) {
+            return value(type);
+        }
+        int before = rescued.size();
+        rescued.name(source, nameFrom, nameTo);
+        int opened = rescued.size();
+        Object found = value(type);
+        if (rescued.size() == opened) {
+            rescued.cut(before);
+        }
+        return found;
+    }
+
+    private Object array(Type type) {
+        enter();
+        int level = push();
+        trail[level] = "element";
+        boolean isRescuing = rescued != null && type.element.kind <= Type.MAP;
+        int before = isRescuing ? rescued.begin('[') : 0;
+        boolean isAny = false;
+        ArrayList<Object> elements = new ArrayList<Object>();
+        if (peek() != ']') {
+            do {
+                if (isRescuing) {
+                    isAny |= element(type.element, elements);
+                } else {
+                    elements.add(value(type.element));
+                }
+            } while (isMore(']'));
+        }
+        leave();
+        pop();
+        if (isRescuing) {
+            rescued.end(before, isAny);
+        }
+        return new GenericArrayData(elements.toArray());
+    }
+
+    /** Reads an element; whether anything unknown was in it. */
+    private boolean element(Type type, ArrayList<Object> elements) {
+        if (!elements.isEmpty()) {
+            rescued.comma();
+        }
+        int opened = rescued.size();
+        elements.add(value(type));
+        if (rescued.size() > opened) {
+            return true;
+        }
+        rescued.nothing();
+        return false;
+    }
+
+    private Object map(Type type) {
+        Names known = enter();
+        int level = push();
+        trail[level] = "value";
+        int before = rescued == null ? 0 : rescued.begin('{');
+        ArrayList<Object> keys = new ArrayList<Object>();
+        ArrayList<Object> values = new ArrayList<Object>();
+        if (peek() != '}') {
+            do {
+                peek();
+                int from = at;
+                string();
+                if (!known.add(text, textFrom, textTo)) {
+                    throw new Fault(Reasons.DUPLICATE_KEY);
+                }
+                keys.add(UTF8String.fromBytes(text, textFrom, textTo - textFrom));
+                int nameTo = at;
+                colon();
+                values.add(nested(type.element, from, nameTo));
+            } while (isMore('}'));
+        }
+        leave();
+        pop();
+        if (rescued != null) {
+            rescued.end(before);
+        }
+        return new ArrayBasedMapData(
+                new GenericArrayData(keys.toArray()), new GenericArrayData(values.toArray()));
+    }
+
+    private int push() {
+        int level = trailDepth++;
+        if (level >= trail.length) {
+            String[] longer = new String[trail.length * 2];
+            System.arraycopy(trail, 0, longer, 0, trail.length);
+            trail = longer;
+        }
+        trail[level] = null;
+        return level;
+    }
+
+    private void pop() {
+        trailDepth--;
+    }
+
+    private int[] marks(int level, int size) {
+        if (level >= seen.length) {
+            int[][] longer = new int[seen.length * 2][];
+            System.arraycopy(seen, 0, longer, 0, seen.length);
+            seen = longer;
+        }
+        if (seen[level] == null || seen[level].length < size) {
+            seen[level] = new int[size];
+        }
+        return seen[level];
+    }
+
+    /** The declared field that is being read, with dots; null at the root. */
+    private String path() {
+        StringBuilder path = new StringBuilder();
+        for (int i = 0; i < trailDepth && trail[i] != null; i++) {
+            path.append(i == 0 ? "" : ".").append(trail[i]);
+        }
+        return path.length() == 0 ? null : path.toString();
+    }
+}

@@ -1,0 +1,20 @@
+package medallion.readers;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** What a reader hands out: struct of fault, fault_field, rescued, value. */
+public final class Rows {
+    private Rows() {}
+
+    public static InternalRow fault(String reason, String field) {
+        UTF8String path = field == null ? null : UTF8String.fromString(field);
+        return new GenericInternalRow(
+                new Object[] {UTF8String.fromString(reason), path, null, null});
+    }
+
+    public static InternalRow value(InternalRow row, UTF8String rescued) {
+        return new GenericInternalRow(new Object[] {null, null, rescued, row});
+    }
+}

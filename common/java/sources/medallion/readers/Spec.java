@@ -1,0 +1,86 @@
+package medallion.readers;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+
+import medallion.values.Type;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+
+/** What is declared about a value, from its JSON text; read once per JVM, used by all threads. */
+public final class Spec {
+    public final String format;
+    public final Type root;
+    public final boolean isUtc;
+    public final boolean isRescuing;
+    public final int maxDepth;
+    public final int maxBytes;
+    public final byte[] separator;
+    public final byte[] nullText;
+    private final String[] required;
+    private final int[][] requiredPlaces;
+
+    public Spec(String text) {
+        JsonNode node;
+        try {
+            node = new ObjectMapper().readTree(text);
+        } catch (IOException error) {
+            throw new IllegalArgumentException("no JSON: " + error.getMessage());
+        }
+        format = node.get("format").asText();
+        root = Type.of(node.get("schema"));
+        isUtc = "utc".equals(Member.of(node, "timestamps").asText());
+        isRescuing = Member.of(node, "rescue").asBoolean();
+        maxDepth = Member.of(node, "max_depth").asInt(64);
+        maxBytes = Member.of(node, "max_bytes").asInt(Integer.MAX_VALUE);
+        separator = Member.of(node, "separator").asText(",").getBytes(StandardCharsets.UTF_8);
+        nullText = Member.of(node, "null_text").asText("").getBytes(StandardCharsets.UTF_8);
+        JsonNode paths = Member.of(node, "required");
+        required = new String[paths.size()];
+        requiredPlaces = new int[paths.size()][];
+        int i = 0;
+        for (JsonNode path : paths) {
+            required[i] = path.asText();
+            requiredPlaces[i] = places(required[i]);
+            i++;
+        }
+    }
+
+    /** The first required field that the row lacks; null where it has all. */
+    public String absent(InternalRow row) {
+        for (int i = 0; i < required.length; i++) {
+            InternalRow within = row;
+            Type type = root;
+            int[] places = requiredPlaces[i];
+            for (int j = 0; j < places.length; j++) {
+                if (within.isNullAt(places[j])) {
+                    return required[i];
+                }
+                type = type.fields[places[j]];
+                if (j + 1 < places.length) {
+                    within = within.getStruct(places[j], type.fields.length);
+                }
+            }
+        }
+        return null;
+    }
+
+    private int[] places(String path) {
+        String[] parts = path.split("\\.");
+        int[] places = new int[parts.length];
+        Type type = root;
+        for (int i = 0; i < parts.length; i++) {
+            byte[] name = parts[i].getBytes(StandardCharsets.UTF_8);
+            places[i] = type.kind == Type.STRUCT ? type.find(name, 0, name.length) : -1;
+            if (places[i] < 0) {
+                throw new IllegalArgumentException(
+                        "required field " + path + " is not in the schema");
+            }
+            type = type.fields[places[i]];
+        }
+        return places;
+    }
+}

@@ -1,0 +1,178 @@
+package medallion.text;
+
+import medallion.faults.Reasons;
+import medallion.readers.Reader;
+import medallion.readers.Rows;
+import medallion.readers.Spec;
+import medallion.values.Numbers;
+import medallion.values.Scalars;
+import medallion.values.Type;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+
+import java.util.Arrays;
+
+/** One line by RFC 4180, with or without its line end; fields by position. Not thread-safe. */
+public final class CsvReader implements Reader {
+    private final Spec spec;
+    private final Numbers numbers = new Numbers();
+    private final Scalars scalars;
+
+    private byte[] source;
+    private int at;
+    private int end;
+    private byte[] text;
+    private int from;
+    private int to;
+    private boolean isQuoted;
+    private String fault;
+    private String faultField;
+
+    public CsvReader(Spec spec) {
+        this.spec = spec;
+        this.scalars = new Scalars(spec.isUtc);
+    }
+
+    public InternalRow read(byte[] value) {
+        source = value;
+        at = 0;
+        end = withoutLineEnd(value);
+        fault = null;
+        faultField = null;
+        if (end == 0) {
+            return Rows.fault(Reasons.EMPTY_VALUE, null);
+        }
+        Type[] fields = spec.root.fields;
+        Object[] values = new Object[fields.length];
+        int count = 0;
+        boolean isMore = true;
+        while (isMore) {
+            if (!field()) {
+                return Rows.fault(
+                        Reasons.MALFORMED_CSV,
+                        count < fields.length ? spec.root.labels[count] : null);
+            }
+            if (count < fields.length) {
+                values[count] = converted(fields[count], spec.root.labels[count]);
+            }
+            count++;
+            isMore = at < end;
+            at += isMore ? spec.separator.length : 0;
+        }
+        if (count != fields.length) {
+            return Rows.fault(Reasons.WRONG_FIELD_COUNT, null);
+        }
+        if (fault != null) {
+            return Rows.fault(fault, faultField);
+        }
+        InternalRow row = new GenericInternalRow(values);
+        String absent = spec.absent(row);
+        return absent == null
+                ? Rows.value(row, null)
+                : Rows.fault(Reasons.MISSING_REQUIRED, absent);
+    }
+
+    private static int withoutLineEnd(byte[] value) {
+        int length = value.length;
+        if (length > 0 && value[length - 1] == '\n') {
+            length--;
+            if (length > 0 && value[length - 1] == '\r') {
+                length--;
+            }
+        }
+        return length;
+    }
+
+    /** Reads a field, up to its separator or the end; false where it is malformed. */
+    private boolean field() {
+        isQuoted = at < end && source[at] == '"';
+        if (isQuoted) {
+            return quoted();
+        }
+        text = source;
+        from = at;
+        while (at < end && !isSeparator()) {
+            byte next = source[at];
+            if (next == '"' || next == '\n' || next == '\r') {
+                return false;
+            }
+            at++;
+        }
+        to = at;
+        return true;
+    }
+
+    private boolean quoted() {
+        at++;
+        int first = at;
+        int doubled = 0;
+        while (at < end) {
+            if (source[at++] != '"') {
+                continue;
+            }
+            if (at < end && source[at] == '"') {
+                at++;
+                doubled++;
+                continue;
+            }
+            unquote(first, at - 1, doubled);
+            return at == end || isSeparator();
+        }
+        return false;
+    }
+
+    /** The text between the quotes, with one of each two inside. */
+    private void unquote(int first, int last, int doubled) {
+        text = source;
+        from = first;
+        to = last;
+        if (doubled == 0) {
+            return;
+        }
+        text = new byte[last - first - doubled];
+        from = 0;
+        to = 0;
+        for (int i = first; i < last; i++) {
+            text[to++] = source[i];
+            i += source[i] == '"' ? 1 : 0;
+        }
+    }
+
+    private boolean isSeparator() {
+        int after = at + spec.separator.length;
+        return after <= end
+                && Arrays.equals(spec.separator, 0, spec.separator.length, source, at, after);
+    }
+
+    private Object converted(Type type, String label) {
+        if (!isQuoted && Arrays.equals(spec.nullText, 0, spec.nullText.length, text, from, to)) {
+            return null;
+        }
+        String reason;
+        Object found;
+        if (type.kind == Type.BOOLEAN) {
+            found =
+                    isWord("true")
+                            ? (Object) Boolean.TRUE
+                            : isWord("false") ? (Object) Boolean.FALSE : null;
+            reason = Reasons.WRONG_TYPE;
+        } else if (type.kind >= Type.BYTE && type.kind <= Type.DECIMAL) {
+            boolean isNumber = numbers.scan(text, from, to) && numbers.end == to;
+            found = isNumber ? numbers.as(type) : null;
+            reason = isNumber ? numbers.fault : Reasons.WRONG_TYPE;
+        } else {
+            found = scalars.as(type, text, from, to);
+            reason = scalars.fault;
+        }
+        if (found == null && fault == null) {
+            fault = reason;
+            faultField = label;
+        }
+        return found;
+    }
+
+    private boolean isWord(String wanted) {
+        return to - from == wanted.length() && new String(text, from, to - from).equals(wanted);
+    }
+}

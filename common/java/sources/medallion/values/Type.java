@@ -1,0 +1,189 @@
+package medallion.values;
+
+import com.fasterxml.jackson.databind.JsonNode;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/** A Spark type, made ready for reading: a struct finds its fields by the bytes of their names. */
+public final class Type {
+    public static final int STRUCT = 0;
+    public static final int ARRAY = 1;
+    public static final int MAP = 2;
+    public static final int STRING = 3;
+    public static final int BOOLEAN = 4;
+    public static final int BYTE = 5;
+    public static final int SHORT = 6;
+    public static final int INT = 7;
+    public static final int LONG = 8;
+    public static final int FLOAT = 9;
+    public static final int DOUBLE = 10;
+    public static final int DECIMAL = 11;
+    public static final int DATE = 12;
+    public static final int TIMESTAMP = 13;
+    public static final int TIMESTAMP_NTZ = 14;
+    public static final int BINARY = 15;
+
+    /** What no valid UTF-8 holds. */
+    private static final byte[] NEVER = new byte[] {(byte) 0xFF};
+
+    public final int kind;
+
+    /** Digits of a decimal; the longest text of a char or varchar, else 0. */
+    public int precision;
+
+    public int scale;
+
+    /** An array's elements, a map's values. */
+    public Type element;
+
+    public String[] labels;
+    public byte[][] names;
+
+    /**
+     * Each name as it stands in JSON, with its quotes; what is never there for one that must be
+     * escaped.
+     */
+    public byte[][] quoted;
+
+    public Type[] fields;
+    public boolean[] notNull;
+    private int[] slots;
+    private int mask;
+
+    private Type(int kind) {
+        this.kind = kind;
+    }
+
+    /** The type that Spark's JSON describes. */
+    public static Type of(JsonNode node) {
+        if (node.isTextual()) {
+            return plain(node.asText());
+        }
+        String name = node.get("type").asText();
+        if ("struct".equals(name)) {
+            return struct(node.get("fields"));
+        }
+        if ("array".equals(name)) {
+            Type array = new Type(ARRAY);
+            array.element = of(node.get("elementType"));
+            return array;
+        }
+        if ("map".equals(name)) {
+            Type map = new Type(MAP);
+            map.element = of(node.get("valueType"));
+            return map;
+        }
+        throw new IllegalArgumentException("type " + name + " is not read");
+    }
+
+    private static Type struct(JsonNode members) {
+        Type struct = new Type(STRUCT);
+        int count = members.size();
+        struct.labels = new String[count];
+        struct.names = new byte[count][];
+        struct.quoted = new byte[count][];
+        struct.fields = new Type[count];
+        struct.notNull = new boolean[count];
+        int i = 0;
+        for (JsonNode member : members) {
+            struct.labels[i] = member.get("name").asText();
+            struct.names[i] = struct.labels[i].getBytes(StandardCharsets.UTF_8);
+            struct.quoted[i] = quoted(struct.labels[i]);
+            struct.fields[i] = of(member.get("type"));
+            struct.notNull[i] = member.has("nullable") && !member.get("nullable").asBoolean();
+            i++;
+        }
+        struct.index();
+        return struct;
+    }
+
+    private static byte[] quoted(String label) {
+        for (int i = 0; i < label.length(); i++) {
+            char each = label.charAt(i);
+            if (each < ' ' || each == '"' || each == '\\') {
+                return NEVER;
+            }
+        }
+        return ("\"" + label + "\"").getBytes(StandardCharsets.UTF_8);
+    }
+
+    private void index() {
+        int size = 4;
+        while (size < names.length * 2) {
+            size *= 2;
+        }
+        mask = size - 1;
+        slots = new int[size];
+        for (int i = 0; i < names.length; i++) {
+            int slot = hash(names[i], 0, names[i].length) & mask;
+            while (slots[slot] != 0) {
+                slot = (slot + 1) & mask;
+            }
+            slots[slot] = i + 1;
+        }
+    }
+
+    /** Place of the field of this name; -1 where there is none. */
+    public int find(byte[] source, int from, int to) {
+        int slot = hash(source, from, to) & mask;
+        while (slots[slot] != 0) {
+            int i = slots[slot] - 1;
+            if (Arrays.equals(names[i], 0, names[i].length, source, from, to)) {
+                return i;
+            }
+            slot = (slot + 1) & mask;
+        }
+        return -1;
+    }
+
+    /** A hash of a name's bytes. */
+    public static int hash(byte[] source, int from, int to) {
+        int hash = 0;
+        for (int i = from; i < to; i++) {
+            hash = hash * 31 + source[i];
+        }
+        return hash;
+    }
+
+    private static Type plain(String text) {
+        int bracket = text.indexOf('(');
+        String name = bracket < 0 ? text : text.substring(0, bracket);
+        Type type = new Type(kind(name));
+        if (bracket >= 0) {
+            String[] numbers = text.substring(bracket + 1, text.indexOf(')')).split(",");
+            type.precision = Integer.parseInt(numbers[0].trim());
+            type.scale = numbers.length > 1 ? Integer.parseInt(numbers[1].trim()) : 0;
+        } else if (type.kind == DECIMAL) {
+            type.precision = 10;
+        }
+        return type;
+    }
+
+    private static int kind(String name) {
+        if (name.equals("char") || name.equals("varchar") || name.startsWith("string")) {
+            return STRING;
+        }
+        String[] kinds =
+                new String[] {
+                    "boolean",
+                    "byte",
+                    "short",
+                    "integer",
+                    "long",
+                    "float",
+                    "double",
+                    "decimal",
+                    "date",
+                    "timestamp",
+                    "timestamp_ntz",
+                    "binary"
+                };
+        for (int i = 0; i < kinds.length; i++) {
+            if (kinds[i].equals(name)) {
+                return BOOLEAN + i;
+            }
+        }
+        throw new IllegalArgumentException("type " + name + " is not read");
+    }
+}
