@@ -11,10 +11,10 @@ from pathlib import Path
 from common.errors import QueryFailedError
 from common.machine import processes
 from common.machine.console import say
-from orchestration.cli.options import Context
 from orchestration.jobs.job import broker_for, require_topics
 from orchestration.jobs.supervisor import StopSignal, term_interrupts
 from orchestration.jobs.wiring import LAYERS
+from orchestration.pipeline.context import Context
 
 _POLL_SECONDS = 0.2
 

@@ -15,7 +15,7 @@ from common.declare import Pipeline, Publish, Silver, Table, Topic
 from common.delta.checkpoint import Checkpoint, DeltaPosition, Entry, delta_position, kafka_position
 from common.delta.log import LogReader, Snapshot
 from common.errors import TableError
-from orchestration.cli.options import Context
+from orchestration.pipeline.context import Context
 from orchestration.pipeline.lineage import sources
 from orchestration.query.duckdb_views import Database, quarantined
 from orchestration.status.lease_holder import Holder, holder

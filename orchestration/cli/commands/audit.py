@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from common.machine.console import page, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 
 def register(app: typer.Typer) -> None:

@@ -18,7 +18,8 @@ from common.errors import PipelineError, Problem
 from common.machine.console import out
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import check, setting_problems, unchecked
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 from orchestration.pipeline.lineage import readers, sources
 
 PathArgument = Annotated[

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from orchestration.cli import demo as show
-from orchestration.cli.options import PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 
 def register(app: typer.Typer) -> None:

@@ -20,9 +20,10 @@ from common.java.find_java import Java
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes, say
 from common.spark import class_archive
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.install.doctor import EAGER_SETS, Finding, examine
 from orchestration.install.setup import ensure_java
+from orchestration.pipeline.context import context
 
 _STYLES = {"ok": "green", "warn": "bold yellow", "fail": "bold red"}
 

@@ -15,8 +15,9 @@ from common.declare import Avro
 from common.errors import PipelineError, UsageError, nearest
 from common.machine.console import out, say
 from common.schema import avro as avro_schema
-from orchestration.cli.options import JsonOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, SetOption, SettingsOption
 from orchestration.kafka.topic_sample import Sampled
+from orchestration.pipeline.context import context
 from orchestration.propose import value_shapes
 from orchestration.propose.pipeline_source import Proposal, render
 from orchestration.propose.propose import propose, table_name

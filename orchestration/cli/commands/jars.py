@@ -16,7 +16,8 @@ from common.java import jar_cache
 from common.java.jar_cache import Jar, State
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes
-from orchestration.cli.options import JsonOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 _COLOURS = {"ok": "green", "missing": "yellow", "altered": "bold red"}
 

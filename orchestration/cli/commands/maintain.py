@@ -9,8 +9,9 @@ from rich import box
 from rich.table import Table
 
 from common.machine.console import out, page, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.jobs.maintenance import Upkeep, chosen, maintain, planned
+from orchestration.pipeline.context import context
 
 _UNIT = 1024
 

@@ -18,8 +18,9 @@ import typer
 from common.declare import Message, Pipeline, Topic
 from common.errors import UsageError, nearest
 from common.machine.console import err, out, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.kafka.producer import Produced, produce
+from orchestration.pipeline.context import context
 
 _SEED = 7
 _FASTEST = 1_000_000

@@ -12,7 +12,8 @@ from common.delta.log import LogReader
 from common.errors import QualityFailedError, UsageError
 from common.machine.console import out, say
 from common.spark.session import build_session
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 from orchestration.quality import expectations as quality
 
 app = typer.Typer(name="quality", help="Validate tables with Great Expectations.", no_args_is_help=True)

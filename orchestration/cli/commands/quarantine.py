@@ -11,7 +11,8 @@ import typer
 from common.delta.log import latest_version
 from common.errors import UsageError
 from common.machine.console import err, out, page, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 if TYPE_CHECKING:
     from orchestration.query.duckdb_views import Database

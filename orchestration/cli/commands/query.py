@@ -12,7 +12,8 @@ from common.config.paths import all_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out
-from orchestration.cli.options import Context, JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import Context, context
 
 _LIMIT = 50
 

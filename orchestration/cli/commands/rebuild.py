@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from common.machine.console import out, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 
 def register(app: typer.Typer) -> None:

@@ -11,11 +11,12 @@ from common.machine.console import out, say
 from common.spark.session import Compiled
 from common.streaming.query import RunningQuery
 from orchestration.check.pipeline import check, setting_problems
-from orchestration.cli.options import Context, JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.jobs import backfill as catch_up
 from orchestration.jobs import separate_processes
 from orchestration.jobs.job import Job, opened
 from orchestration.jobs.wiring import LAYERS, Layer
+from orchestration.pipeline.context import Context, context
 
 _REPORT_SECONDS = 10.0
 
