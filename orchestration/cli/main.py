@@ -7,18 +7,19 @@ An error raised on purpose is printed as its message; anything else is a bug and
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import os
 import sys
+from typing import Annotated
 
 import typer
 
 from common.errors import MedallionError, RegistryError
-from common.machine.console import err
+from common.machine.console import err, out
 from common.streaming.query import registry_failure
 
 app = typer.Typer(
     name="medallion",
-    help="Kafka to bronze, silver and gold Delta tables, as chained Spark streams.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -41,7 +42,28 @@ COMMANDS = (
     "doctor",
     "jars",
 )
-"""Modules of ``orchestration.cli.commands``; each adds its verbs to the app by its ``register``."""
+"""Modules of ``orchestration.cli.commands``; each adds its commands to the app by its ``register``."""
+
+
+def _print_version(is_given: bool) -> None:  # noqa: FBT001  # typer passes an option's value by position
+    if is_given:
+        try:
+            version = importlib.metadata.version("medallion-lakehouse")
+        except importlib.metadata.PackageNotFoundError:
+            version = "from source, not installed"
+        out.print(f"medallion {version}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Kafka to bronze, silver and gold Delta tables, as chained Spark streams."""
+
 
 for _name in COMMANDS:
     importlib.import_module(f"orchestration.cli.commands.{_name}").register(app)
