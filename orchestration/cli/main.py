@@ -57,6 +57,7 @@ def _print_version(is_given: bool) -> None:  # noqa: FBT001  # typer passes an o
 
 @app.callback()
 def _options(
+    *,
     version: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
@@ -78,7 +79,7 @@ _FAULT: type[Exception] = next(
 def main() -> None:
     """Run a command and end the process with its exit code."""
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="medallion")
     except MedallionError as error:
         _tell(error)
         code = error.exit_code

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN_MB, RUN_DISK, DEV_MB = 640, "1.5 GB", 90
+RUN_MB, RUN_DISK, DEV_MB = 700, "1.4 GB", 90
 """Download size and disk use, measured on Linux x86-64: the locks have hashes, no sizes."""
 
 _PIP = (sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
@@ -189,8 +189,8 @@ def _time(seconds: float) -> str:
 def install_run(log: Path, to: TextIO) -> None:
     """Install what a run needs, and this checkout itself."""
     to.write(
-        f"Installing Python packages into {_relative(sys.prefix)}, once: about {RUN_MB} MB to download "
-        f"({RUN_DISK} on disk)\n  log: {_relative(log)}\n"
+        f"Installing the Python packages of a run into {_relative(sys.prefix)}, once\n"
+        f"  about {RUN_MB} MB to download, {RUN_DISK} on disk; log: {_relative(log)}\n"
     )
     to.flush()
     hashed = ("--require-hashes", "-r")
@@ -203,8 +203,8 @@ def install_run(log: Path, to: TextIO) -> None:
 def install_dev(log: Path, to: TextIO) -> None:
     """Install what tests and checks need besides."""
     to.write(
-        f"Installing the packages of tests and checks into {_relative(sys.prefix)}, once: about {DEV_MB} MB\n"
-        f"  log: {_relative(log)}\n"
+        f"Installing the Python packages of tests and checks into {_relative(sys.prefix)}, once\n"
+        f"  about {DEV_MB} MB to download; log: {_relative(log)}\n"
     )
     to.flush()
     pip(("--require-hashes", "-r", "requirements-dev.lock"), log, Screen(to, DEV_MB))
