@@ -42,12 +42,20 @@ class Grid:
 
     On a terminal that is too narrow it first shortens times, then leaves columns out (and names them), and at
     last prints each row as lines of names and values.
+
+    Attributes:
+        columns: The headings.
+        rows: One cell per column each.
+        title: Printed above.
+        note: Printed below.
+        is_packed: Rows that do not fit are printed as few lines of ``name value, name value``.
     """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Text | str]]
     title: str = ""
     note: str = ""
+    is_packed: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width if console.is_terminal else _UNLIMITED
@@ -61,7 +69,7 @@ class Grid:
         while self._width(shown, rows) > width:
             last = max(shown, key=lambda index: (self.columns[index].rank, index))
             if self.columns[last].rank == 0:
-                yield from self._records(rows)
+                yield from self._packed(rows, width) if self.is_packed else self._records(rows)
                 return
             shown.remove(last)
             left_out.insert(0, self.columns[last].name)
@@ -95,6 +103,14 @@ class Grid:
         for row in rows:
             table.add_row(*(row[index] for index in shown))
         return table
+
+    def _packed(self, rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
+        for row in rows:
+            cells = zip(row[1:], self.columns[1:], strict=True)
+            parts = [f"{column.name} {cell.plain}" for cell, column in cells if cell.plain]
+            yield Text(row[0].plain, style="bold")
+            for line in packed(parts, width - 2):
+                yield Text(f"  {line}")
 
     def _records(self, rows: Sequence[Sequence[Text]]) -> Iterator[Text]:
         names = max((cell_len(column.name) for column in self.columns), default=0)

@@ -1,7 +1,7 @@
 """The ``medallion`` command: arguments in, exit code out.
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 130 interrupted.
-An error raised on purpose is printed as its message; anything else is a bug and keeps its traceback.
+A ``MedallionError`` is printed as its message; any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import typer
 
 from common.errors import MedallionError, RegistryError
 from common.machine.console import err, out
+from common.machine.terminal import wrapped
 from common.streaming.query import registry_failure
 
 app = typer.Typer(
@@ -70,8 +71,8 @@ for _name in COMMANDS:
     importlib.import_module(f"orchestration.cli.commands.{_name}").register(app)
 
 
-# Typer brings a click of its own, or not, by its version: its public classes know which.
-_FAULT: type[Exception] = next(
+# Some versions of Typer contain their own copy of click: the base class of Typer's errors is found from them.
+_USAGE_ERROR: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
@@ -81,30 +82,33 @@ def main() -> None:
     try:
         code = app(standalone_mode=False, prog_name="medallion")
     except MedallionError as error:
-        _tell(error)
+        _print_error(error)
         code = error.exit_code
     except typer.Abort:
         code = 130
-    except _FAULT as error:
+    except _USAGE_ERROR as error:
         error.show()  # type: ignore[attr-defined]  # every ClickException can
         code = 2
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        # The reader of our output is gone (`medallion … | head`): nothing is left to say.
+        # The reader of stdout has ended (`medallion … | head`): there is nobody to print an error for.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:
-        # Whatever reads values may meet it, not only streams.
-        if (silent := registry_failure(str(error))) is None:
+        # Not only streams read values: any command that does may find the schema registry unavailable.
+        if (unavailable := registry_failure(str(error))) is None:
             raise
-        _tell(RegistryError(f"{silent}. Nothing was written; try again when it answers."))
+        _print_error(RegistryError(f"{unavailable}. Nothing was written; try again when it answers."))
         code = RegistryError.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _tell(error: MedallionError) -> None:
-    for number, line in enumerate(str(error).splitlines()):
-        head = "[bold red]error:[/] " if number == 0 else "       "
-        err.print(head, end="", highlight=False)
+def _print_error(error: MedallionError) -> None:
+    head = "error: "
+    text = str(error)
+    if err.is_terminal:
+        text = wrapped(text, err.width - len(head), indent="")
+    for number, line in enumerate(text.splitlines()):
+        err.print(f"[bold red]{head}[/]" if number == 0 else " " * len(head), end="", highlight=False)
         err.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.table import Table
-
+from orchestration.cli.grid import Column, Grid
 from orchestration.cli.query_output import shown_time
 from orchestration.quarantine.contents import Group, Row, beginning, escaped
 
@@ -21,25 +19,32 @@ if TYPE_CHECKING:
 _CUT = 160
 
 
-def group_table(found: Sequence[Group]) -> Table:
+def group_table(groups: Sequence[Group]) -> Grid:
     """One line per table and reason."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    names = ("table", "reason", "rows", "dropped", "older rules", "first seen", "last seen", "last example")
-    for name in names:
-        is_number = name in {"rows", "dropped", "older rules"}
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
-    for one in found:
-        table.add_row(
-            one.table,
-            one.reason,
-            f"{one.rows:,}",
-            f"{one.dropped:,}",
-            f"{one.older:,}",
-            shown_time(one.first_seen),
-            shown_time(one.last_seen),
-            str(one.example),
+    columns = (
+        Column("table", rank=0 if len({group.table for group in groups}) > 1 else 3),
+        Column("reason"),
+        Column("rows", "right"),
+        Column("dropped", "right", rank=0 if any(group.dropped for group in groups) else 5),
+        Column("older rules", "right", rank=0 if any(group.older for group in groups) else 6),
+        Column("first seen", rank=4, is_time=True),
+        Column("last seen", rank=1, is_time=True),
+        Column("last example", rank=2),
+    )
+    rows = [
+        (
+            group.table,
+            group.reason,
+            f"{group.rows:,}",
+            f"{group.dropped:,}",
+            f"{group.older:,}",
+            shown_time(group.first_seen),
+            shown_time(group.last_seen),
+            str(group.example),
         )
-    return table
+        for group in groups
+    ]
+    return Grid(columns, rows)
 
 
 def group_document(one: Group) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from common.config.settings import Settings
 from common.errors import JarError
@@ -16,6 +16,7 @@ from common.java import jar_cache
 from common.java.jar_cache import Jar, State
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes
+from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
 
@@ -103,15 +104,17 @@ def list_jars(
     if as_json:
         _print_json(chosen, states)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("set", min_width=12)
-    table.add_column("coordinate", overflow="fold")
-    table.add_column("size", min_width=6, justify="right")
-    table.add_column("state", min_width=7)
-    for jar, state in states:
-        size = megabytes(jar.size_bytes)
-        table.add_row(jar.set, jar.coordinate, size, f"[{_COLOURS[state]}]{state}[/]")
-    page().print(table)
+    columns = (
+        Column("set", rank=1),
+        Column("coordinate"),
+        Column("size", "right", rank=2),
+        Column("state"),
+    )
+    rows = [
+        (jar.set, jar.coordinate, megabytes(jar.size_bytes), Text(state, style=_COLOURS[state]))
+        for jar, state in states
+    ]
+    page().print(Grid(columns, rows))
 
 
 @commands.command()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
+from rich.text import Text
 
 from common.machine.console import out, page, say
+from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.jobs.maintenance import Upkeep, chosen, maintain, planned
 from orchestration.pipeline.context import context
@@ -69,22 +70,23 @@ def _document(one: Upkeep) -> dict[str, Any]:
     }
 
 
-def _table(done: list[Upkeep]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    table.add_column("table")
-    for name in ("files", "then", "bytes", "then", "old files deleted"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _table(done: list[Upkeep]) -> Grid:
+    columns = (
+        Column("table"),
+        *(Column(name, "right") for name in ("files", "after", "size", "after", "old files deleted")),
+    )
+    rows: list[Sequence[Text | str]] = []
     for one in done:
         if one.before is None:
-            table.add_row(one.table, "[dim]not yet[/]", "", "", "", "")
+            rows.append((one.table, Text("not yet", style="dim"), "", "", "", ""))
             continue
-        files, size = ("", "") if one.after is None else (f"{one.after.files:,}", _shown(one.after.bytes))
+        files, size = ("", "") if one.after is None else (f"{one.after.files:,}", _size(one.after.bytes))
         deleted = "" if one.deleted is None else f"{one.deleted:,}"
-        table.add_row(one.table, f"{one.before.files:,}", files, _shown(one.before.bytes), size, deleted)
-    return table
+        rows.append((one.table, f"{one.before.files:,}", files, _size(one.before.bytes), size, deleted))
+    return Grid(columns, rows)
 
 
-def _shown(size: float) -> str:
+def _size(size: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < _UNIT:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

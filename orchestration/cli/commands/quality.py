@@ -6,12 +6,14 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.console import Group
+from rich.text import Text
 
 from common.delta.log import LogReader
 from common.errors import QualityFailedError, UsageError
-from common.machine.console import out, say
+from common.machine.console import out, page, say
 from common.spark.session import build_session
+from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
 from orchestration.quality import expectations as quality
@@ -58,7 +60,7 @@ def run(
         out.print_json(data={"data_docs": str(docs), "suites": [asdict(result) for result in results]})
     else:
         for result in results:
-            out.print(_table(result))
+            page().print(_tables(result))
         out.print(f"Data Docs: {docs}", highlight=False, soft_wrap=True)
     failed = [result for result in results if not result.is_met]
     if failed:
@@ -79,15 +81,18 @@ def docs(pipeline: PipelineOption = None, settings: SettingsOption = None, set_:
     out.print(str(pages[0]), highlight=False, soft_wrap=True)
 
 
-def _table(result: quality.SuiteResult) -> Table:
-    mark = "[green]passed[/]" if result.is_met else "[bold red]failed[/]"
+def _tables(result: quality.SuiteResult) -> Group:
+    mark = ("passed", "green") if result.is_met else ("failed", "bold red")
     rows = f", {result.rows:,} rows" if result.rows is not None else ""
-    table = Table(title=f"{result.table}, version {result.version}{rows}: {mark}", title_justify="left")
-    table.add_column("")
-    table.add_column("expectation")
-    table.add_column("column")
-    table.add_column("found")
-    for one in result.checked:
-        sign = "[green]✓[/]" if one.is_met else "[bold red]✗[/]"
-        table.add_row(sign, one.expectation.removeprefix("expect_"), one.column, one.observed)
-    return table
+    title = Text.assemble(f"{result.table}, version {result.version}{rows}: ", mark)
+    columns = (Column(""), Column("expectation"), Column("column"), Column("found"))
+    lines = [
+        (
+            Text("✓", style="green") if one.is_met else Text("✗", style="bold red"),
+            one.expectation.removeprefix("expect_"),
+            one.column,
+            one.observed,
+        )
+        for one in result.checked
+    ]
+    return Group(title, Grid(columns, lines), Text())

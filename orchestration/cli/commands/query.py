@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from common.config.paths import all_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
-from common.machine.console import err, out
+from common.machine.console import err, out, page
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import Context, context
 
@@ -78,6 +79,9 @@ def query(  # one argument per option
 
 def _list_tables(around: Context, *, as_json: bool) -> None:
     """Every table: rows, files, bytes, version and newest commit; all null while it is not written."""
+    from rich.text import Text
+
+    from orchestration.cli.grid import Column, Grid
     from orchestration.cli.query_output import shown_time
 
     found = {name: snapshot(around.layout.table_path(name)) for name in all_tables(around.pipeline)}
@@ -97,21 +101,17 @@ def _list_tables(around: Context, *, as_json: bool) -> None:
         ]
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
         return
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for name, justify in (
-        ("table", "left"),
-        ("rows", "right"),
-        ("version", "right"),
-        ("newest commit", "left"),
-    ):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    columns = (
+        Column("table"),
+        Column("rows", "right"),
+        Column("version", "right", rank=1),
+        Column("newest commit", is_time=True),
+    )
+    rows: list[Sequence[Text | str]] = []
     for name, now in found.items():
         if now is None:
-            table.add_row(name, "", "", "[dim]not yet[/]")
+            rows.append((name, "", "", Text("not yet", style="dim")))
         else:
-            rows = "?" if now.rows is None else f"{now.rows:,}"
-            table.add_row(name, rows, str(now.version), shown_time(now.timestamp))
-    out.print(table)
+            count = "?" if now.rows is None else f"{now.rows:,}"
+            rows.append((name, count, str(now.version), shown_time(now.timestamp)))
+    page().print(Grid(columns, rows))
