@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,9 +33,14 @@ _KIB = 1_024
 _SEPARATOR = "  ·  "
 
 
-def render(status: Status) -> RenderableType:
-    """A panel per layer. Narrow terminals get fewer columns; wide ones the details beside the numbers."""
-    return _Picture(status)
+def render(status: Status, *, rows: int | None = None) -> RenderableType:
+    """A panel per layer. Narrow terminals get fewer columns; wide ones the details beside the numbers.
+
+    Args:
+        status: What is shown.
+        rows: Lines that the terminal has for it; details are left out if they do not fit.
+    """
+    return _Picture(status, rows)
 
 
 @dataclass(frozen=True)
@@ -94,12 +99,18 @@ def _rest(panel: int, columns: dict[str, int]) -> int:
 class _Picture:
     """A status that is laid out when the width of the console is known."""
 
-    def __init__(self, status: Status) -> None:
-        self._status = status
+    def __init__(self, status: Status, rows: int | None) -> None:
+        self._status, self._rows = status, rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         blocks = [_block(table, self._status.at) for table in self._status.tables]
-        layout = _Layout.of(blocks, options.max_width)
+        parts = list(self._parts(blocks, options.max_width))
+        if self._rows is not None and len(console.render_lines(Group(*parts), options)) > self._rows:
+            parts = list(self._parts([replace(block, details=[]) for block in blocks], options.max_width))
+        yield from parts
+
+    def _parts(self, blocks: Sequence[_Block], width: int) -> Iterator[RenderableType]:
+        layout = _Layout.of(blocks, width)
         yield from _title(self._status, layout.panel)
         for layer, colour in _COLOURS.items():
             own = [block for block in blocks if block.table.layer == layer]
@@ -176,7 +187,8 @@ def _drawn(block: _Block, layout: _Layout) -> Iterator[RenderableType]:
         return
     yield _line(block.name, block.cells, layout, [])
     room = layout.panel - 2 - _MARK - 1
-    yield Padding(Group(*_lines(block.details, room, is_flowing=False)), (0, 1, 0, _MARK))
+    if block.details:
+        yield Padding(Group(*_lines(block.details, room, is_flowing=False)), (0, 1, 0, _MARK))
 
 
 def _line(name: Text, cells: dict[str, Text], layout: _Layout, details: list[list[Text]]) -> Table:
