@@ -1,4 +1,4 @@
-"""An account as people read it, and as machines do."""
+"""The accounts of an audit, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from orchestration.audit.account import FATES, SHOWN, Account, Fault
 from orchestration.cli.grid import Column, Grid
 
 _NEXT = {
-    "missing": "restore the table's version before the change, or fill silver anew",
-    "no witness": "restore the row it is a duplicate of",
-    "twice": "a replay that was interrupted is finished by running it again; else restore what was before",
-    "unknown": "rows of bronze are gone, or someone else wrote the table: look at the table's history",
+    "missing": "restore the version of the table before the change, or fill silver again",
+    "no witness": "restore the row that this record is a duplicate of",
+    "twice": "run an interrupted replay again to finish it; otherwise restore the version before",
+    "unknown": "rows of bronze are deleted, or another program wrote the table: see the history of the table",
     "gap": "read the offsets again from Kafka; a compacted topic, or one written by transactions, is "
     "declared with Topic(…, may_have_gaps=True)",
-    "counts": "look at that version in the table's history: who wrote it, and what changed since",
-    "lost commit": "restore the table's newest copy together with its checkpoint",
+    "counts": "see that version in the history of the table: which program wrote it, and what changed since",
+    "lost commit": "restore the newest copy of the table together with its checkpoint",
 }
 
 
@@ -43,12 +43,12 @@ def table(account: Account) -> Grid:
 
 
 def verdict(accounts: Sequence[Account]) -> str:
-    """The last line of an account that balances."""
+    """The last line of a balanced audit."""
     return f"balanced: {sum(one.offsets for one in accounts):,} offsets, each in exactly one place"
 
 
 def error(accounts: Sequence[Account]) -> AccountError:
-    """What does not balance, with coordinates and what to do next."""
+    """The faults, with coordinates and the next step."""
     lines = []
     for one in accounts:
         if one.faults:

@@ -15,7 +15,6 @@ from rich.text import Text
 from common.machine.terminal import packed
 
 _GAP = 3
-_UNLIMITED = 10_000
 _MILLISECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d{3}")
 
 
@@ -58,7 +57,7 @@ class Grid:
     is_packed: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width if console.is_terminal else _UNLIMITED
+        width = options.max_width
         if self.title:
             yield Text(self.title, style="italic")
         shown = list(range(len(self.columns)))

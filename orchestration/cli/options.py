@@ -13,12 +13,12 @@ PipelineOption = Annotated[
 ]
 SettingsOption = Annotated[
     Path | None,
-    typer.Option("--settings", help="The settings file.", show_default="medallion.yaml, if it is here"),
+    typer.Option("--settings", help="The settings file.", show_default="medallion.yaml, if it exists"),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="One setting, such as bronze.trigger='5 seconds'; repeatable."
+        "--set", metavar="KEY=VALUE", help="A setting, such as bronze.trigger='5 seconds'; repeatable."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -41,18 +41,19 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Examine what a run needs, with advice; exit code 1 where a run would fail."""
-    chosen = context(pipeline, settings, overrides).settings
+    loaded = context(pipeline, settings, overrides).settings
     if as_json:
-        findings = list(examine(chosen))
+        findings = list(examine(loaded))
         states = Counter(finding.state for finding in findings)
         document = {"ok": not states["fail"], "findings": [asdict(finding) for finding in findings]}
         out.print_json(json.dumps(document))
     else:
         with err.status("examining this machine"):
-            findings = list(examine(chosen))
+            findings = list(examine(loaded))
         states = Counter(finding.state for finding in findings)
         page().print(_Page(findings), crop=False)
-        out.print(Text(f"\n{states['ok']} ok, {states['warn']} warnings, {states['fail']} failures"))
+        warnings, failures = _counted(states["warn"], "warning"), _counted(states["fail"], "failure")
+        out.print(Text(f"\n{states['ok']} ok, {warnings}, {failures}"))
     if states["fail"]:
         raise typer.Exit(1)
 
@@ -61,11 +62,11 @@ def setup(
     settings: SettingsOption = None, overrides: SetOption = None, *, as_json: JsonOption = False
 ) -> None:
     """Install what a first run needs: Java if there is none, and the jars of Spark and the broker."""
-    chosen = context(settings=settings, overrides=overrides).settings
-    java = ensure_java(chosen)
-    paths = jar_cache.require(chosen, *EAGER_SETS)
-    reader = reader_jar(chosen)
-    classes = _class_archive(chosen, java)
+    loaded = context(settings=settings, overrides=overrides).settings
+    java = ensure_java(loaded)
+    paths = jar_cache.require(loaded, *EAGER_SETS)
+    reader = reader_jar(loaded)
+    classes = _class_archive(loaded, java)
     if as_json:
         found = {"home": str(java.home), "version": java.version, "origin": java.origin}
         document = {"java": found, "jars": [str(path) for path in paths], "class_archive": classes}
@@ -75,27 +76,31 @@ def setup(
     size = megabytes(sum(jar.size_bytes for jar in jar_cache.locked(*EAGER_SETS)))
     for line in (
         f"Java {java.version} in {java.home} (found by: {java.origin})",
-        f"{len(paths)} jars, {size}, verified in {jar_cache.cache_dir(chosen)}",
+        f"{len(paths)} jars, {size}, verified in {jar_cache.cache_dir(loaded)}",
     ):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _class_archive(chosen: Settings, java: Java) -> str | None:
+def _class_archive(loaded: Settings, java: Java) -> str | None:
     """Path of the class data sharing archive of Spark's classes, recorded if there is none.
 
     ``None`` if this Java cannot record one.
     """
-    class_path = (*jar_cache.require(chosen, "spark"), reader_jar(chosen))
+    class_path = (*jar_cache.require(loaded, "spark"), reader_jar(loaded))
     file = class_archive.archive(java, class_path)
     if not file.is_file():
         say(
             err,
             "recording an archive of Spark's classes, once (half a minute, 190 MB): starts are 5 s faster",
         )
-        if class_archive.record(chosen, java, class_path) is None:
+        if class_archive.record(loaded, java, class_path) is None:
             say(err, "this Java cannot record an archive of classes; each start takes about 5 s longer")
             return None
     return str(file)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 class _Page:

@@ -1,4 +1,4 @@
-"""``medallion maintain``: small files made few, old files deleted."""
+"""``medallion maintain``: compacts tables and deletes old files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNIT = 1024
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("maintain")(maintain_tables)
 
 
@@ -28,16 +28,19 @@ def maintain_tables(
     settings: SettingsOption = None,
     set_: SetOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show files and bytes, and what would stay; do nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show files and bytes, and which old files would be kept; change nothing."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compact tables (OPTIMIZE; clustered ones are clustered) and delete files past their retention (VACUUM).
+    """Compact or cluster tables (OPTIMIZE) and delete files past their retention (VACUUM).
 
-    The jobs that write them must stand still: exit code 4 where one does not. No row changes, and streams
-    that read the tables go on as if nothing had been.
+    The jobs that write the tables must be stopped; else exit code 4. No row changes, and streams that read
+    the tables continue.
     """
-    from orchestration.jobs.job import writing  # loaded when it is used
+    from orchestration.jobs.job import writing
 
     ready = context(pipeline, settings, set_)
     names = chosen(ready.pipeline, tables or ())

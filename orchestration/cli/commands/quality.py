@@ -1,4 +1,4 @@
-"""``medallion quality run`` and ``docs``."""
+"""``medallion quality run`` validates tables; ``quality docs`` prints the path of the report."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ app = typer.Typer(name="quality", help="Validate tables with Great Expectations.
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     parent.add_typer(app)
 
 
 @app.command()
 def run(
     tables: Annotated[
-        list[str] | None, typer.Argument(help="Tables; all that have a suite, if none.")
+        list[str] | None, typer.Argument(help="Tables; without any, all that have a suite.")
     ] = None,
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Validate the declared suites at each table's newest version and write the Data Docs.
+    """Validate the newest version of each table against its suite, and write the Data Docs.
 
-    Exit code 3 when a suite fails. Runs beside the jobs: it reads one version and takes no lease.
+    Exit code 3 if a suite fails. Jobs may run: it reads one version and takes no lease.
     """
     ready = context(pipeline, settings, set_)
     suites = quality.chosen(ready.pipeline, tables or [])
@@ -67,13 +67,13 @@ def run(
         broken = sum(not one.is_met for result in failed for one in result.checked)
         names = ", ".join(f"{result.table} (version {result.version})" for result in failed)
         raise QualityFailedError(
-            f"{broken} expectation(s) not met on {names}. The Data Docs show each: {docs}"
+            f"{broken} expectation{'' if broken == 1 else 's'} failed on {names}. Data Docs: {docs}"
         )
 
 
 @app.command()
 def docs(pipeline: PipelineOption = None, settings: SettingsOption = None, set_: SetOption = None) -> None:
-    """Print where the Data Docs of the last run are."""
+    """Print the path of the Data Docs of the last run."""
     ready = context(pipeline, settings, set_)
     pages = sorted(ready.layout.quality.glob("gx/uncommitted/data_docs/*/index.html"))
     if not pages:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("status")(status)
 
 
@@ -45,9 +45,9 @@ def status(
 
     if as_json and watch:
         raise UsageError("--json prints one document, --watch refreshes until Ctrl-C: use only one of them.")
-    around = context(pipeline, settings, overrides)
-    broker = BrokerOffsets(around.pipeline, around.settings)
-    collector = Collector(around.pipeline, around.layout, broker)
+    ready = context(pipeline, settings, overrides)
+    broker = BrokerOffsets(ready.pipeline, ready.settings)
+    collector = Collector(ready.pipeline, ready.layout, broker)
     if as_json:
         sys.stdout.write(json.dumps(document(collector.collect()), indent=2) + "\n")
     elif watch:
