@@ -1,4 +1,4 @@
-"""The options that every command shares, and what they are read into."""
+"""Options that commands share."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from typing import Annotated
 
 import typer
 
-from orchestration.pipeline.context import Context, context
-
-__all__ = ["Context", "JsonOption", "PipelineOption", "SetOption", "SettingsOption", "context"]
-
 PipelineOption = Annotated[
     Path | None,
     typer.Option("--pipeline", "-p", help="The pipeline file.", show_default="the setting 'pipeline'"),
 ]
 SettingsOption = Annotated[
     Path | None,
-    typer.Option("--settings", help="The settings file.", show_default="medallion.yaml, if it is here"),
+    typer.Option("--settings", help="The settings file.", show_default="medallion.yaml, if it exists"),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="One setting, such as bronze.trigger='5 seconds'; repeatable."
+        "--set", metavar="KEY=VALUE", help="A setting, such as bronze.trigger='5 seconds'; repeatable."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,6 +1,6 @@
-r"""What a query answered, as a table for people, as CSV, and as JSON.
+r"""The result of a query, as a table for people, as CSV, and as JSON.
 
-Everywhere: times in UTC, bytes as UTF-8 text with ``\xNN`` for what is none, decimals exact.
+In all of them: times in UTC, bytes as UTF-8 text with ``\xNN`` for invalid bytes, decimals exact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_COUNTED = 100_000
 
 
 def print_table(answer: Answer, limit: int, console: Console) -> None:
-    """The first rows as a table, and how many more there are; one row below the other where too wide."""
+    """Print the first rows as a table, or as records where the terminal is too narrow, and count the rest."""
     rows = (row for batch in answer.batches for row in batch)
     shown = list(islice(rows, limit))
     if not answer.columns:
@@ -121,7 +121,7 @@ def _cell(value: object, widest: int) -> Text:
 
 
 def _visible(letter: str) -> str:
-    """A control character as people can see it, so that no payload drives the terminal."""
+    """A control character, escaped, so that no payload controls the terminal."""
     return letter.encode("unicode_escape").decode("ascii")
 
 

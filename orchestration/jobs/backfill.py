@@ -10,7 +10,16 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Topic
@@ -23,6 +32,8 @@ from orchestration.jobs.wiring import Layer
 from orchestration.kafka import client as kafka
 
 _PLAIN_SECONDS = 5.0
+_WIDE = 100
+_TIME, _SPEED, _SHORTEST_BAR = 9, 15, 10
 
 
 @dataclass
@@ -98,6 +109,21 @@ def _offsets_behind(
     )
 
 
+def _bar_columns(width: int, totals: dict[str, int | None]) -> list[ProgressColumn]:
+    """Name, bar, counts, speed and times; narrow terminals show no elapsed time, and long names no speed."""
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        TextColumn("{task.completed:,.0f}/{task.fields[of]}", justify="right"),
+        TimeRemainingColumn(compact=True),
+    ]
+    counts = max((2 * len(f"{total or 0:,}") + 1 for total in totals.values()), default=0)
+    rest = width - max(map(len, totals), default=0) - counts - _TIME - _SPEED
+    if rest >= _SHORTEST_BAR:
+        columns.insert(3, TextColumn("{task.fields[rate]:,.0f} rows/s", justify="right"))
+    return [*columns, TimeElapsedColumn()] if width >= _WIDE else columns
+
+
 class _Bars:
     """Progress of a layer's queries: a bar per table on a terminal, a line every few seconds elsewhere."""
 
@@ -108,15 +134,7 @@ class _Bars:
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
         if sys.stderr.isatty():
-            self._bars = Progress(
-                TextColumn("{task.description:<28}"),
-                BarColumn(bar_width=30),
-                TextColumn("{task.completed:>12,.0f} / {task.fields[of]} offsets"),
-                TextColumn("{task.fields[rate]:>9,.0f} rows/s"),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                console=err,
-            )
+            self._bars = Progress(*_bar_columns(err.width, totals), console=err, expand=True)
 
     def __enter__(self) -> Self:
         for name, total in self._totals.items():

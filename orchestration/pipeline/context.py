@@ -1,4 +1,4 @@
-"""The settings and the pipeline of one command."""
+"""Settings, pipeline and layout that a command works with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orchestration.pipeline.load_file import load_pipeline
 
 @dataclass(frozen=True)
 class Context:
-    """What a command works with: the settings, and the pipeline, which is loaded at first use."""
+    """Loaded settings; pipeline and layout are loaded on first access."""
 
     settings: Settings
 
@@ -23,23 +23,22 @@ class Context:
         """The user's pipeline.
 
         Raises:
-            PipelineError: The pipeline file is wrong.
-            UsageError: No pipeline file is named, or the file does not exist.
+            PipelineError: The pipeline file cannot be loaded.
         """
         return load_pipeline(self.settings.pipeline)
 
     @functools.cached_property
     def layout(self) -> Layout:
-        """Where the pipeline's tables and checkpoints are."""
+        """Paths of the pipeline's tables and checkpoints."""
         return Layout.of(self.pipeline, self.settings)
 
 
 def context(
     pipeline: Path | None = None, settings: Path | None = None, overrides: list[str] | None = None
 ) -> Context:
-    """The context of a command. Command-line values win over the environment and the settings file.
+    """Load the settings: defaults, then the settings file, the environment and the flags; the last one wins.
 
     Raises:
-        SettingsError: A setting is unknown, or its value does not fit.
+        SettingsError: A setting is unknown or has a wrong value.
     """
     return Context(load_settings(file=settings, overrides=overrides or (), flags={"pipeline": pipeline}))

@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+import medallion  # noqa: F401  # loaded first, so that a file medallion.py beside the pipeline cannot replace it
 from common.declare import Pipeline
 from common.errors import PipelineError, Problem, UsageError, nearest
 

@@ -50,7 +50,7 @@ def render(name: str, proposals: Sequence[Proposal]) -> str:
     lines = [
         f'"""Pipeline {name}: proposed from a sample of messages; read it, and make it yours."""',
         "",
-        f"from common.declare import {', '.join(imports)}",
+        f"from medallion import {', '.join(imports)}",
         "",
         "pipeline = Pipeline(",
         f"    name={literal(name)},",

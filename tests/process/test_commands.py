@@ -213,7 +213,7 @@ def backfill(
 def test_an_interrupted_backfill_exits_130_and_says_how_to_go_on(backfill: Backfill) -> None:
     """Whole micro-batches are there, and the rest is not."""
     assert backfill.first.code() == 130
-    assert f"{BOUNDARY}; nothing is lost: medallion backfill goes on from here" in backfill.first.said
+    assert f"{BOUNDARY}; no data is lost. To continue: medallion backfill" in backfill.first.said
     assert "Traceback" not in backfill.first.said
     assert 0 < backfill.between < len(backfill.sent)
     document = json.loads(backfill.first.stdout)
@@ -335,7 +335,7 @@ def test_a_layer_that_waits_for_its_source_can_be_stopped(alone: Medallion) -> N
     command.await_said("waiting for silver.quakes")
     command.signal(signal.SIGTERM)
     assert command.code() == 0, command.said
-    assert command.said.rstrip().endswith("stopped before anything ran")
+    assert command.said.rstrip().endswith("stopped before a query started")
     assert "Traceback" not in command.said
 
 

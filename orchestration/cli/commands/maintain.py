@@ -1,22 +1,24 @@
-"""``medallion maintain``: small files made few, old files deleted."""
+"""``medallion maintain``: compacts tables and deletes old files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
+from rich.text import Text
 
 from common.machine.console import out, page, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.grid import Column, Grid
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.jobs.maintenance import MaintenanceResult, maintain, plan_maintenance, select_tables
+from orchestration.pipeline.context import context
 
 _UNIT = 1024
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("maintain")(maintain_tables)
 
 
@@ -26,16 +28,19 @@ def maintain_tables(
     settings: SettingsOption = None,
     set_: SetOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show files and bytes, and what would stay; do nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show files and bytes, and which old files would be kept; change nothing."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compact tables (OPTIMIZE; clustered ones are clustered) and delete files past their retention (VACUUM).
+    """Compact or cluster tables (OPTIMIZE) and delete files past their retention (VACUUM).
 
-    The jobs that write them must stand still: exit code 4 where one does not. No row changes, and streams
-    that read the tables go on as if nothing had been.
+    The jobs that write the tables must be stopped; else exit code 4. No row changes, and streams that read
+    the tables continue.
     """
-    from orchestration.jobs.job import spark_for_writing  # loaded when it is used
+    from orchestration.jobs.job import spark_for_writing
 
     ready = context(pipeline, settings, set_)
     names = select_tables(ready.pipeline, tables or ())
@@ -68,22 +73,23 @@ def _document(one: MaintenanceResult) -> dict[str, Any]:
     }
 
 
-def _table(done: list[MaintenanceResult]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    table.add_column("table")
-    for name in ("files", "then", "bytes", "then", "old files deleted"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _table(done: list[MaintenanceResult]) -> Grid:
+    columns = (
+        Column("table"),
+        *(Column(name, "right") for name in ("files", "after", "size", "after", "old files deleted")),
+    )
+    rows: list[Sequence[Text | str]] = []
     for one in done:
         if one.before is None:
-            table.add_row(one.table, "[dim]not yet[/]", "", "", "", "")
+            rows.append((one.table, Text("not yet", style="dim"), "", "", "", ""))
             continue
-        files, size = ("", "") if one.after is None else (f"{one.after.files:,}", _shown(one.after.bytes))
+        files, size = ("", "") if one.after is None else (f"{one.after.files:,}", _size(one.after.bytes))
         deleted = "" if one.deleted is None else f"{one.deleted:,}"
-        table.add_row(one.table, f"{one.before.files:,}", files, _shown(one.before.bytes), size, deleted)
-    return table
+        rows.append((one.table, f"{one.before.files:,}", files, _size(one.before.bytes), size, deleted))
+    return Grid(columns, rows)
 
 
-def _shown(size: float) -> str:
+def _size(size: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < _UNIT:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -219,4 +219,4 @@ def test_warnings_alone_do_not_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert code == 0
     assert "warn  y  [z]" in printed
     assert "→ do [this]" in printed
-    assert "0 ok, 1 to look at, 0 to repair" in printed
+    assert "0 ok, 1 warning, 0 failures" in printed

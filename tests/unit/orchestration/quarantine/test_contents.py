@@ -112,7 +112,7 @@ def fill(tmp_path: Path) -> None:
 
 def test_counts_by_reason_name_first_last_and_an_example(command: typer.Typer, tmp_path: Path) -> None:
     told = CliRunner().invoke(command, ["quarantine", "ls"])
-    assert "Nothing is in quarantine." in told.output
+    assert "No row is in quarantine." in told.output
     fill(tmp_path)
     told = CliRunner().invoke(command, ["quarantine", "ls", "--json"], catch_exceptions=False)
     assert json.loads(told.output) == [
