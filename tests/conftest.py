@@ -111,6 +111,8 @@ def spark(session_dir: Path) -> Iterator[Any]:
             "spark.conf.spark.sql.streaming.pollingDelay=5ms",
         ],
     )
+    if "EXP" in os.environ:
+        settings = load_settings(file=_empty(session_dir), overrides=os.environ["EXP"].split("|"))
     session = build_session(settings, "tests", session_dir / "log", compiled="quickly")
     yield session
     session.stop()

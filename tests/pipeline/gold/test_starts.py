@@ -23,8 +23,6 @@ from silver.write.table_columns import properties
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
-pytestmark = pytest.mark.chaos
-
 DDL = (
     "k string, country string, n int, at timestamp, _kafka_topic string, _kafka_partition int, "
     "_kafka_offset bigint, _kafka_timestamp timestamp, _ingested_at timestamp"
