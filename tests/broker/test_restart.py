@@ -18,6 +18,8 @@ from common.errors import CheckpointMismatchError, QueryFailedError
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 SIZE = 24
 TABLES = ("bronze.orders", "silver.orders", "silver.orders__quarantine", "gold.by_parity", "gold.latest")
 QUERIES = tuple(table for table in TABLES if not table.endswith("__quarantine"))
