@@ -39,7 +39,7 @@ from tests.support.processes import (
     medallion,
 )
 
-pytestmark = pytest.mark.chaos
+pytestmark = pytest.mark.long
 
 FIELDS = ("quake_id", "updated_at", "event_at", "magnitude", "latitude", "status", "is_retracted")
 GROUP = ("network", "magnitude_class", "versions", "strongest", "latest_event_at", "retractions")
@@ -167,7 +167,7 @@ class Aftermath:
     scope="module",
     params=[
         pytest.param(KILLS, id="each layer once"),
-        pytest.param(OTHERS, id="the other ways", marks=pytest.mark.long),
+        pytest.param(OTHERS, id="the other ways"),
     ],
 )
 def aftermath(

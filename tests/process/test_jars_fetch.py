@@ -14,6 +14,8 @@ from common.errors import JarError
 from common.java import jar_cache, jar_lock
 from common.java.jar_cache import Jar
 
+pytestmark = pytest.mark.long
+
 SMALL = "avro"  # a set of one jar, 92 kB
 ROOT = Path(jar_lock.__file__).parents[2]
 
