@@ -37,25 +37,26 @@ class Demo:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with medallion(tmp_path_factory.mktemp("demo")) as commands:
-        command = commands.start("demo", "--seconds", "5")
-        status = running_status(commands, command)
+        command = commands.start("demo", "--seconds", "5", "--rate", "200")
+        status = last_status(commands, command)
         assert command.code() == 0, command.said
         yield Demo(command, status)
 
 
-def running_status(commands: Medallion, command: Command) -> Status:
-    """The first status in which every gold table has rows."""
-    collector = Collector(
-        load_pipeline(EXAMPLE), commands.layout, BrokerOffsets(load_pipeline(EXAMPLE), commands.settings)
-    )
+def last_status(commands: Medallion, command: Command) -> Status:
+    """The last status before the end in which a job writes every table."""
+    pipeline = load_pipeline(EXAMPLE)
+    collector = Collector(pipeline, commands.layout, BrokerOffsets(pipeline, commands.settings))
     found: list[Status] = []
 
-    def has_gold() -> bool:
-        found[:] = [collector.collect()]
-        gold = [table for table in found[0].tables if table.layer == "gold"]
-        return all(table.now is not None and table.now.rows for table in gold)
+    def has_ended() -> bool:
+        status = collector.collect()
+        if all(table.holder and table.now for table in status.tables) and status.broker:
+            found[:] = [status]
+        return not command.is_running
 
-    await_that(has_gold, "all gold tables have rows", command)
+    await_that(has_ended, "the demo has ended")
+    assert found, command.said
     return found[0]
 
 
