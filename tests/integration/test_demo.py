@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import os
 import re
+import time
 from collections.abc import Iterator
 from io import StringIO
 
@@ -19,7 +20,7 @@ from orchestration.cli.status_output import WIDTH, render
 from orchestration.pipeline.load_file import load_pipeline
 from orchestration.status.collect import Collector, Status
 from orchestration.status.topic_offsets import BrokerOffsets
-from tests.processes import EXAMPLE, ROOT, Command, Medallion, await_that, medallion
+from tests.processes import DEADLINE_SECONDS, EXAMPLE, ROOT, Command, Medallion, medallion
 from tests.unit.test_docs import README
 
 pytestmark = [pytest.mark.integration]
@@ -49,13 +50,13 @@ def last_status(commands: Medallion, command: Command) -> Status:
     collector = Collector(pipeline, commands.layout, BrokerOffsets(pipeline, commands.settings))
     found: list[Status] = []
 
-    def has_ended() -> bool:
+    deadline = time.monotonic() + 2 * DEADLINE_SECONDS
+    while command.is_running:
         status = collector.collect()
         if all(table.holder and table.now for table in status.tables) and status.broker:
             found[:] = [status]
-        return not command.is_running
-
-    await_that(has_ended, "the demo has ended")
+        assert time.monotonic() < deadline, command.said
+        time.sleep(0.5)
     assert found, command.said
     return found[0]
 
