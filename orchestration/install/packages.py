@@ -82,7 +82,7 @@ class Screen:
 
     def end_stage(self, now: Progress, downloaded: float) -> None:
         """Print what the stage that has ended did."""
-        if self._stage == "downloading":
+        if self._stage == "downloading" and round(downloaded):
             self._print(f"  downloaded {downloaded:,.0f} MB in {_time(time.monotonic() - self.began)}")
         self._stage = now.stage
 
@@ -90,8 +90,11 @@ class Screen:
         """Print the result of the whole run."""
         if self._stage != now.stage:
             self.end_stage(now, downloaded)
-        seconds = _time(time.monotonic() - self.began)
-        self._print(f"  installed {now.installing} package{'' if now.installing == 1 else 's'} in {seconds}")
+        if not now.installing:
+            self._print("  all packages are installed already")
+            return
+        noun = "package" if now.installing == 1 else "packages"
+        self._print(f"  installed {now.installing} {noun} in {_time(time.monotonic() - self.began)}")
 
     def clear(self) -> None:
         """Remove the bar."""

@@ -42,7 +42,7 @@ def install(folder: Path, digest: str, screen: Screen) -> None:
     pip((*source, "--require-hashes", "-r", str(lock)), folder / "install.log", screen)
 
 
-def test_an_installation_prints_two_lines_and_logs_the_rest(tmp_path: Path) -> None:
+def test_an_installation_prints_its_result_and_logs_the_rest(tmp_path: Path) -> None:
     screen = StringIO()
     install(tmp_path, wheel(tmp_path), Screen(screen, 1))
     assert (tmp_path / "to" / "small_thing.py").is_file()
