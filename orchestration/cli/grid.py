@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich import box
 from rich.cells import cell_len
@@ -55,6 +55,12 @@ class Grid:
     title: str = ""
     note: str = ""
     is_packed: bool = False
+
+    def only(self, *names: str) -> Grid:
+        """The grid with these columns alone."""
+        kept = [number for number, column in enumerate(self.columns) if column.name in names]
+        columns = [self.columns[number] for number in kept]
+        return replace(self, columns=columns, rows=[[row[number] for number in kept] for row in self.rows])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width

@@ -82,14 +82,19 @@ class Screen:
 
     def end_stage(self, now: Progress, downloaded: float) -> None:
         """Print what the stage that has ended did."""
-        if self._stage == "downloading":
+        if self._stage == "downloading" and round(downloaded):
             self._print(f"  downloaded {downloaded:,.0f} MB in {_time(time.monotonic() - self.began)}")
         self._stage = now.stage
 
-    def end(self, now: Progress) -> None:
+    def end(self, now: Progress, downloaded: float = 0.0) -> None:
         """Print the result of the whole run."""
-        seconds = _time(time.monotonic() - self.began)
-        self._print(f"  installed {now.installing} packages in {seconds}")
+        if self._stage != now.stage:
+            self.end_stage(now, downloaded)
+        if not now.installing:
+            self._print("  all packages are installed already")
+            return
+        noun = "package" if now.installing == 1 else "packages"
+        self._print(f"  installed {now.installing} {noun} in {_time(time.monotonic() - self.began)}")
 
     def clear(self) -> None:
         """Remove the bar."""
@@ -137,10 +142,13 @@ def pip(arguments: Sequence[str], log: Path, screen: Screen | None = None) -> No
         ) as process:
             reader = threading.Thread(target=_copy, args=(process, lines, now))
             reader.start()
+            downloaded = 0.0
             try:
                 while process.poll() is None:
+                    # pip deletes the downloads at its end.
+                    downloaded = max(downloaded, _downloaded(folder))
                     if screen is not None:
-                        screen.show(now, _downloaded(folder))
+                        screen.show(now, downloaded)
                     time.sleep(_POLL_SECONDS)
             finally:
                 process.terminate()
@@ -152,7 +160,7 @@ def pip(arguments: Sequence[str], log: Path, screen: Screen | None = None) -> No
         shown = "\n".join(f"  {line}" for line in last)
         raise InstallError(f"pip failed with exit code {process.returncode}. Last lines of {log}:\n{shown}")
     if screen is not None:
-        screen.end(now)
+        screen.end(now, downloaded)
 
 
 def _copy(process: subprocess.Popen[str], log: TextIO, now: Progress) -> None:

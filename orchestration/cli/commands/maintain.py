@@ -55,7 +55,7 @@ def maintain_tables(
     if as_json:
         out.print_json(data=[_document(one) for one in done])
         return
-    page().print(_table(done))
+    page().print(_table(done, is_dry_run=dry_run))
     for one in done:
         if one.kept_because:
             say(f"{one.table} keeps its old files: {one.kept_because}")
@@ -73,11 +73,7 @@ def _document(one: MaintenanceResult) -> dict[str, Any]:
     }
 
 
-def _table(done: list[MaintenanceResult]) -> Grid:
-    columns = (
-        Column("table"),
-        *(Column(name, "right") for name in ("files", "after", "size", "after", "old files deleted")),
-    )
+def _table(done: list[MaintenanceResult], *, is_dry_run: bool) -> Grid:
     rows: list[Sequence[Text | str]] = []
     for one in done:
         if one.before is None:
@@ -86,7 +82,9 @@ def _table(done: list[MaintenanceResult]) -> Grid:
         files, size = ("", "") if one.after is None else (f"{one.after.files:,}", _size(one.after.bytes))
         deleted = "" if one.deleted is None else f"{one.deleted:,}"
         rows.append((one.table, f"{one.before.files:,}", files, _size(one.before.bytes), size, deleted))
-    return Grid(columns, rows)
+    numbers = [Column(name, "right") for name in ("files", "after", "size", "after", "deleted")]
+    grid = Grid((Column("table"), *numbers), rows, is_packed=True)
+    return grid.only("table", "files", "size") if is_dry_run else grid
 
 
 def _size(size: float) -> str:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.declare import Silver
 from common.delta.log import latest_version
 from common.errors import UsageError
 from common.machine.console import err, out, page, say
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
+from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from orchestration.query.duckdb_views import Database
 
 app = typer.Typer(
@@ -153,7 +157,6 @@ def replay(
     from dataclasses import asdict
 
     from orchestration.cli.quarantine_output import replay_lines
-    from orchestration.jobs.job import spark_for_reading, spark_for_writing
     from orchestration.quarantine import replay as quarantine_replay
     from orchestration.quarantine.contents import select_silver_tables
 
@@ -162,12 +165,7 @@ def replay(
     ready = context(pipeline, settings, overrides)
     (silver,) = select_silver_tables(ready.pipeline, table)
     quarantine_replay.require(silver, ready.layout)
-    if is_dry_run:
-        session = spark_for_reading(ready.pipeline, ready.settings, name="quarantine")
-    else:
-        tables = (silver.table, *silver.side_tables)
-        session = spark_for_writing(ready.pipeline, ready.settings, tables, name="quarantine")
-    with session as spark:
+    with _session(ready, silver, is_dry_run=is_dry_run) as spark:
         done = quarantine_replay.replay(
             spark,
             ready.pipeline.name,
@@ -182,6 +180,16 @@ def replay(
         sys.stdout.write(json.dumps(asdict(done), indent=2) + "\n")
     else:
         sys.stdout.write("\n".join(replay_lines(done)) + "\n")
+
+
+def _session(ready: Context, silver: Silver, *, is_dry_run: bool) -> AbstractContextManager[SparkSession]:
+    """A Spark session; with the leases of silver's tables, unless nothing is written."""
+    from orchestration.jobs.job import spark_for_reading, spark_for_writing
+
+    if is_dry_run:
+        return spark_for_reading(ready.pipeline, ready.settings, name="quarantine")
+    tables = (silver.table, *silver.side_tables)
+    return spark_for_writing(ready.pipeline, ready.settings, tables, name="quarantine")
 
 
 def _database() -> Database:

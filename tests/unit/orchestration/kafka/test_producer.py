@@ -201,9 +201,9 @@ def test_any_other_rate_is_refused(text: str) -> None:
 def test_the_only_topic_with_a_sample_is_meant_when_none_is_named() -> None:
     sampled = Topic("b", topics=["b.v1"], sample=lambda seed: numbered())
     pipeline = Pipeline("p", bronze=[Topic("a"), sampled])
-    assert command._chosen(pipeline, None, sampled=True) == (sampled, "b.v1")
+    assert command._target(pipeline, None, is_sample=True) == (sampled, "b.v1")
     with pytest.raises(UsageError, match="--topic"):
-        command._chosen(pipeline, None, sampled=False)
+        command._target(pipeline, None, is_sample=False)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_the_only_topic_with_a_sample_is_meant_when_none_is_named() -> None:
     ],
 )
 def test_a_topic_is_named_as_table_or_topic(name: str, chosen: tuple[str, str]) -> None:
-    table, topic = command._chosen(_shop(), name, sampled=True)
+    table, topic = command._target(_shop(), name, is_sample=True)
     assert (table.name, topic) == chosen
 
 
@@ -231,7 +231,7 @@ def test_a_topic_is_named_as_table_or_topic(name: str, chosen: tuple[str, str]) 
 )
 def test_a_name_that_is_not_one_topic_is_refused(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=re.escape(told)):
-        command._chosen(_shop(), name, sampled=True)
+        command._target(_shop(), name, is_sample=True)
 
 
 def _shop() -> Pipeline:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
@@ -354,6 +355,45 @@ def test_a_narrow_terminal_keeps_every_number_it_shows_whole(layout: Layout) -> 
     (head,) = [line.split() for line in lines if "BRONZE" in line]
     assert head == ["│", "BRONZE", "rows", "size", "commit", "rows/s", "lag", "│"]
     assert not [line for line in lines if "…" in line]
+
+
+def named(name: str) -> Pipeline:
+    """The pipeline with another name for one of its gold tables."""
+    return replace(PIPELINE, gold=[replace(PIPELINE.gold[0], name=name), *PIPELINE.gold[1:]])
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_names_and_numbers_are_whole_at_every_width(layout: Layout, width: int) -> None:
+    name = "detection_latency_of_all_networks_and_hours"
+    write(layout, "silver.quakes", 1_234)
+    write(layout, f"gold.{name}", 4_321)
+    status = Collector(named(name), layout, Answering(REACH)).collect()
+    screen = StringIO()
+    Console(file=screen, width=width, color_system=None).print(render(status))
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    (line,) = [line for line in lines if name in line]
+    assert "4,321" in line.split()
+    assert "…" not in screen.getvalue()
+
+
+def test_a_wide_terminal_has_a_line_per_table(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 1_234)
+    write(layout, "bronze.quakes", 10)
+    batch(layout, "silver.quakes", 0, delta(layout, "bronze.quakes", 1))
+    lines = pictured(layout, width=200)
+    assert {len(line.rstrip()) for line in lines if line.startswith(("│", "╭"))} == {200}
+    (silver,) = [line for line in lines if "← bronze.quakes" in line]
+    assert silver.split()[1:3] == ["○", "quakes"]
+    assert "to read: 1 commit, 1 file" in silver
+
+
+def test_a_terminal_with_few_lines_leaves_details_out(layout: Layout) -> None:
+    status = Collector(PIPELINE, layout, Answering(REACH)).collect()
+    for rows, has_details in ((100, True), (14, False)):
+        screen = StringIO()
+        Console(file=screen, width=100, color_system=None).print(render(status, rows=rows))
+        assert ("←" in screen.getvalue()) == has_details
 
 
 @pytest.fixture
