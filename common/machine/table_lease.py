@@ -43,7 +43,7 @@ class Leases:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SetupError(
-                f"{self._folder} cannot be created ({error.strerror}). Name a folder that can be written with "
+                f"{self._folder} cannot be created ({error.strerror}). Name a writable folder with "
                 "data_dir, or warehouse for the tables."
             ) from error
         try:

@@ -15,7 +15,7 @@ VERSIONS = 300
 WRITER = """
 import sys
 from pathlib import Path
-from common.java import find_java
+from common.java.find_java import find_java
 from common.java.jar_cache import require
 from common.java.compile_sources import reader_jar
 from common.config.settings import load_settings
