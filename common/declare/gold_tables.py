@@ -283,9 +283,9 @@ class Join(GoldTable):
         if (self.mode == "stream") != (self.within is not None):
             yield 'within bounds mode="stream", which needs it; give both or neither'
         if self.joins == self.reads:
-            yield "joins the table that it reads; join one that was made of it, such as an Upsert"
+            yield "joins the table that it reads; join a table derived from it, such as an Upsert"
         if self.joins.startswith("bronze."):
-            yield f"joins {self.joins}, which is raw; join the silver table that is made of it"
+            yield f"joins {self.joins}, which is raw; join the silver table that reads it"
         if self.mode == "recompute" and self.reading.has_start:
             yield 'mode="recompute" joins all rows; leave the start out of reading'
         if self.mode != "recompute" and self.reading.changes == "feed":

@@ -80,6 +80,6 @@ class Storage:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.cluster_by is not None and self.partition_by is not None:
-            yield "cluster_by and partition_by are given; Delta takes one of them"
+            yield "cluster_by and partition_by are given; Delta supports one of them: keep one"
         if self.cluster_by is not None and len(self.cluster_by) > _MOST_CLUSTERED:
-            yield f"cluster_by has {len(self.cluster_by)} columns; Delta takes at most {_MOST_CLUSTERED}"
+            yield f"cluster_by has {len(self.cluster_by)} columns; Delta supports at most {_MOST_CLUSTERED}"

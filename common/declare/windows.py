@@ -10,7 +10,7 @@ from common.declare.field_types import Distance, Interval
 from common.declare.intervals import length_of
 
 ZERO_WATERMARK = "a row as old as the newest one would be late already; make it some seconds at least"
-"""Why a watermark of no length is refused."""
+"""Reason in the error for a watermark of 0 seconds."""
 
 _MOST_WINDOWS = 1_000
 

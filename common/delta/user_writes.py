@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from common.delta import table as delta_table
 from common.delta.merge import bounds, comparable
@@ -95,24 +96,13 @@ def merge(
     table = DeltaTable.forPath(frame.sparkSession, path)
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        rows, keys = _rows_and_keys(kept, on)
-        if keys < rows:
-            raise ChangeRefusedError(
-                path,
-                f"{rows} rows are to be merged by {', '.join(on)}, and they have {keys} keys only. Reduce "
-                "them to one row per key, by an order that says which of them counts. Nothing was written.",
-            )
+        rows = _count_unique(kept, on, path)
         prune = bounds(kept, on, "t")
         same = _same(on)
-        columns = table.toDF().schema
-        values = [field.name for field in columns if field.name not in on and comparable(field.dataType)]
-        are_comparable = len(values) == len(columns) - len(on)
-        deleted = (
-            F.lit(False) if delete_when is None else F.coalesce(F.expr(f"({delete_when})"), F.lit(False))
-        )
-        changes = ~_same(values) if are_comparable else F.lit(True)  # rows with a map are always written
+        deleted = F.lit(False) if delete_when is None else _is_true(delete_when)
+        changes = _has_changes(table.toDF().schema, on)
         if update_when is not None:
-            changes &= F.coalesce(F.expr(f"({update_when})"), F.lit(False))
+            changes &= _is_true(update_when)
         # MERGE rewrites every file in which a key matches, even if no row changes.
         current = table.toDF().alias("t").where(reduce(and_, prune, F.lit(True)))
         pairs = current.join(kept.alias("s"), same).where(~(deleted | changes))
@@ -130,10 +120,27 @@ def merge(
         kept.unpersist()
 
 
-def _rows_and_keys(frame: DataFrame, key: Sequence[str]) -> tuple[int, int]:
-    """The number of rows of a frame, and of distinct keys; null counts as a key."""
+def _count_unique(frame: DataFrame, key: Sequence[str], path: str) -> int:
+    """The number of rows, each of which must have a key of its own; null counts as a key."""
     row = frame.agg(F.count("*"), F.count_distinct(F.struct(*(F.col(f"`{name}`") for name in key)))).first()
-    return (0, 0) if row is None else (int(row[0]), int(row[1]))
+    rows, keys = (0, 0) if row is None else (int(row[0]), int(row[1]))
+    if keys < rows:
+        raise ChangeRefusedError(
+            path,
+            f"{rows} rows are to be merged by {', '.join(key)}, and they have {keys} keys only. Reduce "
+            "them to one row per key, by an order that says which of them counts. Nothing was written.",
+        )
+    return rows
+
+
+def _has_changes(schema: StructType, key: Sequence[str]) -> Column:
+    """Whether a row differs in a value from the table's row; true for all rows of a table with a map."""
+    values = [field.name for field in schema if field.name not in key and comparable(field.dataType)]
+    return ~_same(values) if len(values) == len(schema) - len(key) else F.lit(True)
+
+
+def _is_true(condition: str) -> Column:
+    return F.coalesce(F.expr(f"({condition})"), F.lit(False))
 
 
 def _same(names: Sequence[str]) -> Column:

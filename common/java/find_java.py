@@ -130,7 +130,7 @@ def _candidates() -> Iterator[tuple[Path, str]]:
 
 
 def _home_of(executable: Path) -> Path:
-    # A launcher (sdkman, asdf, macOS) lies outside of the Java that it starts: that Java reports its home.
+    # A launcher (sdkman, asdf, macOS) is outside of the Java that it starts: that Java reports its home.
     home = executable.resolve().parent.parent
     if (home / "release").is_file():
         return home

@@ -15,6 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -46,12 +47,11 @@ class Leases:
                 f"{self._folder} cannot be created ({error.strerror}). Name a writable folder with "
                 "data_dir, or warehouse for the tables."
             ) from error
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.release)
             for table in self._tables:
                 self._acquire(table)
-        except BaseException:
-            self.release()
-            raise
+            undo.pop_all()
         return self
 
     def __exit__(
@@ -79,11 +79,12 @@ class Leases:
             holder = _read(descriptor)
             os.close(descriptor)
             raise LeaseHeldError(table, _describe(holder)) from None
-        try:
+        with ExitStack() as undo:
+            undo.callback(
+                os.close, descriptor
+            )  # the content stays: the next process must wait for that JVM too
             _await_orphan(table, _read(descriptor))
-        except BaseException:
-            os.close(descriptor)  # the content stays: the next process must wait for that JVM too
-            raise
+            undo.pop_all()
         self._files[table] = descriptor
         self._write(descriptor)
 

@@ -276,4 +276,4 @@ def _duplicate_names(nested: Sequence[Field]) -> Iterator[str]:
     seen: dict[str, str] = {}
     for each in nested:
         if (first := seen.setdefault(each.name.lower(), each.name)) is not each.name:
-            yield f"has fields {first!r} and {each.name!r}, which Spark does not tell apart; keep one"
+            yield f"has fields {first!r} and {each.name!r}, which are equal to Spark; keep one"

@@ -182,7 +182,7 @@ def _typed(label: str, kind: object, name: str, place: str, faults: list[str]) -
         )
         return Field(label, "void")
     if (needs := _FLAGS.get(str(kind.get("type")))) is not None and needs not in kind:
-        faults.append(f"{name}, field {place!r} lacks {needs!r}: true or false; Spark asks for it")
+        faults.append(f"{name}, field {place!r} lacks {needs!r}: true or false; Spark requires it")
     if kind.get("type") == "array":
         element = _typed("element", kind.get("elementType"), name, place, faults)
         return Field(label, f"array<{element.type}>", (element,))

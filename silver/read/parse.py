@@ -20,10 +20,10 @@ from silver.read.value_reader import READ, read_values
 COLUMN_FAILED = "column_failed"
 
 META = "_kafka"
-PLACE = ("topic", "partition", "offset")
-"""Of its fields, those that tell one Kafka record from all others."""
+"""The struct with a row's coordinates, raw bytes and parse fault."""
 
-"""The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
+PLACE = ("topic", "partition", "offset")
+"""Fields of ``_kafka`` that identify a Kafka record."""
 
 
 def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Fields of a value that its schema does not name: kept as text, made columns of, or refused.
+"""Fields of a value that are not in its schema: kept as text, added as columns, or refused.
 
 ``rescue`` and ``evolve`` give silver the column ``_rescued``, the exact JSON text of a row's unknown fields.
 Under ``evolve`` a top-level field becomes a column in the micro-batch that first brings it, of the type of
