@@ -146,7 +146,7 @@ class Upsert(GoldTable):
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """The tables that its query writes beside it."""
+        """Tables that the query writes besides the one of its own name."""
         return () if self.delete_when is None else (self.deleted,)
 
 
@@ -200,7 +200,7 @@ class ChangeFeed(GoldTable):
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """The tables that its query writes beside it."""
+        """Tables that the query writes besides the one of its own name."""
         return (self.deleted,)
 
 
