@@ -94,7 +94,7 @@ def test_each_mistake_of_an_upsert_or_a_change_feed_has_its_place(gold: Gold, pl
             lambda: Reading(starting_timestamp="yesterday"),
             "starting_timestamp 'yesterday' is no time such as",
         ),
-        (lambda: ConsoleSink(rows=-3), "rows is -3: a row at least is shown"),
+        (lambda: ConsoleSink(rows=-3), "rows is -3; it must be at least 1"),
         (
             lambda: Join("j", reads="silver.a", joins="bronze.b", on={"k": "k"}, columns=["k"]),
             "joins bronze.b, which is raw",
