@@ -1,6 +1,6 @@
 """The embedded broker: one real Kafka per data folder, shared by every process that needs it.
 
-Each process that uses the broker holds a shared ``flock`` on ``users.lock``, which the kernel releases however
+Each process that uses the broker holds a shared ``flock`` on ``users.lock``; the kernel releases it however
 the process ends. The last user stops the broker. ``start.lock`` serializes starting, joining and stopping.
 A broker whose users were all killed is an orphan: the next start reuses it, or ends it if it does not answer.
 """

@@ -80,7 +80,7 @@ def command(
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
-    from orchestration.kafka.capture_file import captured  # only when it is asked for
+    from orchestration.kafka.capture_file import read_capture  # only when it is asked for
 
     if not file.is_file():
         raise UsageError(f"--from-file {file}: no such file.")
@@ -89,7 +89,7 @@ def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple
     name = topics[0] if topics else table_name(file.name.partition(".")[0])
     messages: list[Sampled] = []
     step, place = 1, 0
-    for place, message in enumerate(captured(file)):  # the last one counts
+    for place, message in enumerate(read_capture(file)):  # the last one counts
         if place % step == 0:
             messages.append(Sampled(0, 0, message.value))
         if len(messages) > 2 * count:  # every second goes, and from now on only every second comes

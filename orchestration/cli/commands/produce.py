@@ -156,13 +156,13 @@ def _topic_of(table: Topic) -> str:
 
 def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int | None) -> Iterator[Message]:
     if file is not None:
-        from orchestration.kafka.capture_file import captured  # only when it is asked for
+        from orchestration.kafka.capture_file import read_capture  # only when it is asked for
 
         if seed is not None:
             raise UsageError("--seed chooses sample data; a file has none: leave it out with --from.")
         if not file.is_file():
             raise UsageError(f"--from {file}: no such file.")
-        return captured(file, key_field)
+        return read_capture(file, key_field)
     if key_field is not None:
         raise UsageError("--key-field says where a file's keys are: give it together with --from.")
     if table.sample is None:

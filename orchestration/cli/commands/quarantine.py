@@ -160,7 +160,7 @@ def replay(  # one argument per option
         raise UsageError(f"--with-rules {with_rules}: write --with-rules new, or leave it out.")
     around = context(pipeline, settings, overrides)
     (silver,) = select_silver_tables(around.pipeline, table)
-    quarantine_replay.require(silver, around.layout)
+    quarantine_replay.require_replayable(silver, around.layout)
     if is_dry_run:
         session = spark_for_reading(around.pipeline, around.settings, name="quarantine")
     else:

@@ -48,7 +48,7 @@ def query(  # one argument per option
     Tables are bronze.x, silver.x, silver.x__quarantine and gold.x. Times are UTC.
     """
     from orchestration.cli.query_output import print_table, write_csv, write_json
-    from orchestration.query.duckdb_views import Database, ask  # loaded when it is used
+    from orchestration.query.duckdb_views import Database, run_query  # loaded when it is used
 
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other: keep one.")
@@ -66,7 +66,7 @@ def query(  # one argument per option
     database = Database()
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")
-    answer = ask(database, around.layout, all_tables(around.pipeline), text, version)
+    answer = run_query(database, around.layout, all_tables(around.pipeline), text, version)
     if as_json:
         write_json(answer, limit, sys.stdout)
     elif as_csv:
