@@ -163,7 +163,11 @@ def _expectation(gx: Any, table: str, expect: Expect) -> Any:  # the library's o
     )
     try:
         return cls(**expect.arguments)
-    except Exception as error:  # the library raises pydantic's and its own kinds
+    except (
+        TypeError,
+        ValueError,
+        gx.exceptions.GreatExpectationsError,
+    ) as error:  # pydantic's are ValueErrors
         text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
         raise SettingsError(f"quality on {table}, {expect.name}: {text}") from error
 
