@@ -98,14 +98,13 @@ def select_silver_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver,
     raise UsageError(f"{table}: no such silver table; {nearest(table, [s.table for s in pipeline.silver])}")
 
 
-def groups(database: Database, layout: Layout, silver: Silver, current: str) -> tuple[Group, ...]:
+def groups(database: Database, layout: Layout, silver: Silver) -> tuple[Group, ...]:
     """The rows of a table's quarantine grouped by reason, largest group first; empty before the first write.
 
     Args:
         database: The database to read with.
         layout: Paths of the tables.
-        silver: The silver table.
-        current: The rule version of the current declaration.
+        silver: The silver table, as it is declared now.
     """
     source = _source(database, layout, silver)
     if source is None:
@@ -118,7 +117,7 @@ def groups(database: Database, layout: Layout, silver: Silver, current: str) -> 
         "count(*) FILTER (rule_version IS DISTINCT FROM ?), min(ingested_at), max(ingested_at), "
         f"{example} FROM (SELECT unnest(reasons) AS reason, * FROM {source}) "
         "GROUP BY reason ORDER BY count(*) DESC, reason",
-        [current],
+        [_rule_version(silver)],
     ).fetchall()
     return tuple(
         Group(
@@ -139,7 +138,6 @@ def rows(  # noqa: PLR0913  # one per option
     database: Database,
     layout: Layout,
     silver: Silver,
-    current: str,
     *,
     reason: str | None = None,
     where: str | None = None,
@@ -159,6 +157,7 @@ def rows(  # noqa: PLR0913  # one per option
     conditions = [f"({where})"] if where else []
     conditions += ["list_contains(reasons, ?)"] if reason is not None else []
     order = ", ".join(f'"{name}" DESC' for name in ("ingested_at", *_COORDINATES))
+    current = _rule_version(silver)
     try:
         found = database.connection.execute(
             'SELECT topic, "partition", "offset", reasons, verdict, field, rule_version, '  # noqa: S608  # the user's own condition, over what the user may read
@@ -170,6 +169,13 @@ def rows(  # noqa: PLR0913  # one per option
             yield _row(silver.table, row, current)
     except duckdb.Error as error:
         raise UsageError(f"--where: {str(error).strip().splitlines()[0]}") from error
+
+
+def _rule_version(silver: Silver) -> str:
+    """The rule version of the current declaration."""
+    from silver.judge.rules import version  # imported here, because it imports PySpark
+
+    return version(silver)
 
 
 def missing(layout: Layout, silver: Silver) -> TableMissingError:

@@ -54,14 +54,13 @@ def ls(  # one argument per option
     """
     from orchestration.cli.quarantine_output import group_document, group_table
     from orchestration.quarantine.contents import groups, select_silver_tables  # loaded when it is used
-    from silver.judge.rules import version
 
     around = context(pipeline, settings, overrides)
     database = _database()
     found = [
         group
         for silver in select_silver_tables(around.pipeline, table)
-        for group in groups(database, around.layout, silver, version(silver))
+        for group in groups(database, around.layout, silver)
     ]
     if as_json:
         sys.stdout.write(json.dumps([group_document(one) for one in found], indent=2) + "\n")
@@ -94,7 +93,6 @@ def show(  # one argument per option
     """
     from orchestration.cli.quarantine_output import row_document, row_lines
     from orchestration.quarantine.contents import rows, select_silver_tables  # loaded when it is used
-    from silver.judge.rules import version
 
     around = context(pipeline, settings, overrides)
     database = _database()
@@ -102,9 +100,7 @@ def show(  # one argument per option
         row
         for silver in select_silver_tables(around.pipeline, table)
         if table is not None or latest_version(around.layout.table_path(silver.quarantine)) is not None
-        for row in rows(
-            database, around.layout, silver, version(silver), reason=reason, where=where, limit=limit
-        )
+        for row in rows(database, around.layout, silver, reason=reason, where=where, limit=limit)
     )
     if as_json:
         documents = [row_document(row, is_full=is_full) for row in found]
