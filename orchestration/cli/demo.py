@@ -21,7 +21,7 @@ from orchestration.cli.status_output import WIDTH, render
 from orchestration.jobs.job import Job, open_job
 from orchestration.kafka import client as kafka
 from orchestration.kafka import producer
-from orchestration.query.duckdb_views import Database, ask
+from orchestration.query.duckdb_views import Database, run_query
 from orchestration.status.collect import Collector, Status
 from orchestration.status.row_balance import balance
 from orchestration.status.topic_offsets import BrokerOffsets
@@ -136,7 +136,7 @@ def run(  # noqa: PLR0913  # one argument per option
         raise UsageError(
             f"Pipeline {pipeline.name} has no topic with a sample. Declare one: Topic(…, sample=…)."
         )
-    if (address := kafka.resolve(pipeline, settings)) is not None:
+    if (address := kafka.named_broker(pipeline, settings)) is not None:
         raise UsageError(
             f"The demo sends sample events, and this pipeline reads from {address}. The demo uses the "
             "embedded broker only. To send events to a broker of your own: medallion produce"
@@ -227,7 +227,7 @@ def _print_results(pipeline: Pipeline, layout: Layout, status: Status) -> None:
     plain = (gold for gold in pipeline.gold if isinstance(gold, Aggregate) and gold.window is None)
     aggregate = next(plain, None)
     if aggregate is not None:
-        answer = ask(Database(), layout, all_tables(pipeline), f"select * from {aggregate.table}")  # noqa: S608  # a declared name
+        answer = run_query(Database(), layout, all_tables(pipeline), f"select * from {aggregate.table}")  # noqa: S608  # a declared name
         rows = [dict(zip(answer.columns, row, strict=True)) for batch in answer.batches for row in batch]
         parts += [demo_output.table(aggregate, rows), demo_output.chart(aggregate, rows)]
     parts.append(demo_output.next_commands(pipeline))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.query_output import shown_time
-from orchestration.quarantine.contents import Group, Row, beginning, escaped
+from orchestration.quarantine.contents import Group, Row, escaped, escaped_start
 
 if TYPE_CHECKING:
     from orchestration.quarantine.replay import Replay
@@ -91,7 +91,7 @@ def row_document(row: Row, *, is_full: bool) -> dict[str, Any]:
     def text(data: bytes | None) -> str | None:
         if data is None:
             return None
-        return escaped(data) if is_full else beginning(data, _CUT)[0]
+        return escaped(data) if is_full else escaped_start(data, _CUT)[0]
 
     return {
         "table": row.table,
@@ -146,7 +146,7 @@ def _payload(data: bytes | None, *, is_full: bool) -> str:
         return "none"
     if is_full:
         return escaped(data)
-    text, is_cut = beginning(data, _CUT)
+    text, is_cut = escaped_start(data, _CUT)
     return f"{text}…  ({len(data):,} bytes; --full shows all)" if is_cut else text
 
 

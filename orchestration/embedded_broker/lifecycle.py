@@ -1,8 +1,7 @@
 """The embedded broker: one real Kafka per data folder, shared by every process that needs it.
 
-Each process that uses the broker holds a shared ``flock`` on ``users.lock``, which the kernel releases
-however the process ends. The last user stops the broker. ``start.lock`` serializes starting, joining and
-stopping.
+Each process that uses the broker holds a shared ``flock`` on ``users.lock``; the kernel releases it however
+the process ends. The last user stops the broker. ``start.lock`` serializes starting, joining and stopping.
 A broker whose users were all killed is an orphan: the next start reuses it, or ends it if it does not answer.
 """
 
@@ -97,15 +96,14 @@ def start(settings: Settings) -> Broker:
         ) from error
     with _start_lock(settings):
         users = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(os.close, users)
             is_only_user = _locked(users, fcntl.LOCK_EX)
             state, child = _find_running(settings, orphaned=is_only_user), None
             if state is None:
                 state, child = _launch(settings)
             _locked(users, fcntl.LOCK_SH)
-        except BaseException:
-            os.close(users)
-            raise
+            on_failure.pop_all()
     return Broker(settings, state, users, child)
 
 
@@ -186,17 +184,19 @@ def _launch(settings: Settings) -> tuple[State, subprocess.Popen[bytes]]:
         cluster_id=identity.cluster_id,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    try:
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(_abandon, settings, state, child)
         files.write_state(folder, state)
         _await_ready(settings, state, child, log_start)
-    except BaseException:
-        processes.terminate(
-            child.pid, state.process_start, timeout_seconds=settings.kafka.stop_timeout_seconds
-        )
-        child.wait()
-        files.state_file(folder).unlink(missing_ok=True)
-        raise
+        on_failure.pop_all()
     return state, child
+
+
+def _abandon(settings: Settings, state: State, child: subprocess.Popen[bytes]) -> None:
+    """End a broker whose start failed."""
+    processes.terminate(child.pid, state.process_start, timeout_seconds=settings.kafka.stop_timeout_seconds)
+    child.wait()
+    files.state_file(broker_dir(settings)).unlink(missing_ok=True)
 
 
 def _await_ready(settings: Settings, state: State, child: subprocess.Popen[bytes], log_start: int) -> None:

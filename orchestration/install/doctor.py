@@ -22,7 +22,7 @@ from common.errors import MedallionError
 from common.java import jar_cache
 from common.java.find_java import find_java
 from common.machine.processes import describe_listener, is_port_free
-from orchestration.kafka.connectivity import Answer, ask
+from orchestration.kafka.connectivity import ProbeResult, probe_broker
 from orchestration.pipeline.load_file import load_pipeline
 
 State = Literal["ok", "warn", "fail"]
@@ -178,7 +178,7 @@ def _named_broker(settings: Settings) -> Iterator[Finding]:
     if not servers:
         yield Finding("kafka", "broker", "ok", "none named: a run that needs one starts the embedded broker")
         return
-    answer: Answer = ask(servers, options, PATIENCE_SECONDS)
+    answer: ProbeResult = probe_broker(servers, options, PATIENCE_SECONDS)
     if answer.fault:
         advice = "Check kafka.bootstrap_servers and kafka.options (security.protocol …), and that it is up."
         yield Finding("kafka", "broker", "fail", f"{servers}: {answer.fault}", advice)

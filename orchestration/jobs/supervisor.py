@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -141,11 +141,11 @@ class Supervisor:
             when: Condition under which a query may start; unset: at once.
         """
         when = self._is_fed if available_now else when
-        try:
+        with ExitStack() as on_failure:
+            # The queries that run already stop at a micro-batch boundary.
+            on_failure.callback(self.end)
             self._start(streams, available_now=available_now, when=when)
-        except BaseException:
-            self.end()  # the queries that run already stop at a micro-batch boundary
-            raise
+            on_failure.pop_all()
 
     def _start(
         self,

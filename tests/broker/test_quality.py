@@ -176,11 +176,11 @@ def test_results_are_of_the_pinned_version_whatever_is_written_meanwhile(
     suite = Quality(
         "gold.quakes_latest", [Expect("expect_column_values_to_be_unique", {"column": "quake_id"})]
     )
-    pinned = quality.pinned([suite], layout)[suite.table]
+    pinned = quality.pin_versions([suite], layout)[suite.table]
     write_deltalake(path, source.slice(0, 3), mode="append")
     validator = quality.Validator(spark, layout.quality)
     then = validator.validate(suite, path, pinned, source.num_rows)
-    now = validator.validate(suite, path, quality.pinned([suite], layout)[suite.table], None)
+    now = validator.validate(suite, path, quality.pin_versions([suite], layout)[suite.table], None)
     assert (then.version, then.is_met, then.rows) == (pinned, True, source.num_rows)
     assert (now.version, now.is_met) == (pinned + 1, False)
     assert now.checked[0].observed == f"6 of {source.num_rows + 3:,} rows do not meet it"

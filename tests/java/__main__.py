@@ -22,7 +22,7 @@ from common.config.settings import Settings, load_settings
 from common.errors import JarError, JavaError, MedallionError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import USUAL_FOLDERS, find_java
-from common.java.ivy import Ivy, last_words
+from common.java.ivy import Ivy, failure_lines
 from common.java.jar_cache import cache_dir, require
 from common.java.jar_lock import Jar, read_lock
 
@@ -139,7 +139,7 @@ def _fetch(settings: Settings, wanted: Sequence[Jar], folder: Path) -> None:
             files = Path(scratch).rglob(jar.file_name)
             found = next((file for file in files if jar.state_of(file) == "ok"), None)
             if found is None:
-                words = "".join(f"\n  {line}" for line in [f"From {log}:", *last_words(log)])
+                words = "".join(f"\n  {line}" for line in [f"From {log}:", *failure_lines(log)])
                 raise JarError(f"{jar.coordinate} cannot be fetched, or is not the locked one.{words}")
             found.replace(folder / jar.file_name)
 

@@ -81,7 +81,7 @@ def command(
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
-    from orchestration.kafka.capture_file import captured
+    from orchestration.kafka.capture_file import read_capture
 
     if not file.is_file():
         raise UsageError(f"--from-file {file}: no such file.")
@@ -90,7 +90,7 @@ def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple
     name = topics[0] if topics else table_name(file.name.partition(".")[0])
     messages: list[Sampled] = []
     step, place = 1, 0
-    for place, message in enumerate(captured(file)):
+    for place, message in enumerate(read_capture(file)):
         if place % step == 0:
             messages.append(Sampled(0, 0, message.value))
         if len(messages) > 2 * count:  # keep every second message, and read only every second from now on

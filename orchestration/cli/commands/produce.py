@@ -200,13 +200,13 @@ def _topic_of(table: Topic) -> str:
 
 def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int | None) -> Iterator[Message]:
     if file is not None:
-        from orchestration.kafka.capture_file import captured
+        from orchestration.kafka.capture_file import read_capture
 
         if seed is not None:
             raise UsageError("--seed is for sample data: it cannot be used with --from.")
         if not file.is_file():
             raise UsageError(f"--from {file}: no such file.")
-        return captured(file, key_field)
+        return read_capture(file, key_field)
     if key_field is not None:
         raise UsageError("--key-field is for files: it needs --from.")
     if table.sample is None:

@@ -42,7 +42,7 @@ def run(
     """
     ready = context(pipeline, settings, set_)
     suites = quality.select_suites(ready.pipeline, tables or [])
-    versions = quality.pinned(suites, ready.layout)
+    versions = quality.pin_versions(suites, ready.layout)
     spark = build_session(ready.settings, "quality", ready.layout.log, compiled="rows")
     try:
         validator = quality.Validator(spark, ready.layout.quality)

@@ -59,14 +59,13 @@ def ls(
     """
     from orchestration.cli.quarantine_output import group_document, group_table
     from orchestration.quarantine.contents import groups, select_silver_tables
-    from silver.judge.rules import rules_version
 
     ready = context(pipeline, settings, overrides)
     database = _database()
     found = [
         group
         for silver in select_silver_tables(ready.pipeline, table)
-        for group in groups(database, ready.layout, silver, rules_version(silver))
+        for group in groups(database, ready.layout, silver)
     ]
     if as_json:
         sys.stdout.write(json.dumps([group_document(one) for one in found], indent=2) + "\n")
@@ -99,7 +98,6 @@ def show(
     """
     from orchestration.cli.quarantine_output import row_document, row_lines
     from orchestration.quarantine.contents import rows, select_silver_tables
-    from silver.judge.rules import rules_version
 
     ready = context(pipeline, settings, overrides)
     database = _database()
@@ -107,9 +105,7 @@ def show(
         row
         for silver in select_silver_tables(ready.pipeline, table)
         if table is not None or latest_version(ready.layout.table_path(silver.quarantine)) is not None
-        for row in rows(
-            database, ready.layout, silver, rules_version(silver), reason=reason, where=where, limit=limit
-        )
+        for row in rows(database, ready.layout, silver, reason=reason, where=where, limit=limit)
     )
     if as_json:
         documents = [row_document(row, is_full=is_full) for row in found]
@@ -164,7 +160,7 @@ def replay(
         raise UsageError(f"--with-rules {with_rules}: the only value is new.")
     ready = context(pipeline, settings, overrides)
     (silver,) = select_silver_tables(ready.pipeline, table)
-    quarantine_replay.require(silver, ready.layout)
+    quarantine_replay.require_replayable(silver, ready.layout)
     with _session(ready, silver, is_dry_run=is_dry_run) as spark:
         done = quarantine_replay.replay(
             spark,

@@ -48,7 +48,7 @@ def query(
     Tables are bronze.x, silver.x, silver.x__quarantine and gold.x. Times are UTC.
     """
     from orchestration.cli.query_output import print_table, write_csv, write_json
-    from orchestration.query.duckdb_views import Database, ask
+    from orchestration.query.duckdb_views import Database, run_query
 
     if as_json and as_csv:
         raise UsageError("--json and --csv: use only one of them.")
@@ -66,7 +66,7 @@ def query(
     database = Database()
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")
-    answer = ask(database, ready.layout, all_tables(ready.pipeline), text, version)
+    answer = run_query(database, ready.layout, all_tables(ready.pipeline), text, version)
     if as_json:
         write_json(answer, limit, sys.stdout)
     elif as_csv:

@@ -19,7 +19,7 @@ from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.cli.commands.quarantine import register
 from orchestration.pipeline.load_file import load_pipeline
-from orchestration.quarantine.contents import beginning, escaped, select_silver_tables
+from orchestration.quarantine.contents import escaped, escaped_start, select_silver_tables
 from tests.unit.orchestration.query.test_duckdb_views import PIPELINE
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
@@ -53,7 +53,7 @@ def test_any_bytes_are_shown_without_a_control_character_and_can_be_told_apart(d
     ]
     assert _back(text) == data
     for width in (0, 1, 7):
-        start, is_cut = beginning(data, width)
+        start, is_cut = escaped_start(data, width)
         assert text.startswith(start)
         assert is_cut == (start != text)
 

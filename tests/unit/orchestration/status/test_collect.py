@@ -26,9 +26,9 @@ from common.machine.table_lease import Leases
 from orchestration.cli.commands.status import register
 from orchestration.cli.status_output import document, render
 from orchestration.status.collect import Collector, TableStatus
-from orchestration.status.lease_holder import holder
+from orchestration.status.lease_holder import find_holder
 from orchestration.status.throughput import rate_per_second
-from orchestration.status.topic_offsets import BrokerOffsets, Reach, records_behind
+from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
 
 PIPELINE = Pipeline(
     name="earthquakes",
@@ -54,15 +54,15 @@ PIPELINE = Pipeline(
 class Answering(BrokerOffsets):
     """A broker that has said what it had to say."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: TopicOffsets) -> None:
         self._reach = reach
 
-    def ask(self, topics: object) -> Reach:
+    def read(self, topics: object) -> TopicOffsets:
         assert topics == {"bronze.quakes": frozenset({"quakes"})}
         return self._reach
 
 
-REACH = Reach("broker:9092", first={"quakes": {0: 0, 1: 0}}, end={"quakes": {0: 120, 1: 30}})
+REACH = TopicOffsets("broker:9092", first={"quakes": {0: 0, 1: 0}}, end={"quakes": {0: 120, 1: 30}})
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def delta(layout: Layout, table: str, version: int, index: int = -1) -> dict[str
     }
 
 
-def look(layout: Layout, reach: Reach = REACH) -> dict[str, TableStatus]:
+def look(layout: Layout, reach: TopicOffsets = REACH) -> dict[str, TableStatus]:
     status = Collector(PIPELINE, layout, Answering(reach)).collect()
     return {table.table: table for table in status.tables}
 
@@ -130,7 +130,7 @@ def test_a_planned_batch_that_is_not_done_is_still_lag(layout: Layout) -> None:
 
 
 def test_a_partition_without_a_position_counts_from_its_oldest_record() -> None:
-    reach = Reach("b", first={"quakes": {0: 0, 1: 10}}, end={"quakes": {0: 120, 1: 30}})
+    reach = TopicOffsets("b", first={"quakes": {0: 0, 1: 10}}, end={"quakes": {0: 120, 1: 30}})
     assert records_behind(Topic("quakes"), reach, {"quakes": {0: 100}}) == 40
     assert records_behind(Topic("quakes"), reach, None) == 140
 
@@ -285,9 +285,9 @@ def test_what_a_killed_job_left_in_its_lease_is_nobody(tmp_path: Path) -> None:
     lease = tmp_path / "bronze.quakes.lock"
     for content in ("", "{", "[]", json.dumps({"job": "run", "pid": gone, "host": os.uname().nodename})):
         lease.write_text(content)
-        assert holder(tmp_path, "bronze.quakes") is None
+        assert find_holder(tmp_path, "bronze.quakes") is None
     lease.write_text(json.dumps({"job": "run", "pid": os.getpid(), "host": os.uname().nodename}))
-    assert holder(tmp_path, "bronze.quakes") is None
+    assert find_holder(tmp_path, "bronze.quakes") is None
 
 
 def test_without_a_broker_its_lag_is_unknown_and_nothing_waits(tmp_path: Path, layout: Layout) -> None:
