@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+WORKERS := -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all unit integration chaos bench bench-quick bench-check check check-java fmt lock clean
+.PHONY: help setup demo test test-rest test-all unit chaos bench bench-quick bench-check check check-java fmt lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,25 +18,25 @@ setup: $(VENV)/.installed ## everything a run needs: environment, Java, jars
 demo: setup ## sample events from Kafka to gold, watched for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup ## everything once, on a real broker and a real Spark: under an hour on two cores
-	@$(BIN)/python -m pytest -m "not long" $(ARGS)
+test: setup ## each promise once, on a real broker and a real Spark: ten minutes on two cores
+	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --budget 600 $(ARGS)
 
-test-all: setup ## besides every death, both ways to write, lives drawn anew
-	@ACCOUNT_EXAMPLES=$${ACCOUNT_EXAMPLES:-3} GOLD_EXAMPLES=$${GOLD_EXAMPLES:-2} $(BIN)/python -m pytest $(ARGS)
+test-rest: setup ## what test-all has besides test: every death, both ways to write, lives drawn anew
+	@$(BIN)/python -m pytest $(WORKERS) -m long $(ARGS)
 
-unit: setup ## only the fast tests
+test-all: setup ## test and test-rest in one run
+	@$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+unit: setup ## only the tests that start no JVM: a minute
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
-
-integration: setup ## only the tests on a real broker and real tables
-	@$(BIN)/python -m pytest tests/integration $(ARGS)
 
 chaos: setup ## only the tests that kill and corrupt
 	@$(BIN)/python -m pytest tests/chaos $(ARGS)
 
 bench: setup ## measure everything beside its peers, into docs/performance.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)
-	@PYTHONPATH=. $(BIN)/python tests/bench/strict_json.py
-	@PYTHONPATH=. $(BIN)/python tests/bench/merge_cost.py
+	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/strict_json.py
+	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/merge_cost.py
 
 bench-quick: setup ## a small drain beside both peers, and a minute of freshness: under six minutes on two cores
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --quick --no-page $(ARGS)
@@ -44,11 +45,12 @@ bench-check: setup ## what CI may ask: the tutorial's way takes at least 3 times
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only drain --events 20000 --rounds 1 --against tutorial \
 		--cpu-at-least 3 --no-page $(ARGS)
 
-check: $(VENV)/.installed check-java ## format, lint, types, import law, Java
+check: $(VENV)/.installed ## format, lint, types, import law, Java
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@PYTHONPATH=. $(BIN)/python -m tests.java check
 
 check-java: $(VENV)/.installed ## format, lint and tests of the Java sources, where a JDK is
 	@PYTHONPATH=. $(BIN)/python -m tests.java check

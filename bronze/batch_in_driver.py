@@ -14,7 +14,7 @@ from common.delta.delta_rs import is_for_driver
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.errors import MedallionError
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 from common.rows.materialized import Settled, collected
 from common.rows.row_size import Weight
 
@@ -60,10 +60,10 @@ class Few:
         """
         if not is_for_driver(self.path, self.small):
             return
-        log, folder = LogReader(self.path), Folder(self.path).path
+        log, folder = LogReader(self.path), StorageFolder(self.path).path
         try:
             commit = log.commit(log.latest_version() or 0)
-            files = [pq.read_metadata(each.within(folder)) for each in commit.added] if commit else []
+            files = [pq.read_metadata(each.path_in(folder)) for each in commit.added] if commit else []
         except (OSError, MedallionError, pa.ArrowException):
             return  # compacted, or cleaned up, in this moment
         groups = [file.row_group(number) for file in files for number in range(file.num_row_groups)]

@@ -18,7 +18,7 @@ from common.declare import Custom
 from common.declare.declared import source_of
 from common.delta import table as delta
 from common.delta import user_writes
-from common.delta.checkpoint_match import last_own_commit
+from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
@@ -81,12 +81,12 @@ class Writer:
     def append(self, frame: DataFrame, table: str, *, step: str = "append") -> None:
         """Add rows."""
         with self.once(table, step):
-            user_writes.put(frame, self.path(table), "append")
+            user_writes.write_frame(frame, self.path(table), "append")
 
     def overwrite(self, frame: DataFrame, table: str, *, step: str = "overwrite") -> None:
         """Put rows in place of all that the table has."""
         with self.once(table, step):
-            user_writes.put(frame, self.path(table), "overwrite")
+            user_writes.write_frame(frame, self.path(table), "overwrite")
 
     def merge(  # noqa: PLR0913  # a merge has this many parts
         self,
@@ -156,7 +156,9 @@ class Writer:
         batch = self._batch
         application = f"{batch.pipeline}/{batch.query}/{table}/{step}/{batch.query_id}"
         try:
-            with user_writes.once(self.spark, application, batch.batch_id, batch.metadata(step, {})):
+            with user_writes.idempotent_write(
+                self.spark, application, batch.batch_id, batch.metadata(step, {})
+            ):
                 yield
         finally:
             self._open = ""
@@ -170,14 +172,14 @@ class Writer:
         for name in self._gold.tables:
             path = self.path(name)
             self._refuse_others(name, path)
-            last = last_own_commit(path, self._batch.query)
+            last = last_commit_metadata(path, self._batch.query)
             if last is None or (last["query_id"], last["batch_id"]) != (self._batch.query_id, self.batch_id):
                 nothing = self.read(name).limit(0)
                 delta.append(nothing, path, self._batch, MARK, {})
 
     def _refuse_others(self, name: str, path: str) -> None:
         for commit in LogReader(path).commits(self._versions[name] + 1):
-            told = commit.told
+            told = commit.metadata
             is_own = (told.get("query_id"), told.get("batch_id")) == (self._batch.query_id, self.batch_id)
             if (commit.added or commit.removed) and not is_own:
                 before = commit.version - 1
@@ -219,7 +221,7 @@ def stream(context: Context, gold: Custom) -> Stream:
             gold.write(rows, writer)
         finally:
             # Whatever the function itself has set and left there.
-            user_writes.forget(rows.sparkSession)
+            user_writes.clear_transaction_ids(rows.sparkSession)
         writer.finish()
 
     return Stream(

@@ -16,10 +16,10 @@ from common.rows.row_size import Weight
 from common.spark.session import registry_conf
 from common.streaming.query import Stream
 from silver.judge import lookups
-from silver.judge.dedupe import deduplicated
-from silver.judge.judge import judge, read, without_bytes
-from silver.judge.late_verdict import marked
-from silver.judge.rules import ACCEPT, LATE, VERDICT, version
+from silver.judge.dedupe import drop_duplicates
+from silver.judge.judge import judge, read_rows, without_message_bytes
+from silver.judge.late_verdict import mark_late
+from silver.judge.rules import ACCEPT, LATE, VERDICT, rules_version
 from silver.read.bronze_stream import bronze_stream, needs_snapshot
 from silver.read.parse import META
 from silver.write import first_load, table_columns
@@ -48,12 +48,12 @@ def stream(
     names = (silver.table, silver.quarantine, silver.late_table)
     path, aside, late = (layout.table_path(name) for name in names)
 
-    asked = lookups.frames(spark, silver, layout)
+    asked = lookups.lookup_frames(spark, silver, layout)
 
     def judged(given: DataFrame) -> DataFrame:
-        return judge(read(given, silver), silver, asked)
+        return judge(read_rows(given, silver), silver, asked)
 
-    rule_version = version(silver)
+    rule_version = rules_version(silver)
 
     def set_aside(frame: DataFrame) -> DataFrame:
         return table_columns.rejected(frame, rule_version)
@@ -136,9 +136,9 @@ def rows(bronze: DataFrame, silver: Silver, asked: Mapping[str, DataFrame] | Non
 
     Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written.
     """
-    judged = judge(read(bronze, silver), silver, asked)
+    judged = judge(read_rows(bronze, silver), silver, asked)
     if silver.dedupe != "exact":
-        judged = marked(judged)
+        judged = mark_late(judged)
     # Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.
-    judged = judged.withColumn(META, without_bytes(F.col(VERDICT).isin(ACCEPT, LATE)))
-    return judged if silver.dedupe == "exact" else deduplicated(judged, silver.watermark)
+    judged = judged.withColumn(META, without_message_bytes(F.col(VERDICT).isin(ACCEPT, LATE)))
+    return judged if silver.dedupe == "exact" else drop_duplicates(judged, silver.watermark)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +20,46 @@ from common.config.driver_limits import NEVER, Small
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
+from tests.support.run_cost import RunCost
 
 _counter = itertools.count()
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
 
 # Settings of the person who runs the tests must not reach them.
 for _name in [name for name in os.environ if name.startswith("MEDALLION_") and "JARS__" not in name]:
     del os.environ[_name]
+
+
+KINDS = ("unit", "spark", "pipeline", "broker", "process", "chaos")
+"""The folders of tests, by what a test may start: no JVM, a session, queries in it, the broker, commands."""
+
+_MUST_NOT_USE = {"unit": {"spark", "broker"}, "spark": {"broker"}, "pipeline": {"broker"}}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long a run is meant to take."""
+    parser.addoption("--budget", metavar="SECONDS", help="the last line says so if the run takes longer")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what the run costs."""
+    config.pluginmanager.register(RunCost(config), "run_cost")
+
+
+@pytest.hookimpl(tryfirst=True)  # the distribution over workers reads the marks in this hook too
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks follow from the folder and from the fixtures; all that needs the broker runs in one worker."""
+    for item in items:
+        file = item.path.relative_to(Path(__file__).parent)
+        kind, fixtures = file.parts[0], set(getattr(item, "fixturenames", ()))
+        wrong = fixtures & _MUST_NOT_USE.get(kind, set())
+        if kind not in KINDS or wrong:
+            raise pytest.UsageError(
+                f"{item.nodeid}: the folder tests/{kind} has no tests with {sorted(wrong)}"
+            )
+        for mark in {kind, *(fixtures & {"spark", "broker"})}:
+            item.add_marker(mark)
+        item.add_marker(pytest.mark.xdist_group("broker" if "broker" in fixtures else str(file)))
 
 
 def pytest_report_header() -> list[str]:
@@ -82,13 +118,29 @@ def spark(session_dir: Path) -> Iterator[Any]:
     session.stop()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def release_memory() -> Iterator[None]:
+    """At the end of a module, what its tables and plans hold in the one session's JVM is released.
+
+    Delta keeps a table's state for an hour after its last use: longer than a run has, of hundreds of tables.
+    """
+    yield
+    gc.collect()  # frames in reference cycles of Python's keep their plans
+    if "pyspark" in sys.modules:
+        from pyspark import SparkContext
+
+        if (context := SparkContext._active_spark_context) is not None and context._jvm is not None:
+            delta_log: Any = context._jvm.org.apache.spark.sql.delta.DeltaLog
+            delta_log.clearCache()
+
+
 @pytest.fixture(scope="session")
 def new_topic(broker: str) -> Callable[[], str]:
     """Makes a topic with three partitions and a name of its own."""
     from orchestration.kafka import client as kafka
 
     def make() -> str:
-        name = f"topic_{next(_counter)}"
+        name = f"topic_{_WORKER}_{next(_counter)}"
         kafka.ensure_topics(broker, [name], 3, {})
         return name
 

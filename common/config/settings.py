@@ -8,7 +8,6 @@ This is the only module that reads the environment for settings.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as UnreadableVariableError
 
 from common.config.driver_limits import Small
+from common.declare.intervals import parse_duration
 from common.errors import SettingsError, nearest
 
 SETTINGS_FILE = "medallion.yaml"
@@ -27,17 +27,13 @@ PREFIX = "MEDALLION_"
 FOLLOW = "follow"
 """The trigger of a query that is woken by commits to the tables that it reads."""
 
-_DURATION = re.compile(r"^\s*(\d+|\d+\.\d+(?=\s*s))\s*(ms|millisecond|s|second|minute|hour|day|week)s?\s*$")
-_UNITS = {"ms": "millisecond", "s": "second"}
-
 
 def _duration(text: object) -> str:
-    """A duration as Spark reads it: it knows no short units, and fractions of seconds only."""
-    match = _DURATION.match(text) if isinstance(text, str) else None
-    if match is None:
+    """A duration as Spark reads it: Spark knows no short units."""
+    length = parse_duration(text) if isinstance(text, str) else None
+    if length is None:
         raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
-    number, unit = match.groups()
-    return f"{number} {_UNITS.get(unit, unit)}{'' if number == '1' else 's'}"
+    return str(length)
 
 
 def _trigger(text: object) -> str:

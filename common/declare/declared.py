@@ -21,16 +21,21 @@ _SHOWN = 60
 """Characters of a wrong value in a message."""
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def declared(kind: type[T]) -> type[T]:
     """Make a frozen dataclass whose mistakes are ``PipelineError`` with place, file and line."""
     config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
     cls = dataclass(frozen=True, config=config)(kind)
     build = cls.__init__
     fields = _field_names(cls)
+    positional = sum(not each.kw_only for each in dataclasses.fields(cls))
 
     @functools.wraps(build)
     def __init__(self: object, *args: object, **kwargs: object) -> None:  # noqa: N807  # it replaces one
+        # Keyword-only fields come last, and may be given by position there.
+        further = dict(zip(fields[positional:], args[positional:], strict=False))
+        if len(args) <= len(fields) and not further.keys() & kwargs.keys():
+            args, kwargs = args[:positional], further | kwargs
         frame = _declaring()
         source = (frame.f_code.co_filename, frame.f_lineno)
         given = dict(zip(fields, args, strict=False)) | kwargs
@@ -86,7 +91,8 @@ def _place(cls: type, given: Mapping[str, object]) -> str:
 
 
 def _field_names(cls: type) -> tuple[str, ...]:
-    return tuple(each.name for each in dataclasses.fields(cls))
+    """Names of the fields in the order in which values are taken by position."""
+    return tuple(each.name for each in sorted(dataclasses.fields(cls), key=lambda each: bool(each.kw_only)))
 
 
 def _problems(error: ValidationError, cls: type, place: str, source: str) -> Iterator[Problem]:

@@ -5,25 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
-from common.declare.value_formats import listed
+from common.declare.intervals import parse_interval
+from common.declare.value_formats import refuse_bare_text
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    Hook = Callable[[DataFrame], DataFrame]
-    """What declarations cannot say: a plain function from a frame to a frame, row for row."""
-else:
-    Hook = Callable
+Hook = Callable[[Any], Any]
+"""A function from a DataFrame to a DataFrame, row for row, for columns that SQL text cannot express."""
 
 T = TypeVar("T")
 
 _NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
-_DISTANCE = re.compile(r"^\s*-?\s*\d+(\.\d+(?=\s+s))?\s+(second|minute|hour|day|week)s?\s*$")
-_INTERVAL = re.compile(r"^\s*(\d+\.\d+\s+seconds?|\d+\s+(second|minute|hour|day|week)s?)\s*$")
 
 
 def _table_name(text: str) -> str:
@@ -33,27 +27,18 @@ def _table_name(text: str) -> str:
 
 
 def _interval(text: str) -> str:
-    if not _INTERVAL.match(text):
+    if parse_interval(text) is None:
         raise ValueError(f"{text!r} is no interval; write it like '10 minutes' or '7 days'")
     return text.strip()
 
 
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
-
-
-def seconds(interval: str) -> float:
-    """The length of an ``Interval``."""
-    number, unit = interval.split()
-    return float(number) * _SECONDS[unit.removesuffix("s")]
-
-
 def _distance(text: str) -> str:
-    if not _DISTANCE.match(text):
+    if parse_interval(text, may_be_negative=True) is None:
         raise ValueError(f"{text!r} is no distance in time; write it like '-5 minutes' or '1 hour'")
-    return text.strip().replace("- ", "-")
+    return re.sub(r"-\s+", "-", text.strip())
 
 
-def some(items: Sequence[T]) -> tuple[T, ...]:
+def at_least_one(items: Sequence[T]) -> tuple[T, ...]:
     if not items:
         raise ValueError("is empty; name at least one")
     return tuple(items)
@@ -86,7 +71,7 @@ def _selves(names: Sequence[object]) -> dict[object, object]:
 TableName = Annotated[str, AfterValidator(_table_name)]
 Interval = Annotated[str, AfterValidator(_interval)]
 Distance = Annotated[str, AfterValidator(_distance)]
-Names = Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(some)]
+Names = Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(at_least_one)]
 Expressions = Annotated[Mapping[str, str] | Sequence[str], PlainValidator(_expressions)]
 Columns = Annotated[Mapping[str, str] | Hook, PlainValidator(_columns)]
 Options = Annotated[Mapping[str, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]

@@ -7,160 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
 from common.declare.declared import declared
-from common.declare.field_types import Distance, Expressions, Interval, Names, TableName, seconds
-from common.declare.value_formats import listed
+from common.declare.field_types import Expressions, Interval, Names, TableName
+from common.declare.intervals import length_of
+from common.declare.table_options import Reading, Storage
+from common.declare.value_formats import refuse_bare_text
+from common.declare.windows import ZERO_WATERMARK, Session, Window, Within
 
 
 @declared
-class Window:
-    """Windows of event time: tumbling, or sliding with a ``slide`` shorter than their ``size``.
-
-    The table gets the columns ``window_start`` (in the window) and ``window_end`` (not in it). Windows
-    begin at whole multiples of the slide since 1970 in UTC; a row is in every window that covers it.
+class GoldTable:
+    """What every gold table has, whatever its kind.
 
     Attributes:
-        on: A column of silver, a timestamp. Rows in which it is null are in no window.
-        size: How long a window is.
-        slide: From one window's start to the next one's; unset: their size.
+        name: The table: ``gold.<name>``.
+        reads: The silver table it reads.
+        reading: How that table is read.
+        storage: How the gold table's files are laid out.
     """
-
-    EXAMPLES: ClassVar[Mapping[str, str]] = {"on": '"ordered_at"', "size": '"1 hour"'}
-
-    on: str
-    size: Interval
-    slide: Interval | None = None
-
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
-        slide = self.slide or self.size
-        if seconds(self.size) <= 0 or seconds(slide) <= 0:
-            yield "size and slide must be longer than nothing"
-        elif seconds(slide) > seconds(self.size):
-            yield f"slide {slide!r} is longer than size {self.size!r}: rows would fall between two windows"
-        elif (many := int(seconds(self.size) // seconds(slide))) > _MOST_WINDOWS:
-            yield (
-                f"a row would be in {many:,} windows of {self.size} that begin every {slide}, and be counted "
-                f"in each; at most {_MOST_WINDOWS:,} are taken"
-            )
-
-
-_MOST_WINDOWS = 1_000
-
-
-@declared
-class Session:
-    """Session windows: the rows of a group without a pause longer than ``gap`` between two of them.
-
-    The table gets the columns ``window_start`` (the first row's time) and ``window_end`` (the last one's
-    and the gap). A row that comes exactly at ``window_end`` still belongs to the session and moves it.
-
-    Attributes:
-        on: A column of silver, a timestamp. Rows in which it is null are in no session.
-        gap: The pause after which a later row begins the next session.
-    """
-
-    EXAMPLES: ClassVar[Mapping[str, str]] = {"on": '"clicked_at"', "gap": '"30 minutes"'}
-
-    on: str
-    gap: Interval
-
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
-        if seconds(self.gap) <= 0:
-            yield "gap must be longer than nothing"
-
-
-@declared
-class Reading:
-    """How a gold table reads the table it is made of.
-
-    Attributes:
-        changes: ``feed``: the table's change data feed, which tells of rows that were deleted or replaced
-            as well; ``appends``: new rows only, with ``skipChangeCommits``; unset: the feed, where the
-            kind of gold table can take back a row and the table keeps a feed.
-        starting_version: The first version to read; unset: everything.
-        starting_timestamp: The same by the time of a commit, as ``2026-01-31 12:00:00`` in UTC.
-    """
-
-    changes: Literal["feed", "appends"] | None = None
-    starting_version: int | None = None
-    starting_timestamp: str | None = None
-
-    @property
-    def has_start(self) -> bool:
-        """Whether it begins later than with all that the table has."""
-        return self.starting_version is not None or self.starting_timestamp is not None
-
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
-        if self.starting_version is not None and self.starting_timestamp is not None:
-            yield "starting_version and starting_timestamp are given; a start is chosen one way: keep one"
-        if self.starting_version is not None and self.starting_version < 0:
-            yield f"starting_version is {self.starting_version}; versions begin at 0"
-        if self.starting_timestamp is not None and not _is_time(self.starting_timestamp):
-            yield f"starting_timestamp {self.starting_timestamp!r} is no time such as '2026-01-31 12:00:00'"
-
-
-def _is_time(text: str) -> bool:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-@declared
-class Storage:
-    """How a gold table is laid out; decided when it is made. Without any, every Delta reader reads it.
-
-    Attributes:
-        cluster_by: Up to four columns by which compaction lays rows together (liquid clustering), so
-            that a MERGE or a query reads only the files that may hold its keys. Readers are as before;
-            other writers need Delta's writer version 7.
-        partition_by: Columns with few values, each of which gets folders of its own. In them an empty text is
-            null: Delta keeps it so.
-        change_feed: Keep a change data feed, for those who read the table as a stream. Readers are as before.
-        deletion_vectors: A changed row costs a mark, not its file written anew. The table is reader version
-            3: Spark, DuckDB, Polars and delta-rs's SQL read it; delta-rs's pyarrow and pandas readers, and
-            Polars by way of them, refuse it, as do all readers older than deletion vectors. Rows that
-            ``medallion status`` counts are those of the files, marked ones included.
-        newer_types: Columns may be ``timestamp_ntz`` or ``variant``, which are refused else. A table that has
-            one is reader version 3: readers older than the type refuse it.
-    """
-
-    cluster_by: Names | None = None
-    partition_by: Names | None = None
-    change_feed: bool = False
-    deletion_vectors: bool = False
-    newer_types: bool = False
-
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
-        if self.cluster_by is not None and self.partition_by is not None:
-            yield "cluster_by and partition_by are given; Delta takes one of them"
-        if self.cluster_by is not None and len(self.cluster_by) > _MOST_CLUSTERED:
-            yield f"cluster_by has {len(self.cluster_by)} columns; Delta takes at most {_MOST_CLUSTERED}"
-
-
-_MOST_CLUSTERED = 4
-
-
-ZERO_WATERMARK = "a row as old as the newest would be late already; give it some seconds at least"
-
-
-class _Kind:
-    """What all kinds of gold table have."""
 
     LAYER: ClassVar[str] = "gold"
 
-    name: str
+    name: TableName
+    reads: str
+    reading: Reading = field(default_factory=Reading, kw_only=True)
+    storage: Storage = field(default_factory=Storage, kw_only=True)
 
     @property
     def table(self) -> str:
@@ -169,18 +45,22 @@ class _Kind:
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """The tables that its query writes beside it."""
+        """Tables that its query writes besides its own."""
         return ()
+
+    @property
+    def takes_rows_back(self) -> bool:
+        """Whether a row that its source deletes or replaces leaves this table too."""
+        return True
 
 
 @declared
-class Aggregate(_Kind):
+class Aggregate(GoldTable):
     """A gold table of one row per group over all of a silver table.
 
     Grain: one row per value of ``by`` and, with a ``window``, per window; null is a group of its own.
 
     Attributes:
-        name: The table: ``gold.<name>``.
         reads: The silver table it reads; with ``mode="recompute"`` also a gold Upsert or ChangeFeed that
             keeps a change data feed.
         by: Grouping columns, or ``{"name": "SQL expression"}``; may be left out where there is a window.
@@ -197,8 +77,6 @@ class Aggregate(_Kind):
         watermark: How late a row may come to a window; needed for ``append``, possible for ``update``.
             What comes after its window has closed is left out, and counted as ``late`` in the commit: once
             per micro-batch, group and window (of sessions: group and event time).
-        reading: How silver is read.
-        storage: How the table is laid out.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -207,16 +85,12 @@ class Aggregate(_Kind):
         "measures": '{"orders": "count(*)"}',
     }
 
-    name: TableName
-    reads: str
     by: Expressions | None = None
     measures: Expressions = field(default_factory=lambda: MappingProxyType({}))
     where: str | None = None
     window: Window | Session | None = None
     mode: Literal["complete", "update", "append", "recompute"] = "complete"
     watermark: Interval | None = None
-    reading: Reading = field(default_factory=Reading)
-    storage: Storage = field(default_factory=Storage)
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the values together."""
@@ -228,7 +102,7 @@ class Aggregate(_Kind):
             yield 'mode="append" writes a window when its watermark closes it; give window and watermark'
         if self.watermark is not None and (self.mode in {"complete", "recompute"} or self.window is None):
             yield 'watermark closes the windows of mode="update" or "append"; leave it out or give those'
-        if self.watermark is not None and seconds(self.watermark) == 0:
+        if self.watermark is not None and length_of(self.watermark).seconds == 0:
             yield f"watermark is {self.watermark}: {ZERO_WATERMARK}"
         if self.mode == "update" and isinstance(self.window, Session):
             yield 'Spark has no session windows in mode="update"; take mode="recompute"'
@@ -245,23 +119,19 @@ _TAKES_FEED = {"recompute"}
 
 
 @declared
-class Upsert(_Kind):
+class Upsert(GoldTable):
     """A gold table of the newest row per key (SCD1), merged micro-batch by micro-batch.
 
     Order: ``newest_by``, highest last, nulls lowest; ties by Kafka timestamp, topic, partition and
     offset, so the order is total. An older row never overwrites a newer one.
 
     Attributes:
-        name: The table: ``gold.<name>``.
-        reads: The silver table it reads.
         key: Columns that name one row.
         newest_by: Columns that order versions of one key.
         columns: Columns kept, or ``{"name": "SQL expression"}``; unset: all of silver's.
         delete_when: SQL text over silver's columns: where the newest row of a key meets it, the key has no
             row. When it went is kept in ``gold.<name>__deleted``, so that an older row does not
             bring it back, and a newer one does.
-        reading: How silver is read.
-        storage: How the table is laid out.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -270,14 +140,10 @@ class Upsert(_Kind):
         "newest_by": '["updated_at"]',
     }
 
-    name: TableName
-    reads: str
     key: Names
     newest_by: Names
     columns: Expressions | None = None
     delete_when: str | None = None
-    reading: Reading = field(default_factory=Reading)
-    storage: Storage = field(default_factory=Storage)
 
     @property
     def deleted(self) -> str:
@@ -289,14 +155,9 @@ class Upsert(_Kind):
         """The tables that its query writes beside it."""
         return () if self.delete_when is None else (self.deleted,)
 
-    @property
-    def takes_rows_back(self) -> bool:
-        """Whether rows that silver deletes or replaces leave this table too."""
-        return True
-
 
 @declared
-class ChangeFeed(_Kind):
+class ChangeFeed(GoldTable):
     """A copy of a source table, kept from the change envelopes of a CDC connector such as Debezium.
 
     Silver has one row per change; this table one per key that the source has. Inserts, updates, deletes
@@ -305,7 +166,6 @@ class ChangeFeed(_Kind):
     is in what the row was before: ``coalesce(after.id, before.id)`` in silver.
 
     Attributes:
-        name: The table: ``gold.<name>``.
         reads: The silver table of changes.
         key: Columns that are the source's primary key.
         sequence_by: Columns that order the changes of one key, such as the source's log position.
@@ -317,8 +177,6 @@ class ChangeFeed(_Kind):
             that it does not name.
         columns: Columns kept, or ``{"name": "SQL expression"}``; unset: all of silver's, with those that
             it gets later.
-        reading: How silver is read.
-        storage: How the table is laid out.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -327,17 +185,13 @@ class ChangeFeed(_Kind):
         "sequence_by": '["log_position"]',
     }
 
-    name: TableName
-    reads: str
     key: Names
     sequence_by: Names
     operation: str = "op"
     upserts: Names = ("c", "r", "u")
     deletes: Names = ("d",)
-    ignores: Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(tuple)] = ("m",)
+    ignores: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ("m",)
     columns: Expressions | None = None
-    reading: Reading = field(default_factory=Reading)
-    storage: Storage = field(default_factory=Storage)
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the values together."""
@@ -355,14 +209,9 @@ class ChangeFeed(_Kind):
         """The tables that its query writes beside it."""
         return (self.deleted,)
 
-    @property
-    def takes_rows_back(self) -> bool:
-        """Whether rows that silver deletes or replaces leave this table too."""
-        return True
-
 
 @declared
-class History(_Kind):
+class History(GoldTable):
     """Every state that a key was in, and from when to when (SCD2).
 
     Grain: one row per key and unbroken run of equal ``columns``. Columns: the key, ``columns``,
@@ -375,15 +224,11 @@ class History(_Kind):
     its whole history.
 
     Attributes:
-        name: The table: ``gold.<name>``.
-        reads: The silver table it reads.
         key: Columns that name one thing.
         valid_by: The column that says from when on a version holds; a timestamp, or anything in order.
         columns: Columns whose change begins a new row, or ``{"name": "SQL expression"}``.
         delete_when: SQL text over silver's columns: a version that meets it ends the interval before it
             and begins none.
-        reading: How silver is read.
-        storage: How the table is laid out.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -393,61 +238,14 @@ class History(_Kind):
         "columns": '["status"]',
     }
 
-    name: TableName
-    reads: str
     key: Names
     valid_by: str
     columns: Expressions
     delete_when: str | None = None
-    reading: Reading = field(default_factory=Reading)
-    storage: Storage = field(default_factory=Storage)
-
-    @property
-    def takes_rows_back(self) -> bool:
-        """Whether rows that silver deletes or replaces leave this table too."""
-        return True
 
 
 @declared
-class Within:
-    """How far apart in event time two rows may lie that a join of two streams brings together.
-
-    Attributes:
-        on: Event time of the table that is read.
-        joins_on: Event time of the table that is joined.
-        after: The joined row's time is at least ``on`` plus this, such as ``-5 minutes``.
-        before: The joined row's time is at most ``on`` plus this.
-        watermark: How late a row of the table that is read may come.
-        joins_watermark: How late a row of the table that is joined may come.
-    """
-
-    EXAMPLES: ClassVar[Mapping[str, str]] = {
-        "on": '"ordered_at"',
-        "joins_on": '"paid_at"',
-        "after": '"0 seconds"',
-        "before": '"1 hour"',
-        "watermark": '"1 day"',
-        "joins_watermark": '"1 day"',
-    }
-
-    on: str
-    joins_on: str
-    after: Distance
-    before: Distance
-    watermark: Interval
-    joins_watermark: Interval
-
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
-        if seconds(self.before) < seconds(self.after):
-            yield f"before ({self.before}) is earlier than after ({self.after}): no two rows would ever meet"
-        for name in ("watermark", "joins_watermark"):
-            if seconds(getattr(self, name)) == 0:
-                yield f"{name} is {getattr(self, name)}: {ZERO_WATERMARK}"
-
-
-@declared
-class Join(_Kind):
+class Join(GoldTable):
     """Rows of a silver table, each with what another table says of it.
 
     Grain: one row per pair that matches; with ``how="left"`` also one per row without a match, with
@@ -455,7 +253,6 @@ class Join(_Kind):
     name the row; with ``mode="recompute"`` a running number, ``_match``, tells its matches apart.
 
     Attributes:
-        name: The table: ``gold.<name>``.
         reads: The silver table whose rows are joined; with ``mode="recompute"`` also a gold Upsert or
             ChangeFeed that keeps a change data feed.
         joins: Another silver or gold table of the pipeline, or the path or URI of any Delta table.
@@ -471,8 +268,6 @@ class Join(_Kind):
             Rows of either side that are later than their watermark, counted as ``late`` in the commit,
             and rows without event time are left out.
         within: Bounds in event time for ``mode="stream"``.
-        reading: How silver is read.
-        storage: How the table is laid out.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -482,16 +277,12 @@ class Join(_Kind):
         "columns": '{"order_id": "order_id", "country": "customers.country"}',
     }
 
-    name: TableName
-    reads: str
     joins: str
     on: Expressions
     columns: Expressions
     how: Literal["inner", "left", "semi"] = "left"
     mode: Literal["lookup", "recompute", "stream"] = "recompute"
     within: Within | None = None
-    reading: Reading = field(default_factory=Reading)
-    storage: Storage = field(default_factory=Storage)
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the values together."""
@@ -523,7 +314,7 @@ class Join(_Kind):
 
 
 @declared
-class Custom(_Kind):
+class Custom(GoldTable):
     """Gold tables that a function of the user's own writes, micro-batch by micro-batch.
 
     ``write(rows, gold)`` gets the batch's rows and a ``gold.custom.Writer``, whose writes happen once
@@ -533,13 +324,11 @@ class Custom(_Kind):
 
     Attributes:
         name: The query, its checkpoint and the first of its tables.
-        reads: The silver table it reads.
         write: The function.
         tables: The tables it writes, the one of its own name among them: name -> DDL text of their
             columns; ``gold.<name>`` each.
         reading: How silver is read. With ``changes="feed"`` rows have the columns ``_change_type``,
             ``_commit_version`` and ``_commit_timestamp``.
-        storage: How the tables are laid out.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -548,12 +337,8 @@ class Custom(_Kind):
         "tables": '{"orders_by_day": "day date, orders bigint"}',
     }
 
-    name: TableName
-    reads: str
     write: Callable[[Any, Any], None]
     tables: Annotated[Mapping[TableName, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
-    reading: Reading = field(default_factory=Reading)
-    storage: Storage = field(default_factory=Storage)
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the values together."""
@@ -572,87 +357,3 @@ class Custom(_Kind):
 
 
 Gold = Aggregate | Upsert | ChangeFeed | History | Join | Custom
-
-
-@declared
-class KafkaSink:
-    """Rows as messages of a Kafka topic. At least once: a replayed micro-batch is sent again.
-
-    Attributes:
-        topic: The topic.
-        key: SQL text, or unset for no key.
-        value: SQL text; unset: the row as a JSON object.
-        kafka: Kafka client options, such as ``{"bootstrap.servers": "…"}``; unset ones are the pipeline's.
-    """
-
-    EXAMPLES: ClassVar[Mapping[str, str]] = {"topic": '"alerts"'}
-
-    topic: str
-    key: str | None = None
-    value: str | None = None
-    kafka: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@declared
-class ForeachSink:
-    """Rows handed one by one to an object of the user's own, as Spark's ``foreach`` does. At least once.
-
-    Attributes:
-        writer: Has ``process(row)``, and may have ``open(partition_id, epoch_id)`` and ``close(error)``.
-    """
-
-    EXAMPLES: ClassVar[Mapping[str, str]] = {"writer": "SendMail()"}
-
-    writer: Any
-
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
-        if not callable(self.writer) and not hasattr(self.writer, "process"):
-            yield "writer needs a method process(row), or is a function of a row"
-
-
-@declared
-class ConsoleSink:
-    """Rows on the terminal, for development.
-
-    Attributes:
-        rows: Rows shown of each micro-batch.
-    """
-
-    rows: int = 20
-
-    def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
-        if self.rows < 1:
-            yield f"rows is {self.rows}: a row at least is shown of each micro-batch"
-
-
-@declared
-class Publish:
-    """Rows of a table, sent on as they come to be.
-
-    Attributes:
-        name: Names the query and its checkpoint: ``publish.<name>``.
-        reads: A silver or gold table; a gold table whose rows change needs ``Storage(change_feed=True)``.
-        to: A KafkaSink, a ForeachSink or a ConsoleSink.
-        columns: Columns sent, or ``{"name": "SQL expression"}``; unset: all.
-        where: SQL text; rows that do not meet it are not sent.
-        deletes: Send rows that were deleted, too; they have ``_change_type`` ``delete``.
-        reading: How the table is read.
-    """
-
-    LAYER: ClassVar[str] = "publish"
-    EXAMPLES: ClassVar[Mapping[str, str]] = {"reads": '"gold.orders_latest"', "to": 'KafkaSink("orders")'}
-
-    name: TableName
-    reads: str
-    to: KafkaSink | ForeachSink | ConsoleSink
-    columns: Expressions | None = None
-    where: str | None = None
-    deletes: bool = False
-    reading: Reading = field(default_factory=Reading)
-
-    @property
-    def table(self) -> str:
-        """``publish.<name>``: what its query and checkpoint are called; there is no such table."""
-        return f"publish.{self.name}"

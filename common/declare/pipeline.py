@@ -33,27 +33,13 @@ from common.declare.field_types import (
     Offsets,
     Options,
     TableName,
-    some,
+    at_least_one,
 )
-from common.declare.gold_tables import (
-    Aggregate,
-    ChangeFeed,
-    ConsoleSink,
-    Custom,
-    ForeachSink,
-    Gold,
-    History,
-    Join,
-    KafkaSink,
-    Publish,
-    Reading,
-    Session,
-    Storage,
-    Upsert,
-    Window,
-    Within,
-)
+from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
+from common.declare.table_options import Reading, Storage
 from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
+from common.declare.windows import Session, Window, Within
 from common.errors import PipelineError, Problem, nearest
 
 __all__ = [
@@ -390,7 +376,7 @@ class Pipeline:
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
 
     name: TableName
-    bronze: Annotated[Sequence[Topic], AfterValidator(some)]
+    bronze: Annotated[Sequence[Topic], AfterValidator(at_least_one)]
     silver: Annotated[Sequence[Silver], AfterValidator(tuple)] = ()
     gold: Annotated[Sequence[Gold], AfterValidator(tuple)] = ()
     quality: Annotated[Sequence[Quality], AfterValidator(tuple)] = ()

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator
 from common.declare.declared import declared
 
 
-def listed(value: object) -> object:
+def refuse_bare_text(value: object) -> object:
     """A list of names; one name alone is a mistake that would be read letter by letter."""
     if isinstance(value, str):
         raise ValueError(f'must be a list, even of one: ["{value}"]')  # noqa: TRY004  # pydantic wants it
@@ -49,7 +49,7 @@ class Json:
 
     schema: Annotated[Any, PlainValidator(_schema)]
     strict: bool = True
-    required: Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(tuple)] = ()
+    required: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ()
     timestamps: Timestamps = "offset"
     max_depth: int = 64
     max_bytes: int = 16_777_216
@@ -79,7 +79,7 @@ class Debezium:
     EXAMPLES: ClassVar[Mapping[str, str]] = {"row": '"id bigint, name string"'}
 
     row: Annotated[Any, PlainValidator(_schema)]
-    required: Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(tuple)] = ("op",)
+    required: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ("op",)
     timestamps: Timestamps = "offset"
     max_depth: int = 64
     max_bytes: int = 16_777_216
@@ -131,7 +131,7 @@ class Csv:
     schema: Annotated[Any, PlainValidator(_schema)]
     separator: str = ","
     null_text: str = ""
-    required: Annotated[Sequence[str], BeforeValidator(listed), AfterValidator(tuple)] = ()
+    required: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ()
     timestamps: Timestamps = "offset"
     max_bytes: int = 16_777_216
 

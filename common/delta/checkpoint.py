@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.errors import CheckpointMismatchError
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 
 _BATCH = re.compile(r"^\d+$")
 _HEADER_LINES = 2
@@ -26,7 +26,7 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlannedBatch:
     """One planned micro-batch.
 
     Attributes:
@@ -68,7 +68,7 @@ class Checkpoint:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._root = Folder(path)
+        self._root = StorageFolder(path)
         self._offsets = self._root / "offsets"
         self._commits = self._root / "commits"
         self._state = self._root / "state"
@@ -113,10 +113,10 @@ class Checkpoint:
         Raises:
             CheckpointMismatchError: The newest ``offsets`` file is not what Spark 4.1 writes.
         """
-        newest = self.entry(self.last_planned()) if self._state.names() else None
+        newest = self.planned_batch(self.last_planned()) if self._state.names() else None
         return None if newest is None else newest.partitions
 
-    def entry(self, batch_id: int | None) -> Entry | None:
+    def planned_batch(self, batch_id: int | None) -> PlannedBatch | None:
         """A planned micro-batch, or None when it is not there (any more).
 
         Raises:
@@ -134,7 +134,7 @@ class Checkpoint:
             head = json.loads(lines[1])
             sources = tuple(_source(line) for line in lines[_HEADER_LINES:])
             partitions = head.get("conf", {}).get(_PARTITIONS)
-            return Entry(
+            return PlannedBatch(
                 batch_id,
                 watermark_ms=int(head.get("batchWatermarkMs", 0)),
                 timestamp_ms=int(head.get("batchTimestampMs", 0)),
@@ -151,7 +151,7 @@ class Checkpoint:
         )
 
 
-def kafka_position(entry: Entry) -> dict[str, dict[int, int]]:
+def kafka_position(entry: PlannedBatch) -> dict[str, dict[int, int]]:
     """The next offset to read, per topic and partition, after a micro-batch of a Kafka source."""
     return {
         topic: {int(partition): int(next_offset) for partition, next_offset in partitions.items()}
@@ -161,7 +161,7 @@ def kafka_position(entry: Entry) -> dict[str, dict[int, int]]:
     }
 
 
-def delta_position(entry: Entry, source: int = 0) -> DeltaPosition | None:
+def delta_position(entry: PlannedBatch, source: int = 0) -> DeltaPosition | None:
     """How far a micro-batch reads its Delta source, or None when it reads nothing of it yet."""
     return delta_position_of(entry.sources, source)
 
@@ -179,7 +179,7 @@ def delta_position_of(sources: Sequence[Mapping[str, Any] | None], source: int =
     )
 
 
-def _batches(folder: Folder) -> Iterator[int]:
+def _batches(folder: StorageFolder) -> Iterator[int]:
     return (int(name) for name in folder.names() if _BATCH.match(name))
 
 

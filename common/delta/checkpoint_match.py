@@ -1,13 +1,14 @@
-"""Does this checkpoint belong to this table? Asked at every start, before anything is written.
+"""Checks at every start, before anything is written, that a checkpoint and a table belong together.
 
-Spark and Delta accept a checkpoint that is new, old or another table's, and then lose rows or write
-them twice without a word. Each of our commits names the query and the batch that wrote it, so the
-answer is in the table.
+Spark and Delta accept a checkpoint that is new, old or another table's, and then lose rows or write them
+twice without an error. Each commit of the engine records its query's id and micro-batch, so the table itself
+says which checkpoint has written it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from common.delta.checkpoint import Checkpoint
@@ -15,129 +16,217 @@ from common.delta.commit import RESTORE, Commit
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
 
-_LOOK_BACK = 1000
-"""How many commits are searched for our own: maintenance may stand between."""
+_MOST_COMMITS = 1000
+"""How many commits are searched for one by the query; commits of maintenance may come after it."""
 
 
-def check_identity(
+def check_checkpoint(
     table: str, table_path: str, checkpoint_path: str, *, may_begin_anew: bool = False, query: str = ""
 ) -> Mapping[str, Any] | None:
-    """Refuse to go on where the table was written by another checkpoint, or by a later state of this one.
+    """Refuse a table that another checkpoint has written, or a later state of this checkpoint.
 
-    ``may_begin_anew`` says that a first micro-batch takes the place of all that the table has, so that it
-    may lose its checkpoint; one that has not done that yet may do it. ``query`` writes it, if not the one of
-    its own name.
+    If the log no longer holds any commit by a query (only commits of maintenance remain), ownership cannot be
+    checked and is assumed.
 
-    Of a table without a row for longer than its log reaches back, whose commits were those of upkeep since,
-    nobody can say who wrote it: it is taken to be the checkpoint's.
+    Args:
+        table: The table's full name.
+        table_path: Its path or URI.
+        checkpoint_path: The query's checkpoint.
+        may_begin_anew: The query's first micro-batch replaces all rows of the table, so that a query which
+            has not committed one may start without its checkpoint.
+        query: The query that writes the table; empty: the query of the table's own name.
 
     Returns:
-        What the table's newest commit by the query says of itself; ``None`` where there is none, or where the
-        next one takes the place of all there is.
+        The metadata of the query's newest commit; ``None`` where there is none, or where the next
+        micro-batch replaces all rows.
 
     Raises:
-        CheckpointMismatchError: Says which of the two is amiss and what to do; also where a RESTORE has taken
-            rows out of the table that the checkpoint counts as written.
+        CheckpointMismatchError: Names the table or the checkpoint as the wrong one, and what to do; also
+            where a RESTORE has removed rows that the checkpoint counts as written.
     """
     checkpoint = Checkpoint(checkpoint_path)
-    query_id, planned, committed = (
-        checkpoint.query_id(),
-        checkpoint.last_planned(),
-        checkpoint.last_committed(),
+    found = _Start(
+        table=table,
+        table_path=table_path,
+        checkpoint_path=checkpoint_path,
+        query=query or table,
+        query_id=checkpoint.query_id(),
+        planned=checkpoint.last_planned(),
+        committed=checkpoint.last_committed(),
+        may_begin_anew=may_begin_anew,
+        last=None,
     )
-    if may_begin_anew and committed is None:
+    if may_begin_anew and found.committed is None:
         return None
-    last = last_own_commit(table_path, query or table)
-    if last is None:
-        is_cleaned = _is_cleaned(table_path)
-        if committed is not None and not is_cleaned:
-            raise CheckpointMismatchError(
-                f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but "
-                f"the table at {table_path} holds none of them: it was deleted or made anew. Going on would "
-                "leave its rows out. Restore the table, or move the checkpoint away too and fill both anew."
-            )
-        if query_id is None and is_cleaned:
-            raise CheckpointMismatchError(
-                f"{table}: the table at {table_path} is there, but its checkpoint {checkpoint_path} is gone, "
-                "and so are the commits that say who wrote it. Starting anew would write its rows again. "
-                "Restore the checkpoint, or move the table away too and fill both anew."
-            )
-        return None
-    if query_id is None:
-        raise CheckpointMismatchError(
-            f"{table}: the table at {table_path} holds rows, but its checkpoint {checkpoint_path} is gone. "
-            "Starting anew would write them again. Restore the checkpoint, or move the table away too and "
-            "fill both anew."
-        )
-    if query_id != last["query_id"]:
-        raise CheckpointMismatchError(
-            f"{table}: the table at {table_path} was written by query {last['query_id']}, but the "
-            f"checkpoint {checkpoint_path} is that of query {query_id}. Restore the checkpoint that belongs "
-            "to the table."
-        )
-    if planned is None or last["batch_id"] > planned:
-        raise CheckpointMismatchError(
-            f"{table}: the table holds micro-batch {last['batch_id']}, but the checkpoint {checkpoint_path} "
-            f"knows only {planned}: an older copy of it was restored. Going on would skip new rows. "
-            "Restore the newest copy."
-        )
-    if committed is not None and last["batch_id"] < committed:
-        raise CheckpointMismatchError(
-            f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but the "
-            f"table at {table_path} ends with {last['batch_id']}: an older copy of it was restored. Going on "
-            "would leave the rows in between out. Restore the table's newest copy, or its checkpoint of then."
-        )
-    if (restore := _undone_by(table_path, query or table)) is not None:
-        anew = f"fill it anew with: medallion rebuild {table}, or " if may_begin_anew else ""
-        raise CheckpointMismatchError(
-            f"{table}: version {restore} of the table at {table_path} is a RESTORE to an older one, without "
-            f"micro-batches that the checkpoint {checkpoint_path} has done. Going on would leave their rows "
-            f"out. To have them back, {anew}RESTORE it to version {restore - 1}."
-        )
+    last = last_commit_metadata(table_path, found.query)
+    refusals = _WITHOUT_OWN_COMMIT if last is None else _WITH_OWN_COMMIT
+    found = replace(found, last=last)
+    for applies, message in refusals:
+        if applies(found):
+            raise CheckpointMismatchError(f"{table}: {message.format(start=found)}")
     return last
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What is known when a query starts.
+
+    Attributes:
+        table: The table's full name.
+        table_path: Its path.
+        checkpoint_path: The checkpoint's path.
+        query: The query that writes the table.
+        query_id: The id in the checkpoint; None where there is no checkpoint.
+        planned: The newest micro-batch that the checkpoint has planned.
+        committed: The newest micro-batch that the checkpoint has committed.
+        may_begin_anew: Whether the query's first micro-batch replaces all rows.
+        last: Metadata of the query's newest commit.
+    """
+
+    table: str
+    table_path: str
+    checkpoint_path: str
+    query: str
+    query_id: str | None
+    planned: int | None
+    committed: int | None
+    may_begin_anew: bool
+    last: Mapping[str, Any] | None
+
+    @property
+    def last_id(self) -> str:
+        """Id of the query that made the newest commit."""
+        return str(self.last["query_id"]) if self.last else ""
+
+    @property
+    def last_batch(self) -> int:
+        """Micro-batch of the newest commit."""
+        return int(self.last["batch_id"]) if self.last else -1
+
+    @property
+    def restore(self) -> int | None:
+        """Version of a RESTORE that has removed micro-batches which the checkpoint has committed."""
+        return _undoing_restore(self.table_path, self.query)
+
+    @property
+    def way_back(self) -> str:
+        """What brings the rows back that a RESTORE has removed."""
+        anew = f"fill it anew with: medallion rebuild {self.table}, or " if self.may_begin_anew else ""
+        return f"{anew}RESTORE it to version {(self.restore or 0) - 1}"
+
+
+_Refusals = tuple[tuple[Callable[[_Start], bool], str], ...]
+"""Conditions, the first that applies counts, each with the message of the error."""
+
+_WITHOUT_OWN_COMMIT: _Refusals = (
+    (
+        lambda start: start.committed is not None and not _is_log_cleaned(start.table_path),
+        (
+            "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
+            "{start.committed}, but the table at {start.table_path} holds none of them: it was "
+            "deleted or made anew. Going on would leave its rows out. Restore the table, or move the "
+            "checkpoint away too and fill both anew."
+        ),
+    ),
+    (
+        lambda start: start.query_id is None and _is_log_cleaned(start.table_path),
+        (
+            "there is a table at {start.table_path}, but its checkpoint {start.checkpoint_path} is "
+            "gone, and so are the commits that say who wrote it. Starting without it would write the "
+            "table's rows again. Restore the checkpoint, or move the table away too and fill both "
+            "anew."
+        ),
+    ),
+)
+
+_WITH_OWN_COMMIT: _Refusals = (
+    (
+        lambda start: start.query_id is None,
+        (
+            "the table at {start.table_path} holds rows, but its checkpoint {start.checkpoint_path} "
+            "is gone. Starting without it would write the rows again. Restore the checkpoint, or move"
+            " the table away too and fill both anew."
+        ),
+    ),
+    (
+        lambda start: start.query_id != start.last_id,
+        (
+            "the table at {start.table_path} was written by query {start.last_id}, but the checkpoint"
+            " {start.checkpoint_path} is that of query {start.query_id}. Restore the checkpoint that "
+            "belongs to the table."
+        ),
+    ),
+    (
+        lambda start: start.planned is None or start.last_batch > start.planned,
+        (
+            "the table holds micro-batch {start.last_batch}, but the checkpoint "
+            "{start.checkpoint_path} has planned only {start.planned}: an older copy of it was "
+            "restored. Going on would skip new rows. Restore the newest copy."
+        ),
+    ),
+    (
+        lambda start: start.committed is not None and start.last_batch < start.committed,
+        (
+            "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
+            "{start.committed}, but the table at {start.table_path} ends with {start.last_batch}: an "
+            "older copy of it was restored. Going on would leave out the rows in between. Restore the"
+            " table's newest copy, or the checkpoint of that time."
+        ),
+    ),
+    (
+        lambda start: start.restore is not None,
+        (
+            "version {start.restore} of the table at {start.table_path} is a RESTORE to an older one,"
+            " without micro-batches that the checkpoint {start.checkpoint_path} has committed. Going "
+            "on would leave out their rows. To have the rows back, {start.way_back}."
+        ),
+    ),
+)
+
+
 def check_side_table(table: str, table_path: str, checkpoint_path: str, query: str) -> None:
-    """Refuse to go on where the table beside a query's own is gone, or as it was before: its rows come once.
+    """Refuse to start a query whose side table is gone or restored: its rows are written only once.
 
     Raises:
-        CheckpointMismatchError: The checkpoint has done micro-batches, and there is no such table, or it
-            was restored to a version without some of them.
+        CheckpointMismatchError: The checkpoint has committed micro-batches, and there is no such table, or
+            it was restored to a version without some of them.
     """
     committed = Checkpoint(checkpoint_path).last_committed()
-    if committed is not None and (undone := _undone_by(table_path, query)) is not None:
+    if committed is None:
+        return
+    if (restore := _undoing_restore(table_path, query)) is not None:
         raise CheckpointMismatchError(
-            f"{table}: version {undone} of the table at {table_path} restored it to an older version: rows "
-            f"that {query} has written there are not in it, and do not come again. Restore it to version "
-            f"{undone - 1}, or move the checkpoint {checkpoint_path} and its tables away and fill them anew."
+            f"{table}: version {restore} of the table at {table_path} is a RESTORE to an older one: rows "
+            f"that {query} has written there are not in it, and are not written again. Restore it to version "
+            f"{restore - 1}, or move the checkpoint {checkpoint_path} and its tables away and fill them anew."
         )
-    if committed is not None and LogReader(table_path).latest_version() is None:
+    if LogReader(table_path).latest_version() is None:
         raise CheckpointMismatchError(
-            f"{table}: the checkpoint {checkpoint_path} has done micro-batches up to {committed}, but "
-            f"there is no table at {table_path}: it was deleted. What it held would not come back. Restore "
+            f"{table}: the checkpoint {checkpoint_path} has committed micro-batches up to {committed}, but "
+            f"there is no table at {table_path}: it was deleted, and its rows are not written again. Restore "
             "it, or move the checkpoint and its tables away and fill them anew."
         )
 
 
-def last_own_commit(table_path: str, query: str) -> dict[str, Any] | None:
-    """What the newest commit of a query says of itself: query_id, batch_id, step, positions, counts.
+def last_commit_metadata(table_path: str, query: str) -> dict[str, Any] | None:
+    """Metadata of a query's newest commit: query_id, batch_id, step, positions, counts.
 
     ``None`` where the table does not exist, or none of its newest thousand commits is the query's.
     """
-    return next(own_commits(table_path, query), None)
+    return next(commits_metadata(table_path, query), None)
 
 
-def own_commits(table_path: str, query: str) -> Iterator[dict[str, Any]]:
-    """What the commits of a query say of themselves, newest first, among the newest thousand."""
-    yield from (commit.told for commit in _newest(table_path) if _is_own(commit, query))
+def commits_metadata(table_path: str, query: str) -> Iterator[dict[str, Any]]:
+    """Metadata of a query's commits, newest first, among the newest thousand."""
+    yield from (commit.metadata for commit in _newest_commits(table_path) if _is_by(commit, query))
 
 
-def _undone_by(table_path: str, query: str) -> int | None:
-    """The version of a RESTORE that took the query's newest commit out of the table again, if one did."""
+def _undoing_restore(table_path: str, query: str) -> int | None:
+    """The version of a RESTORE that removed the query's newest commit from the table, if one did."""
     restores: list[Commit] = []
     last: Commit | None = None
-    for commit in _newest(table_path):
-        if _is_own(commit, query):
+    for commit in _newest_commits(table_path):
+        if _is_by(commit, query):
             last = commit
             break
         if commit.operation == RESTORE:
@@ -147,30 +236,30 @@ def _undone_by(table_path: str, query: str) -> int | None:
     top = restores[0].version
     for restore in restores:
         if restore.version > top:
-            continue  # undone by a later one itself
+            continue  # a later RESTORE has undone this one
         if restore.restored_to is None or restore.restored_to < last.version:
             return restore.version
         top = restore.restored_to
     return None
 
 
-def _is_cleaned(table_path: str) -> bool:
-    """Whether a table is there whose log does not reach back to its first commit."""
+def _is_log_cleaned(table_path: str) -> bool:
+    """Whether there is a table whose log no longer reaches back to its first commit."""
     log = LogReader(table_path)
     return log.latest_version() is not None and log.commit(0) is None
 
 
-def _is_own(commit: Commit, query: str) -> bool:
-    return commit.told.get("query") == query and "query_id" in commit.told
+def _is_by(commit: Commit, query: str) -> bool:
+    return commit.metadata.get("query") == query and "query_id" in commit.metadata
 
 
-def _newest(table_path: str) -> Iterator[Commit]:
+def _newest_commits(table_path: str) -> Iterator[Commit]:
     """The newest thousand commits, newest first."""
     log = LogReader(table_path)
     latest = log.latest_version()
     if latest is None:
         return
-    for version in range(latest, max(-1, latest - _LOOK_BACK), -1):
+    for version in range(latest, max(-1, latest - _MOST_COMMITS), -1):
         commit = log.commit(version)
         if commit is None:
             return

@@ -17,7 +17,7 @@ RESTORE = "RESTORE"
 """Delta's name for the operation that brings an older version back."""
 
 
-class Added(NamedTuple):
+class DataFile(NamedTuple):
     """A file that a commit brought, or that a snapshot holds: bytes, and rows where known.
 
     ``path`` is relative to the table, or whole where the file lies elsewhere.
@@ -27,7 +27,7 @@ class Added(NamedTuple):
     rows: int | None
     path: str
 
-    def within(self, table: str) -> str:
+    def path_in(self, table: str) -> str:
         """Its path or URI, of a table at ``table``."""
         is_whole = self.path.startswith("/") or ":/" in self.path
         return self.path if is_whole else f"{table.rstrip('/')}/{self.path}"
@@ -54,8 +54,8 @@ class Commit:
     version: int
     timestamp: datetime
     operation: str
-    added: tuple[Added, ...]
-    removed: tuple[Added, ...]
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
     removed_files: int
     is_change: bool
     user_metadata: str | None
@@ -64,7 +64,7 @@ class Commit:
     restored_to: int | None = None
 
     @property
-    def told(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """The engine's note in ``user_metadata``; empty where it is another's, or none."""
         try:
             told = json.loads(self.user_metadata or "null")
@@ -85,18 +85,18 @@ class Commit:
     @property
     def rows(self) -> int | None:
         """Rows in the files with new data."""
-        return rows_of(self.added)
+        return count_rows(self.added)
 
 
-def parsed(version: int, content: bytes, written_ms: Callable[[], int | None]) -> Commit:
+def parse_commit(version: int, content: bytes, written_ms: Callable[[], int | None]) -> Commit:
     """A commit from its file's content; ``written_ms`` tells its time when it does not say one itself.
 
     Raises:
         ValueError: It is no Delta commit.
     """
     info: dict[str, Any] = {}
-    added: list[Added] = []
-    removed: list[Added] = []
+    added: list[DataFile] = []
+    removed: list[DataFile] = []
     removed_files = 0
     try:
         for line in content.splitlines():
@@ -113,7 +113,7 @@ def parsed(version: int, content: bytes, written_ms: Callable[[], int | None]) -
     made_ms = info.get("inCommitTimestamp") or info.get("timestamp") or written_ms() or 0
     return Commit(
         version=version,
-        timestamp=utc(made_ms),
+        timestamp=from_epoch_ms(made_ms),
         operation=str(info.get("operation", "")),
         added=tuple(added),
         removed=tuple(removed),
@@ -133,7 +133,7 @@ def _restored_to(info: dict[str, Any]) -> int | None:
     return int(version) if version.isdigit() else None
 
 
-def rows_of(files: tuple[Added, ...]) -> int | None:
+def count_rows(files: tuple[DataFile, ...]) -> int | None:
     """Rows in some files, or None where one of them does not say."""
     total = 0
     for file in files:
@@ -143,11 +143,11 @@ def rows_of(files: tuple[Added, ...]) -> int | None:
     return total
 
 
-def utc(milliseconds: int) -> datetime:
+def from_epoch_ms(milliseconds: int) -> datetime:
     """A time from milliseconds since the epoch."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _added(add: dict[str, Any]) -> Added:
+def _added(add: dict[str, Any]) -> DataFile:
     stats = json.loads(add.get("stats") or "{}")
-    return Added(int(add.get("size") or 0), stats.get("numRecords"), unquote(add["path"]))
+    return DataFile(int(add.get("size") or 0), stats.get("numRecords"), unquote(add["path"]))

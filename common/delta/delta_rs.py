@@ -25,9 +25,9 @@ import structlog
 
 from common.delta import delta_rs_handles, version_checksum
 from common.delta.log import LogReader
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 from common.rows.duckdb_query import asked
-from common.spark.literals import FEW
+from common.spark.literals import MOST_LISTED
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, WriterProperties
@@ -134,7 +134,7 @@ class Direct:
 
     @property
     def _files(self) -> pa.Table:
-        return delta_rs_handles.files(Folder(self.path).path, self.table)
+        return delta_rs_handles.files(StorageFolder(self.path).path, self.table)
 
     def _is_much(self, bounds: str | None) -> bool:
         """Whether the files within some bounds have more than the driver reads, or do not say how much."""
@@ -160,7 +160,7 @@ def opened(path: str, small: Small) -> Direct | None:
     """A table, if it is one that is read and written directly."""
     if not is_for_driver(path, small):
         return None
-    table = delta_rs_handles.opened(Folder(path).path)
+    table = delta_rs_handles.opened(StorageFolder(path).path)
     if not _is_plain(table):
         return None
     return Direct(table, path, small)
@@ -168,12 +168,12 @@ def opened(path: str, small: Small) -> Direct | None:
 
 def is_for_driver(path: str, small: Small) -> bool:
     """Whether a table may be written directly, as far as that is known before it is opened."""
-    return bool(small.rows) and Folder(path).is_plain and "%" not in path and not _names_many(path)
+    return bool(small.rows) and StorageFolder(path).is_plain and "%" not in path and not _names_many(path)
 
 
 def _names_many(path: str) -> bool:
     """Whether opening a table takes longer than Spark, which has it open, takes to write a few rows."""
-    hint = Folder(path).read("_delta_log/_last_checkpoint")
+    hint = StorageFolder(path).read("_delta_log/_last_checkpoint")
     try:
         return hint is not None and int(json.loads(hint)["size"]) > _NAMES
     except (ValueError, TypeError, KeyError):  # half of it; a hint is found anew
@@ -249,7 +249,7 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
     until = LogReader(path).latest_version() or before
     if small.fsync:
         _flush(path, before, until)
-    version_checksum.carry_on(path, before, until)
+    version_checksum.write_checksums(path, before, until)
     return True
 
 
@@ -281,9 +281,9 @@ def mend(path: str, query_id: str | None = None, counted: int | None = None) -> 
         query_id: The query that writes it, by its checkpoint.
         counted: The newest micro-batch that the checkpoint counts as done: its files must be there.
     """
-    if not Folder(path).is_local or (version := LogReader(path).latest_version()) is None:
+    if not StorageFolder(path).is_local or (version := LogReader(path).latest_version()) is None:
         return
-    log = Path(Folder(path).path) / "_delta_log"
+    log = Path(StorageFolder(path).path) / "_delta_log"
     commit = log / f"{version:020}.json"
     if _is_whole(commit.read_bytes()) and not _lacks_files(path, version, query_id, counted):
         return
@@ -306,13 +306,13 @@ def _lacks_files(path: str, version: int, query_id: str | None, counted: int | N
     commit = LogReader(path).commit(version)
     if commit is None or not (commit.engine or "").startswith("delta-rs"):
         return False
-    told = commit.told
+    told = commit.metadata
     if query_id is None or told.get("query_id") != query_id:
         return False
     if counted is not None and told.get("batch_id", -1) <= counted:
         return False
     for file in commit.added:
-        place = Path(file.within(Folder(path).path))
+        place = Path(file.path_in(StorageFolder(path).path))
         if not place.exists() or place.stat().st_size < file.bytes:
             return True
     return False
@@ -340,11 +340,11 @@ def _compressed() -> WriterProperties:
 
 def _flush(path: str, since: int, until: int) -> None:
     """Have the disk take new commits and their files before anybody counts on them."""
-    folder = Folder(path).path
+    folder = StorageFolder(path).path
     names: set[str] = set()
     for version in range(since + 1, until + 1):
         name = f"_delta_log/{version:020}.json"
-        for line in (Folder(path).read(name) or b"").splitlines():
+        for line in (StorageFolder(path).read(name) or b"").splitlines():
             action = json.loads(line)
             names |= {unquote(action[kind]["path"]) for kind in ("add", "cdc") if action.get(kind)}
         names |= {name, f"_delta_log/{version:020}.checkpoint.parquet", "_delta_log/_last_checkpoint"}
@@ -376,7 +376,7 @@ def _bounds(rows: pa.Table, key: Sequence[str], table: str = "") -> list[str]:
         if not _is_ordered(values.type) or values.null_count == len(values):
             continue
         column, known = f"{table}{_quoted(name)}", pc.unique(values.drop_null())
-        if len(known) <= FEW:
+        if len(known) <= MOST_LISTED:
             among = " OR ".join(f"{column} = {_literal(value, values.type)}" for value in known)
         else:
             low, high = (_literal(end, values.type) for end in pc.min_max(known).values())

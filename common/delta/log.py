@@ -17,9 +17,9 @@ from datetime import datetime
 from typing import Any
 
 from common.delta.checkpoint import DeltaPosition
-from common.delta.commit import Added, Commit, parsed, rows_of, utc
+from common.delta.commit import Commit, DataFile, count_rows, from_epoch_ms, parse_commit
 from common.errors import HistoryGoneError, TableError
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 
 _COMMIT = re.compile(r"^(\d{20})\.json$")
 _FEW_COMMITS = 2_000
@@ -35,8 +35,8 @@ class Backlog:
     bytes: int = 0
     rows: int | None = 0
 
-    def __add__(self, files: tuple[Added, ...]) -> Backlog:
-        rows = rows_of(files)
+    def __add__(self, files: tuple[DataFile, ...]) -> Backlog:
+        rows = count_rows(files)
         return Backlog(
             self.versions + bool(files),
             self.files + len(files),
@@ -63,7 +63,7 @@ class LogReader:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._log = Folder(path) / "_delta_log"
+        self._log = StorageFolder(path) / "_delta_log"
         self._born: int | None = None
         self._latest: int | None = None
         self._commits: dict[int, Commit] = {}
@@ -125,9 +125,9 @@ class LogReader:
         if position is None and (latest >= _FEW_COMMITS or self.commit(0) is None):
             now = self.snapshot()
             return Backlog(now.version + 1, now.files, now.bytes, now.rows) if now else Backlog()
-        return self.between(position, None)
+        return self.backlog_between(position, None)
 
-    def between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Backlog:
+    def backlog_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Backlog:
         """What lies between two positions of a stream; no start is version 0, no end the newest commit.
 
         Raises:
@@ -138,11 +138,13 @@ class LogReader:
             total += files
         return total
 
-    def files_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> tuple[Added, ...]:
+    def files_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> tuple[DataFile, ...]:
         """The files that a stream reads between two positions, in its order; as ``between``."""
         return tuple(file for files in self._spans(start, end) for file in files)
 
-    def _spans(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Iterator[tuple[Added, ...]]:
+    def _spans(
+        self, start: DeltaPosition | None, end: DeltaPosition | None
+    ) -> Iterator[tuple[DataFile, ...]]:
         """What a stream reads between two positions, commit by commit."""
         first, skip = 0, 0
         if start is not None:
@@ -189,14 +191,14 @@ class LogReader:
         return Snapshot(
             version=version,
             table_id=str(self._table.metadata().id),
-            rows=rows_of(files),
+            rows=count_rows(files),
             files=len(files),
             bytes=sum(file.bytes for file in files),
-            timestamp=commit.timestamp if commit else utc(self._table.history(1)[0]["timestamp"]),
+            timestamp=commit.timestamp if commit else from_epoch_ms(self._table.history(1)[0]["timestamp"]),
             columns=tuple(field.name for field in self._table.schema().fields),
         )
 
-    def _snapshot_files(self, version: int) -> tuple[Added, ...]:
+    def _snapshot_files(self, version: int) -> tuple[DataFile, ...]:
         return _live(_opened(self.path, version))
 
     def _forget(self, born: int | None) -> None:
@@ -238,7 +240,7 @@ class LogReader:
     def _parsed(self, version: int, content: bytes) -> Commit:
         name = _name(version)
         try:
-            return parsed(version, content, lambda: self._log.modified_ms(name))
+            return parse_commit(version, content, lambda: self._log.modified_ms(name))
         except ValueError as error:
             raise TableError(
                 f"{self.path}/_delta_log/{name} is no Delta commit. "
@@ -281,9 +283,9 @@ def _opened(path: str, version: int | None) -> Any:
         raise HistoryGoneError(f"{path} cannot be read{at}: {error}") from error
 
 
-def _live(table: Any) -> tuple[Added, ...]:
+def _live(table: Any) -> tuple[DataFile, ...]:
     """Live files in the order in which a stream reads a first snapshot: oldest first, then by path."""
     files = table.get_add_actions()
     columns = ("modification_time", "path", "size_bytes", "num_records")
     order = sorted(zip(*(files.column(name).to_pylist() for name in columns), strict=True))
-    return tuple(Added(int(size), rows, path) for _, path, size, rows in order)
+    return tuple(DataFile(int(size), rows, path) for _, path, size, rows in order)

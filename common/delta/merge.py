@@ -21,9 +21,9 @@ from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.delta_rs import DELETED, DO, INSERTED, UPDATED
 from common.rows.materialized import Settled, local, settled
-from common.spark.broadcast import small_side
-from common.spark.literals import FEW, ORDERED, literal, told
-from common.spark.types import holds
+from common.spark.broadcast import broadcast_if_small
+from common.spark.literals import LITERAL_TYPES, MOST_LISTED, as_python_value, literal
+from common.spark.types import contains_type
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -227,7 +227,7 @@ def of_groups(
         group: Columns that name a group.
         near: Literal bounds of the groups, of the alias ``t``; unset: those of ``touched``.
     """
-    groups = small_side(touched.frame.select(*group), touched.rows)
+    groups = broadcast_if_small(touched.frame.select(*group), touched.rows)
     among = bounds(touched, group, "t") if near is None else near
     rows = table.alias("t").where(reduce(and_, among, F.lit(True)))
     same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"g.`{n}`")) for n in group))
@@ -264,7 +264,7 @@ def _equal(name: str, kind: DataType) -> Column:
 
 def comparable(kind: DataType) -> bool:
     """Whether Spark can tell two values of a type apart: not maps and variants, nor what has some in it."""
-    return not holds(kind, MapType, VariantType)
+    return not contains_type(kind, MapType, VariantType)
 
 
 def bounds(frame: DataFrame | Settled, key: Sequence[str], table: str = "") -> list[Column]:
@@ -287,10 +287,10 @@ def bounds(frame: DataFrame | Settled, key: Sequence[str], table: str = "") -> l
     for name in key:
         kind, values = frame.schema[name].dataType, _held(frame.arrow[name])
         ends = pc.min_max(values)
-        if isinstance(kind, ORDERED) and ends["min"].is_valid:
+        if isinstance(kind, LITERAL_TYPES) and ends["min"].is_valid:
             few = pc.unique(values.drop_null())
             try:
-                listed = few.to_pylist() if 1 < len(few) <= FEW else None
+                listed = few.to_pylist() if 1 < len(few) <= MOST_LISTED else None
                 low, high = ends["min"].as_py(), ends["max"].as_py()
             except UnicodeDecodeError:
                 continue  # text that is none, such as a binary key cast to one: no literal says it
@@ -317,13 +317,13 @@ def measured(
         more: Aggregates, each with an alias.
     """
     kinds = {name: frame.schema[name].dataType for name in key}
-    plain = [name for name in key if isinstance(kinds[name], ORDERED)]
+    plain = [name for name in key if isinstance(kinds[name], LITERAL_TYPES)]
     asked = [
         end
         for place, name in enumerate(plain)
         for end in (
-            told(F.min(f"`{name}`"), kinds[name]).alias(f"low{place}"),
-            told(F.max(f"`{name}`"), kinds[name]).alias(f"high{place}"),
+            as_python_value(F.min(f"`{name}`"), kinds[name]).alias(f"low{place}"),
+            as_python_value(F.max(f"`{name}`"), kinds[name]).alias(f"high{place}"),
             F.bool_or(F.col(f"`{name}`").isNull()).alias(f"null{place}"),
             F.approx_count_distinct(f"`{name}`").alias(f"values{place}"),
             _is_text(name, kinds[name]).alias(f"told{place}"),
@@ -333,7 +333,9 @@ def measured(
         return [], Row()
     ends = frame.agg(*asked, *more).collect()[0]
     few = [
-        name for place, name in enumerate(plain) if 1 < ends[f"values{place}"] <= FEW and ends[f"told{place}"]
+        name
+        for place, name in enumerate(plain)
+        if 1 < ends[f"values{place}"] <= MOST_LISTED and ends[f"told{place}"]
     ]
     listed = _listed(frame, {name: kinds[name] for name in few})
     found = []
@@ -375,7 +377,9 @@ def _listed(frame: DataFrame, kinds: Mapping[str, DataType]) -> Mapping[str, Seq
     """All values but null of columns that have few."""
     if not kinds:
         return {}
-    sets = (F.collect_set(told(F.col(f"`{name}`"), kind)).alias(name) for name, kind in kinds.items())
+    sets = (
+        F.collect_set(as_python_value(F.col(f"`{name}`"), kind)).alias(name) for name, kind in kinds.items()
+    )
     found = frame.agg(*sets).first()
     return {} if found is None else {name: found[name] for name in kinds}
 

@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 
 from common.config.driver_limits import NEVER, Small
 from common.delta import delta_rs
-from common.delta.checkpoint_match import own_commits
+from common.delta.checkpoint_match import commits_metadata
 from common.delta.log import LogReader
 from common.errors import TableShapeError
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 from common.rows.materialized import Settled
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
     """A table's properties."""
     from delta.tables import DeltaTable
 
-    if Folder(path).is_plain:
+    if StorageFolder(path).is_plain:
         return LogReader(path).properties()
     found = DeltaTable.forPath(spark, path).detail().select("properties").first()
     return {} if found is None else dict(found[0])
@@ -300,7 +300,7 @@ def is_written(path: str, batch: MicroBatch, step: str) -> bool:
     """
     if not batch.is_first:
         return False
-    for told in own_commits(path, batch.query):
+    for told in commits_metadata(path, batch.query):
         if told["query_id"] != batch.query_id or told["batch_id"] < batch.batch_id:
             return False
         if told["batch_id"] > batch.batch_id or told.get("step") == step:

@@ -22,7 +22,7 @@ from common.delta import table as delta_table
 from common.delta.merge import bounds, comparable
 from common.delta.table import noting
 from common.errors import ChangeRefusedError
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,7 @@ _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 
 
 @contextmanager
-def once(spark: SparkSession, application: str, version: int, told: str) -> Iterator[None]:
+def idempotent_write(spark: SparkSession, application: str, version: int, told: str) -> Iterator[None]:
     """One write in here is skipped where its table has it: by DataFrame, SQL or DeltaTable alike.
 
     A second write in here is Delta's error ``DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS``: the first one takes
@@ -45,7 +45,7 @@ def once(spark: SparkSession, application: str, version: int, told: str) -> Iter
         version: Which of its writes this is.
         told: What the commit says of itself.
     """
-    forget(spark)
+    clear_transaction_ids(spark)
     spark.conf.set(_RESET, "true")
     spark.conf.set(APPLICATION, application)
     spark.conf.set(VERSION, str(version))
@@ -53,16 +53,16 @@ def once(spark: SparkSession, application: str, version: int, told: str) -> Iter
         with noting(spark, told):
             yield
     finally:
-        forget(spark)
+        clear_transaction_ids(spark)
 
 
-def forget(spark: SparkSession) -> None:
+def clear_transaction_ids(spark: SparkSession) -> None:
     """Take every transaction id out of a session, whoever left it there."""
     spark.conf.unset(APPLICATION)
     spark.conf.unset(VERSION)
 
 
-def put(frame: DataFrame, path: str, mode: str) -> None:
+def write_frame(frame: DataFrame, path: str, mode: str) -> None:
     """Write a frame into a table: ``append``, or ``overwrite`` for all that it has."""
     frame.write.format("delta").mode(mode).save(path)
 
@@ -114,7 +114,7 @@ def merge(
         have = table.toDF().alias("t").where(reduce(and_, near, F.lit(True)))
         pairs = have.join(kept.alias("s"), same).where(~(gone | changes))
         idle = pairs.select(*(f"t.`{name}`" for name in on)).alias("t")
-        fresh = kept.alias("s").join(small_side(idle, rows), same, "left_anti")
+        fresh = kept.alias("s").join(broadcast_if_small(idle, rows), same, "left_anti")
         (
             table.alias("t")
             .merge(delta_table.packed(fresh, rows).alias("s"), reduce(and_, near, same))

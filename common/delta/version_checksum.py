@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 
 _CARRIED = ("numMetadata", "numProtocol", "metadata", "protocol", "setTransactions", "domainMetadata")
 """What a commit of rows leaves as it is; all else that a checksum may have is optional, and left out."""
@@ -31,7 +31,7 @@ _KEPT = 100
 _ROWS = frozenset({"add", "remove", "cdc", "commitInfo"})
 
 
-def carry_on(path: str, since: int, until: int) -> None:
+def write_checksums(path: str, since: int, until: int) -> None:
     """Write the checksums of the commits after ``since``, up to ``until``; those that are there stay.
 
     Args:
@@ -39,7 +39,7 @@ def carry_on(path: str, since: int, until: int) -> None:
         since: A version.
         until: A version that is not above the newest.
     """
-    log = Path(Folder(path).path) / "_delta_log"
+    log = Path(StorageFolder(path).path) / "_delta_log"
     try:
         for version in range(since + 1, until + 1):
             if not _is_carried(log, version):
@@ -56,7 +56,7 @@ def _is_carried(log: Path, version: int) -> bool:
     try:
         before = json.loads((log / f"{version - 1:020}.crc").read_bytes())
         commit = (log / f"{version:020}.json").read_bytes()
-        after = carried(before, [json.loads(line) for line in commit.splitlines()])
+        after = checksum_after(before, [json.loads(line) for line in commit.splitlines()])
     except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
         return False  # another's, and not as we know them
     if after is None:
@@ -66,7 +66,7 @@ def _is_carried(log: Path, version: int) -> bool:
     return True
 
 
-def carried(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, Any] | None:
+def checksum_after(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The checksum after a commit; ``None`` where it did more than add and remove files of known sizes."""
     if not all(action.keys() <= _ROWS for action in actions):
         return None

@@ -88,7 +88,7 @@ class Ivy:
         return [*command, "-confs", "default", "-retrieve", str(folder / "jars/[artifact]-[revision].[ext]")]
 
 
-def last_words(log: Path, count: int = 4) -> list[str]:
+def failure_lines(log: Path, count: int = 4) -> list[str]:
     """The lines of a log that say why Ivy failed; else those that say what was not found; else its last."""
     words = (line.strip() for line in log.read_text(errors="replace").splitlines())
     lines = [line for line in dict.fromkeys(words) if line]

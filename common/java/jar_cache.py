@@ -21,7 +21,7 @@ from common.config.paths import user_cache
 from common.config.settings import Settings
 from common.errors import JarError, SettingsError
 from common.java.find_java import find_java
-from common.java.ivy import Ivy, last_words
+from common.java.ivy import Ivy, failure_lines
 from common.java.jar_lock import LOCK, Jar, State, jar_sets, lock_text, locked
 from common.machine.terminal import Arrival, arrivals, megabytes, say
 
@@ -250,7 +250,7 @@ def _not_fetched(settings: Settings, left: Sequence[Jar], wanted: Sequence[Jar],
         f"{what} Check the network, or name your own mirror with the setting jars.ivy_settings, then: "
         "medallion jars fetch. Without a network: medallion jars export DIR on a machine that has one, then "
         "medallion jars fetch --from DIR here."
-        + "".join(f"\n  {line}" for line in [f"From {log}:", *last_words(log)])
+        + "".join(f"\n  {line}" for line in [f"From {log}:", *failure_lines(log)])
     )
 
 

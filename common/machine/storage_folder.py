@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 _PLAIN = re.compile(r"[A-Za-z0-9_./=+-]*")
 
 
-class Folder:
+class StorageFolder:
     """A folder by path, ``file:`` URI, or an object store's URI (``s3a://`` is read as ``s3://``)."""
 
     def __init__(self, path: str) -> None:
@@ -31,8 +31,8 @@ class Folder:
         """Whether it is on a local disk, under a name that is the same to all who read it as a URL."""
         return self.is_local and _PLAIN.fullmatch(self.path) is not None
 
-    def __truediv__(self, name: str) -> Folder:
-        child = Folder(f"{self.path}/{name}")
+    def __truediv__(self, name: str) -> StorageFolder:
+        child = StorageFolder(f"{self.path}/{name}")
         if self._store is not None:
             child._store = (self._store[0], f"{self._store[1]}/{name}")
         return child

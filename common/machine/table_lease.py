@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from common.errors import LeaseHeldError, SetupError
-from common.machine.processes import started
+from common.machine.processes import start_mark
 
 _ORPHAN_SECONDS = 30.0
 """How long a JVM whose parent is gone may take to end: it stops by itself when its pipe closes."""
@@ -95,7 +95,7 @@ class Leases:
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         if jvm_pid is not None:
-            holder |= {"jvm_pid": jvm_pid, "jvm_started": started(jvm_pid)}
+            holder |= {"jvm_pid": jvm_pid, "jvm_started": start_mark(jvm_pid)}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)
 
@@ -110,7 +110,7 @@ def _await_end(table: str, last: dict[str, object]) -> None:
     if not isinstance(pid, int) or last.get("host") != socket.gethostname():
         return
     deadline = time.monotonic() + _ORPHAN_SECONDS
-    while (now := started(pid)) is not None and now == mark:
+    while (now := start_mark(pid)) is not None and now == mark:
         if time.monotonic() > deadline:
             raise LeaseHeldError(table, f"the JVM {pid} of a job that is gone; end it with: kill {pid}")
         time.sleep(0.1)

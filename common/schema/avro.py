@@ -61,7 +61,7 @@ def fields(avro: Avro, folder: Path) -> tuple[Field, ...]:
     return _read(avro, folder)[1]
 
 
-def text(avro: Avro, folder: Path) -> str:
+def schema_text(avro: Avro, folder: Path) -> str:
     """The schema as Avro's JSON text; raises as ``fields``."""
     return json.dumps(_read(avro, folder)[0])
 

@@ -18,7 +18,7 @@ from common.errors import PipelineError, Problem, nearest
 from common.schema.ddl import JSON_TYPES, DdlError, Field, parse, unknown_type
 from common.schema.supported_types import required_faults, type_faults
 
-__all__ = ["Field", "ddl_or_json", "fields"]
+__all__ = ["Field", "fields", "spark_schema_text"]
 
 
 Structured = Json | Debezium | Csv
@@ -68,7 +68,7 @@ def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
     return found
 
 
-def ddl_or_json(value: Structured, folder: Path) -> str:
+def spark_schema_text(value: Structured, folder: Path) -> str:
     """The text from which Spark makes the StructType: DDL, or a StructType as JSON (it begins with ``{``).
 
     Raises:

@@ -9,7 +9,7 @@ _MOST_ROWS = 100_000
 """Up to here rows are sent to every task; more would fill the driver's heap."""
 
 
-def small_side(frame: DataFrame, rows: int) -> DataFrame:
+def broadcast_if_small(frame: DataFrame, rows: int) -> DataFrame:
     """The frame, to be broadcast if it has few rows, else joined as it is.
 
     Args:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from common.config.settings import Settings
+from common.spark.jvm import shut_down
 from common.spark.session import build_session
 
 if TYPE_CHECKING:
@@ -24,12 +25,8 @@ def main() -> None:
     """Run, and wait until the JVM has ended."""
     folder = Path(sys.argv[1])
     spark = build_session(Settings.model_validate_json(sys.stdin.read()), "classes", folder / "log")
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # no public way to the JVM's process
     _work(spark, folder)
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(_END_SECONDS)
+    shut_down(spark, timeout_seconds=_END_SECONDS)
 
 
 def _work(spark: SparkSession, folder: Path) -> None:

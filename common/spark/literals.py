@@ -14,15 +14,15 @@ from pyspark.sql.types import DataType, DateType, IntegralType, StringType, Time
 
 _YEAR = 4  # digits
 
-FEW = 16
+MOST_LISTED = 16
 """Up to so many values of a column are listed; of more, their ends. With 64 planning takes four times as
 long."""
 
-ORDERED = (IntegralType, StringType, DateType, TimestampType)
+LITERAL_TYPES = (IntegralType, StringType, DateType, TimestampType)
 """Types whose values can be told and written down exactly."""
 
 
-def told(value: Column, kind: DataType) -> Column:
+def as_python_value(value: Column, kind: DataType) -> Column:
     """A value as Python can hold it; ``literal`` takes it back."""
     if isinstance(kind, DateType):
         return F.unix_date(value)

@@ -73,7 +73,7 @@ def build_session(
     if is_small:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if "ArchiveClassesAtExit" not in settings.spark.conf.get(spark_conf.JAVA_OPTIONS, ""):
-            options += class_archive.options(java, jars)
+            options += class_archive.jvm_options(java, jars)
     if not settings.spark.fsync:
         options.append("-Dmedallion.disk.volatile=true")
     conf = session_conf(settings, app, log_dir, jars, options, submitted)
@@ -176,9 +176,9 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
         except BaseException:
             # Interrupted: PySpark takes the folder away in which the JVM is to leave its port, and a JVM
             # that cannot do so stays for ever.
-            for pid in processes.find(_LOG.format(log)):
-                if processes.parent(pid) == os.getpid():
-                    processes.end(pid, processes.started(pid), timeout_seconds=_END_SECONDS)
+            for pid in processes.find_by_command_line(_LOG.format(log)):
+                if processes.parent_pid(pid) == os.getpid():
+                    processes.terminate(pid, processes.start_mark(pid), timeout_seconds=_END_SECONDS)
             raise
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # PySpark's own way to take one
     return SparkSession.builder.config(conf=wanted).getOrCreate()

@@ -257,6 +257,13 @@ COSTS: Sequence[Conf] = (
         "false",
         "A micro-batch is kept for seconds: a search for the best encoding costs more than it saves.",
     ),
+    Conf(
+        "spark.buffer.pageSize",
+        "2m",
+        None,
+        "Each broadcast relation, and each task that sorts or groups, takes at least one page, however few "
+        "its rows are: by default 16 or 32 MB each with a heap of 2 GB. A larger row gets a larger page.",
+    ),
     _both(
         "spark.sql.codegen.cache.maxEntries",
         "1000",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 
-def holds(kind: DataType, *sought: type[DataType]) -> bool:
+def contains_type(kind: DataType, *sought: type[DataType]) -> bool:
     """Whether a type is one of some, or has one in it, however deep."""
     if isinstance(kind, sought):
         return True
     if isinstance(kind, StructType):
-        return any(holds(field.dataType, *sought) for field in kind.fields)
+        return any(contains_type(field.dataType, *sought) for field in kind.fields)
     if isinstance(kind, ArrayType):
-        return holds(kind.elementType, *sought)
-    return isinstance(kind, MapType) and (holds(kind.keyType, *sought) or holds(kind.valueType, *sought))
+        return contains_type(kind.elementType, *sought)
+    return isinstance(kind, MapType) and (
+        contains_type(kind.keyType, *sought) or contains_type(kind.valueType, *sought)
+    )

@@ -33,7 +33,7 @@ class Facts:
 
     Attributes:
         columns: Every column it refers to.
-        loose: Those of them that stand outside every aggregate.
+        outside_aggregates: Those of them that stand outside every aggregate.
         path: The column it is, where it is nothing but one.
         functions: Functions, lower-case.
         aggregates: Aggregate functions without ``over``.
@@ -48,7 +48,7 @@ class Facts:
     """
 
     columns: tuple[Path, ...] = ()
-    loose: tuple[Path, ...] = ()
+    outside_aggregates: tuple[Path, ...] = ()
     path: Path | None = None
     functions: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Facts:
     alias: str | None = None
 
 
-def read(sql: str) -> Facts:
+def analyze(sql: str) -> Facts:
     """The facts of one SQL expression.
 
     Raises:
@@ -72,8 +72,8 @@ def read(sql: str) -> Facts:
     if _PLAIN.match(text) and text.lower() not in _LITERALS:
         # Spark lets nearly every keyword be a column; the parser below does not.
         plain = tuple(text.split("."))
-        return Facts(columns=(plain,), loose=(plain,), path=plain)
-    root = tree(sql)
+        return Facts(columns=(plain,), outside_aggregates=(plain,), path=plain)
+    root = parse(sql)
     alias = root.alias if isinstance(root, exp.Alias) else None
     root = root.this if isinstance(root, exp.Alias) else root
     reader = _Reader()
@@ -86,7 +86,7 @@ def read(sql: str) -> Facts:
     return Facts(**found, subquery=reader.subquery, path=path, star=star, alias=alias)
 
 
-def tree(sql: str) -> exp.Expr:
+def parse(sql: str) -> exp.Expr:
     """The syntax tree of one SQL expression.
 
     Raises:
@@ -159,7 +159,7 @@ def _explained(error: ParseError, sql: str) -> SqlError:
 @dataclass(slots=True)
 class _Reader:
     columns: list[Path] = field(default_factory=list)
-    loose: list[Path] = field(default_factory=list)
+    outside_aggregates: list[Path] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     aggregates: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
@@ -203,7 +203,7 @@ class _Reader:
         if path[0].lower() not in bound:
             self.columns.append(path)
             if inside is None:
-                self.loose.append(path)
+                self.outside_aggregates.append(path)
         for bracket in node.find_all(exp.Bracket):
             for index in bracket.expressions:
                 self.visit(index, bound, inside)

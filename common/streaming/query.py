@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.config.settings import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.table import MicroBatch
-from common.delta.user_writes import forget
+from common.delta.user_writes import clear_transaction_ids
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import Dropped
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_HANDLE_SECONDS = 60.0
 _REGISTRY = re.compile(r"medallion\.avro\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
@@ -167,7 +165,6 @@ def start(
     state = _State()
     waking = waking or Waking()
     checkpoint = Checkpoint(stream.checkpoint)
-    handle: Future[StreamingQuery] = Future()
 
     def each(frame: DataFrame, batch_id: int) -> None:
         if gate.closed.is_set():
@@ -176,8 +173,8 @@ def start(
         state.in_batch, is_first, state.began = True, not state.began, True
         try:
             # Transaction ids that anybody left in the session would have Delta skip our writes.
-            forget(frame.sparkSession)
-            identity = _identity(stream, checkpoint, frame, batch_id, handle)
+            clear_transaction_ids(frame.sparkSession)
+            identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))
             waking.committed((stream.name, *stream.beside))
         except Exception as error:
@@ -209,7 +206,6 @@ def start(
             # Before its first look, or a commit right after that would wake nobody.
             waking.follow(stream.name, stream.reads, wake)
         query = writer.start()
-    handle.set_result(query)
     return RunningQuery(stream, query, state)
 
 
@@ -224,17 +220,16 @@ def _batches_without_rows(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(WITHOUT_ROWS, before)
 
 
-def _identity(
-    stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int, handle: Future[StreamingQuery]
-) -> MicroBatch:
-    query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    entry, before = checkpoint.entry(batch_id), checkpoint.entry(batch_id - 1)
-    # The first batch may begin before `start` has handed the query out.
-    dropped = Dropped(lambda: handle.result(timeout=_HANDLE_SECONDS))
+def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int) -> MicroBatch:
+    query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+    entry, before = checkpoint.planned_batch(batch_id), checkpoint.planned_batch(batch_id - 1)
+    # The query is looked up, never kept: py4j keeps what a callback refers to for as long as Spark keeps the
+    # query, so a callback that refers to its query would keep both, and the query's session, for ever.
+    dropped = Dropped(lambda: _running(stream.frame.sparkSession, query_id))
     return MicroBatch(
         pipeline=stream.pipeline,
         query=stream.name,
-        query_id=query_id or "",
+        query_id=query_id,
         batch_id=batch_id,
         positions=tuple(entry.sources) if entry else (),
         planned_ms=entry.timestamp_ms if entry else 0,
@@ -244,6 +239,14 @@ def _identity(
         forget_dropped=dropped.forget,
         late_watermark_ms=dropped.late_watermark_ms,
     )
+
+
+def _running(spark: SparkSession, query_id: str) -> StreamingQuery:
+    """The active query of this id. Spark lists a query before the query's first micro-batch begins."""
+    query = spark.streams.get(query_id)
+    if query is None:
+        raise RuntimeError(f"Spark lists no active query {query_id}")
+    return query
 
 
 def registry_failure(text: str) -> str | None:

@@ -20,8 +20,8 @@ from pyspark.sql.types import TimestampType
 from common.delta.merge import bounds
 from common.errors import SqlError
 from common.rows.materialized import Settled
-from common.spark.literals import literal, told
-from common.sql.expression import read
+from common.spark.literals import as_python_value, literal
+from common.sql.expression import analyze
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,9 @@ def stretches(spans: Settled, low: str, high: str) -> list[tuple[Column, Column]
         both = (spans.arrow[name].cast(pa.int64()).to_pylist() for name in (low, high))
         found = list(zip(*both, strict=True))
     else:
-        ends = spans.frame.select(told(F.col(low), kind), told(F.col(high), kind)).toDF("low", "high")
+        ends = spans.frame.select(as_python_value(F.col(low), kind), as_python_value(F.col(high), kind)).toDF(
+            "low", "high"
+        )
         rows = ends.distinct().limit(_MOST_LOOKED_AT + 1).collect()
         if len(rows) > _MOST_LOOKED_AT:
             rows = ends.agg(F.min("low"), F.max("high")).collect()
@@ -112,7 +114,7 @@ def overlapping(first: Column, last: Column, spans: Sequence[tuple[Column, Colum
 def _path(sql: str) -> str:
     """The column that a SQL text is, in lower case; empty where it is more than that."""
     try:
-        path = read(sql).path
+        path = analyze(sql).path
     except SqlError:
         return ""
     return path[0].lower() if path is not None and len(path) == 1 else ""

@@ -25,10 +25,10 @@ from common.config.driver_limits import Small
 from common.declare import Aggregate, Session, Window
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint_match import last_own_commit
+from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, of_batch, settled
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 from common.streaming.query import Stream
 from gold.aggregate import sessions, windows
 from gold.aggregate.file_pruning import near_keys, stretches, within
@@ -107,7 +107,7 @@ class _Recompute:
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of silver up to which the table is right, by what its last commit says."""
-        told = last_own_commit(self.table, batch.query)
+        told = last_commit_metadata(self.table, batch.query)
         return None if told is None else told["counts"].get(_COVERS)
 
     def _write_all(self, spark: SparkSession, batch: MicroBatch) -> None:
@@ -199,7 +199,7 @@ def _groups(silver: DataFrame, touched: Settled, gold: Aggregate) -> DataFrame:
     names = windows.group(gold)
     own = touched.frame.select(*(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(names)))
     same = reduce(and_, (value.eqNullSafe(F.col(f"__group{i}")) for i, value in enumerate(values)))
-    rows = rows.join(small_side(own, touched.rows), same, "left_semi")
+    rows = rows.join(broadcast_if_small(own, touched.rows), same, "left_semi")
     return windows.unpacked(rows.groupBy(*group).agg(*columns(named(gold.measures))), gold)
 
 
@@ -212,4 +212,4 @@ def _reached(silver: DataFrame, reach: Settled, gold: Aggregate, window: Session
     )
     same = [F.expr(f"({sql})").eqNullSafe(F.col(f"__group{i}")) for i, sql in enumerate(by.values())]
     near = on.between(F.col(sessions.LOW), F.col(sessions.HIGH))
-    return rows.join(small_side(own, reach.rows), reduce(and_, [*same, near]), "left_semi")
+    return rows.join(broadcast_if_small(own, reach.rows), reduce(and_, [*same, near]), "left_semi")

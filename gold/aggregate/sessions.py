@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.rows.materialized import Settled
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 from gold.aggregate.file_pruning import overlapping, stretches
 from gold.aggregate.windows import END, START
 
@@ -57,7 +57,7 @@ def linked(table: DataFrame, spans: Settled, by: tuple[str, ...], gap: str) -> D
     same = (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in by)
     sessions = table.select(*_columns(by), START, END).alias("t")
     return sessions.join(
-        small_side(spans.frame.alias("s"), spans.rows), reduce(and_, [*same, *near]), "left_semi"
+        broadcast_if_small(spans.frame.alias("s"), spans.rows), reduce(and_, [*same, *near]), "left_semi"
     )
 
 

@@ -22,7 +22,7 @@ from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.errors import TableShapeError
 from common.rows.materialized import Settled, of_batch, settled
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 from common.streaming.query import Stream
 from gold.join import stream_join
 from gold.join.columns import joined, other_path, shape
@@ -129,7 +129,7 @@ def _join_again(  # noqa: PLR0913
         concerned = delta_merge.of_groups(left, changed, IDENTITY)
         if found.rows:
             met = _meeting(left, list(on.values()), found)
-            met = met.join(small_side(changed.frame, changed.rows), list(IDENTITY), "left_anti")
+            met = met.join(broadcast_if_small(changed.frame, changed.rows), list(IDENTITY), "left_anti")
             concerned = concerned.unionByName(met)
         wanted = settle(concerned)
         counts["rows"] = wanted.rows
@@ -165,7 +165,7 @@ def _meeting(table: DataFrame, texts: Sequence[str], values: Settled) -> DataFra
     ends = values.renamed({name: text for text, name in plain.items()})
     near = table.where(reduce(and_, delta_merge.bounds(ends, [*plain]), F.lit(True)))
     same = reduce(and_, (F.expr(f"({text}) = {name}") for name, text in zip(names, texts, strict=True)))
-    return near.join(small_side(values.frame, values.rows), same, "left_semi")
+    return near.join(broadcast_if_small(values.frame, values.rows), same, "left_semi")
 
 
 def _numbered(found: DataFrame, gold: Join) -> DataFrame:

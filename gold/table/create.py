@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructType, TimestampNTZType, VariantT
 from common.declare import Aggregate, Storage
 from common.delta import table as delta_table
 from common.errors import TableShapeError
-from common.spark.types import holds
+from common.spark.types import contains_type
 from gold.aggregate.file_pruning import STORED
 from gold.table.context import Context
 from gold.table.sql_columns import columns, named
@@ -76,7 +76,7 @@ def ensure(
         TableShapeError: The table has other columns or types than ``schema``, or would have types that not
             every reader knows.
     """
-    newer = [field.name for field in schema if holds(field.dataType, TimestampNTZType, VariantType)]
+    newer = [field.name for field in schema if contains_type(field.dataType, TimestampNTZType, VariantType)]
     if newer and not storage.newer_types:
         raise TableShapeError(
             f"{table}: {', '.join(newer)} would be of a type (timestamp_ntz, variant) that only readers of "

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.delta.delta_rs import DELETED, INSERTED, UPDATED
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 from gold.table.latest_per_key import COORDINATES
 
 GONE, ENDS, STRAY = "__gone", "__ends", "__stray"
@@ -86,7 +86,7 @@ def meeting(  # noqa: PLR0913
             kind = F.struct(*(_order_fields(NEW, order)))
             met = met.withColumn(name, F.when(F.lit(False), kind))
             continue
-        asked = small_side(changes.select(*(F.col(f"`{each}`") for each in key)).alias("s"), keys)
+        asked = broadcast_if_small(changes.select(*(F.col(f"`{each}`") for each in key)).alias("s"), keys)
         same = reduce(and_, (F.col(f"h.`{each}`").eqNullSafe(F.col(f"s.`{each}`")) for each in key))
         found = (
             have.alias("h")
@@ -97,7 +97,7 @@ def meeting(  # noqa: PLR0913
             )
         )
         meet = (F.col(f"`{each}`").eqNullSafe(F.col(f"{name}{place}")) for place, each in enumerate(key))
-        met = met.join(small_side(found, keys), reduce(and_, meet), "left")
+        met = met.join(broadcast_if_small(found, keys), reduce(and_, meet), "left")
         met = met.drop(*(f"{name}{place}" for place in range(len(key))))
     return met
 

@@ -21,7 +21,7 @@ from common.declare import ChangeFeed, Upsert
 from common.delta import delta_rs
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint_match import last_own_commit
+from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.delta_rs import DELETED, DO, INSERTED, UPDATED
 from common.delta.table import MicroBatch
 from common.errors import ChangeRefusedError
@@ -255,7 +255,7 @@ class _Write:
         if self.gold.reading.has_start or version is None or not batch.in_first_state():
             return None
         if batch.batch_id > 0:
-            told = last_own_commit(self.path, batch.query)
+            told = last_commit_metadata(self.path, batch.query)
             return version if told is not None and told["counts"].get(_COVERS) == version else None
         return version
 

@@ -16,7 +16,7 @@ from common.declare import Silver
 from common.delta import merge as delta_merge
 from orchestration.audit.row_places import KAFKA, PLACE
 from silver.judge.dedupe import event_key, key_text
-from silver.judge.judge import read
+from silver.judge.judge import read_rows
 from silver.read.parse import META
 
 KEY = "key_text"
@@ -30,7 +30,7 @@ def looked_up(bronze: DataFrame, rest: DataFrame, silver: Silver) -> DataFrame:
     The key is that of the columns as they are read today, whatever today's rules say of the row.
     """
     names = event_key(silver)
-    typed = read(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver)
+    typed = read_rows(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver)
     return typed.select(
         *(F.col(f"{META}.{name}").alias(name) for name in PLACE),
         F.col(f"{META}.value").isNull().alias(IS_TOMBSTONE),

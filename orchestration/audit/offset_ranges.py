@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from common.delta.checkpoint import DeltaPosition
-from common.delta.commit import Added, Commit
-from common.machine.storage_folder import Folder
+from common.delta.commit import Commit, DataFile
+from common.machine.storage_folder import StorageFolder
 from orchestration.audit.row_places import NEVER, Source, Sources
 from orchestration.audit.table_log import Partition, Pins, Positions, TableLog, Told, kafka_positions
 
@@ -93,7 +93,7 @@ def _after(log: TableLog, pins: Pins, start: Start) -> int:
     return start.position.version - 1 if log is pins.bronze else start.version(log.table)
 
 
-def new_files(log: TableLog, pins: Pins, start: Start) -> tuple[Added, ...]:
+def new_files(log: TableLog, pins: Pins, start: Start) -> tuple[DataFile, ...]:
     """The files that came since a start."""
     return tuple(file for one in log.since(_after(log, pins, start)) for file in one.commit.added)
 
@@ -113,11 +113,11 @@ def all_sources(pins: Pins, reach: BronzeReach, start: Start | None) -> Sources:
     )
 
 
-def _waiting(bronze: TableLog, reach: BronzeReach, position: DeltaPosition | None) -> tuple[Added, ...]:
+def _waiting(bronze: TableLog, reach: BronzeReach, position: DeltaPosition | None) -> tuple[DataFile, ...]:
     """Files whose rows silver has not processed, where their offsets alone do not say so."""
     if position is None:
         return ()
-    files: list[Added] = []
+    files: list[DataFile] = []
     for one in bronze.commits:
         if one.commit.is_change or is_read(one.commit, position):
             continue
@@ -136,22 +136,22 @@ def cut_of(
     return reach.cut.get(place, first) if reach.is_told else NEVER
 
 
-def are_there(log: TableLog, files: tuple[Added, ...]) -> bool:
+def are_there(log: TableLog, files: tuple[DataFile, ...]) -> bool:
     """Whether data files are still on disk."""
     for file in files:
-        folder, _, name = file.within(log.path).rpartition("/")
-        if not Folder(folder).exists(name):
+        folder, _, name = file.path_in(log.path).rpartition("/")
+        if not StorageFolder(folder).exists(name):
             return False
     return True
 
 
-def touched(commits: Sequence[Told]) -> tuple[Added, ...]:
+def touched(commits: Sequence[Told]) -> tuple[DataFile, ...]:
     """The files that some commits took out or put in."""
     return tuple(file for one in commits for file in (*one.commit.removed, *one.commit.added))
 
 
 def lowest_and_highest(
-    spark: SparkSession, bronze: TableLog, files: tuple[Added, ...] | None
+    spark: SparkSession, bronze: TableLog, files: tuple[DataFile, ...] | None
 ) -> dict[Partition, tuple[int, int]]:
     """The lowest and the highest offset per partition, of some files or of the whole table."""
     frame = Source(bronze, files).rows(spark)

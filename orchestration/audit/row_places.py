@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from common.delta.commit import Added
+from common.delta.commit import DataFile
 from common.rows.materialized import local
 from orchestration.audit.table_log import Partition, TableLog, Told
 
@@ -52,7 +52,7 @@ class Source:
     """Rows of a table: all at a version, or those of some files; ``files`` of None means all."""
 
     log: TableLog
-    files: tuple[Added, ...] | None = None
+    files: tuple[DataFile, ...] | None = None
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
         """The rows; None where there are none to read."""
@@ -64,11 +64,11 @@ class Source:
         return read_files(spark, self.log.path, self.files, whole)
 
 
-def read_files(spark: SparkSession, path: str, files: Iterable[Added], like: DataFrame) -> DataFrame:
+def read_files(spark: SparkSession, path: str, files: Iterable[DataFile], like: DataFrame) -> DataFrame:
     """Rows of data files, live or not, with a table's columns."""
     # A folder's name may hold what Hadoop takes for a pattern.
     reader = spark.read.schema(like.schema).option("__globPaths__", "false")
-    return reader.parquet(*(file.within(path) for file in files))
+    return reader.parquet(*(file.path_in(path) for file in files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Sources:
     silver: Source
     late: Source
     quarantine: Source
-    waiting: tuple[Added, ...] = ()
+    waiting: tuple[DataFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def read_log(table: str, path: str, query: str, first: int = 0) -> TableLog:
 
 def told(commit: Commit, query: str) -> Told:
     """A commit with what its metadata says, if that is the engine's."""
-    facts = commit.told
+    facts = commit.metadata
     if facts.get("query") == query and isinstance(facts.get("batch_id"), int):
         return Told(commit, facts, facts.get("query_id"), facts["batch_id"], str(facts.get("step", "")))
     return Told(commit, facts)

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from common.errors import SqlError, nearest
 from common.schema.ddl import Field
-from common.sql.expression import Facts, read
+from common.sql.expression import Facts, analyze
 from common.sql.function_names import FUNCTIONS
 from orchestration.check.visible_columns import Scope, unknown
 
@@ -59,7 +59,7 @@ def measure_faults(
         )
     for name in facts.nested:
         yield f"{name}() is inside another aggregate; a measure aggregates once"
-    for path in facts.loose:
+    for path in facts.outside_aggregates:
         if groups is not None and path[0].lower() not in groups and scope.missing(path) is None:
             shown = ".".join(path)
             yield f"{shown!r} is outside of any aggregate; write max({shown}), or add it to by"
@@ -68,7 +68,7 @@ def measure_faults(
 def result(sql: str, name: str, scope: Scope) -> Field:
     """The column that an expression gives; its type is known where it is nothing but a field."""
     try:
-        path = read(sql).path
+        path = analyze(sql).path
     except SqlError:
         return unknown(name)
     if path is None or scope.fields is None:
@@ -80,7 +80,7 @@ def result(sql: str, name: str, scope: Scope) -> Field:
 def _readable(sql: str, scope: Scope) -> Generator[str, None, Facts | None]:
     """Tell that a text cannot be read, or return its facts."""
     try:
-        return read(sql)
+        return analyze(sql)
     except SqlError as error:
         hint = ""
         if error.word and scope.fields is not None and error.word.isidentifier() and scope.has(error.word):

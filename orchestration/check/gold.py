@@ -8,7 +8,7 @@ from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, U
 from common.declare.declared import source_of
 from common.errors import Problem, SqlError, nearest
 from common.schema.ddl import Field
-from common.sql.expression import read
+from common.sql.expression import analyze
 from orchestration.check.expression import measure_faults, row_faults
 from orchestration.check.names import each, name_faults, named, references
 from orchestration.check.publish import custom_problems, custom_scopes
@@ -137,7 +137,7 @@ def _window_faults(on: str, silver: Scope) -> Iterator[str]:
 def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
     """Columns that are the same within a group; ``None`` where a group is more than a column."""
     try:
-        paths = [read(sql).path for sql in by.values()]
+        paths = [analyze(sql).path for sql in by.values()]
     except SqlError:
         return None
     plain = [path[0].lower() for path in paths if path is not None and len(path) == 1]

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from common.errors import SqlError
 from common.schema.ddl import Field
-from common.sql.expression import path_of, tree
+from common.sql.expression import parse, path_of
 from orchestration.check.visible_columns import Scope
 
 _TRY = {
@@ -67,7 +67,7 @@ def division_faults(sql: str) -> Iterator[str]:
 def _faults(sql: str, fault_of: Callable[[exp.Expr], str | None]) -> Iterator[str]:
     """What is wrong with the parts of an expression, each fault once."""
     try:
-        root = tree(sql)
+        root = parse(sql)
     except SqlError:
         return  # told already
     found = map(fault_of, root.walk())

@@ -153,9 +153,9 @@ def _running(settings: Settings, *, orphaned: bool) -> State | None:
         )
         _end(settings, state.pid, state.process_start)
     # A starter that was killed before it could write the state leaves a broker that nobody knows of.
-    for pid in processes.find(_mark(folder)):
+    for pid in processes.find_by_command_line(_mark(folder)):
         say(err, f"a broker of this folder, pid {pid}, was left by a start that was killed: ending it")
-        _end(settings, pid, processes.started(pid))
+        _end(settings, pid, processes.start_mark(pid))
     files.state_file(folder).unlink(missing_ok=True)
     return None
 
@@ -179,7 +179,7 @@ def _launch(settings: Settings) -> tuple[State, subprocess.Popen[bytes]]:
     child = kafka.launch()
     state = State(
         pid=child.pid,
-        process_start=processes.started(child.pid),
+        process_start=processes.start_mark(child.pid),
         port=port,
         controller_port=controller_port,
         kafka_version=version,
@@ -190,7 +190,9 @@ def _launch(settings: Settings) -> tuple[State, subprocess.Popen[bytes]]:
         files.write_state(folder, state)
         _await_ready(settings, state, child, log_start)
     except BaseException:
-        processes.end(child.pid, state.process_start, timeout_seconds=settings.kafka.stop_timeout_seconds)
+        processes.terminate(
+            child.pid, state.process_start, timeout_seconds=settings.kafka.stop_timeout_seconds
+        )
         child.wait()
         files.state_file(folder).unlink(missing_ok=True)
         raise
@@ -226,15 +228,15 @@ def _ports(settings: Settings, identity: Identity) -> tuple[int, int]:
 
 def _port(setting: str, wanted: int, last: int, besides: int) -> int:
     if not wanted:
-        keep = last and last != besides and processes.is_free(last)
+        keep = last and last != besides and processes.is_port_free(last)
         return last if keep else processes.free_port(besides=besides)
     if wanted == besides:
         raise BrokerError(
             f"kafka.port and kafka.controller_port are both {wanted}. Set one of them to another port."
         )
-    if not processes.is_free(wanted):
-        holder = processes.listener(wanted)
-        by = f" by pid {holder} ({processes.command(holder)[:80]})" if holder else ""
+    if not processes.is_port_free(wanted):
+        holder = processes.listening_pid(wanted)
+        by = f" by pid {holder} ({processes.command_line(holder)[:80]})" if holder else ""
         raise BrokerError(
             f"Port {wanted} (setting {setting}) is taken{by}. End that process, "
             f"or set {setting} to another port, or to 0 for a free one."
@@ -244,7 +246,7 @@ def _port(setting: str, wanted: int, last: int, besides: int) -> int:
 
 def _end(settings: Settings, pid: int, process_start: str | None) -> None:
     limit = settings.kafka.stop_timeout_seconds
-    if not processes.end(pid, process_start, timeout_seconds=limit):
+    if not processes.terminate(pid, process_start, timeout_seconds=limit):
         say(err, f"the broker of pid {pid} did not end within {limit:g} s of SIGTERM and was killed")
 
 
@@ -289,4 +291,4 @@ def _mark(folder: Path) -> str:
 
 def _is_ours(folder: Path, state: State) -> bool:
     running = processes.is_running(state.pid, state.process_start)
-    return running and processes.command(state.pid).endswith(_mark(folder))
+    return running and processes.command_line(state.pid).endswith(_mark(folder))

@@ -49,7 +49,7 @@ class State:
 
     Attributes:
         pid: The JVM.
-        process_start: ``orchestration.process.started`` of it: a pid alone is given out again.
+        process_start: Its ``common.machine.processes.start_mark``, because the system reuses pids.
         started_at: UTC, ISO 8601.
     """
 

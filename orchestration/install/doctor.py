@@ -5,6 +5,7 @@ A probe that fails is a finding too; one broken thing never hides the others.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import re
@@ -18,10 +19,13 @@ from typing import Any, Literal
 
 from common.config.paths import broker_dir
 from common.config.settings import Settings
-from common.errors import MedallionError
+from common.errors import JavaError, MedallionError
 from common.java import jar_cache
+from common.java.compile_sources import jar_file
 from common.java.find_java import find_java
-from common.machine.ports import holder_of, is_free
+from common.java.sealed_file import state_of
+from common.machine.processes import describe_listener, is_port_free
+from common.spark.class_archive import archive_file
 from orchestration.kafka.connectivity import Answer, ask
 from orchestration.pipeline.load_file import load_pipeline
 
@@ -124,6 +128,23 @@ def _jars(settings: Settings) -> Iterator[Finding]:
             yield Finding("jars", name, "warn", value, "medallion setup, or the first run fetches them")
         else:
             yield Finding("jars", name, "ok", "not fetched; comes with the first pipeline that uses it")
+    yield _made_here("value reader", jar_file(settings))
+    with contextlib.suppress(JavaError):  # which is a finding of its own
+        locked = jar_cache.locked("spark")
+        class_path = [*(jar_cache.jar_path(settings, jar) for jar in locked), jar_file(settings)]
+        yield _made_here("class archive", archive_file(find_java(settings), class_path))
+
+
+def _made_here(name: str, file: Path) -> Finding:
+    """A file that set-up makes, verified by the sha256 that set-up has kept of it."""
+    state = state_of(file)
+    if state == "altered":
+        return Finding(
+            "jars", name, "warn", f"{file} is cut short or changed", "medallion setup makes it anew"
+        )
+    if state == "missing":
+        return Finding("jars", name, "ok", "not made yet; medallion setup makes it")
+    return Finding("jars", name, "ok", "verified")
 
 
 def _pipeline(settings: Settings) -> Iterator[Finding]:
@@ -161,12 +182,12 @@ def _broker(facts: Mapping[str, Any], folder: Path) -> Finding:
 
 
 def _port(name: str, port: int, own: Container[object]) -> Finding:
-    if is_free(port):
+    if is_port_free(port):
         return Finding("kafka", name, "ok", f"{port} is free")
     if port in own:
         return Finding("kafka", name, "ok", f"{port} is the embedded broker's")
     advice = f"Stop that process, or choose another with --set {name}=… (0 takes a free one)."
-    return Finding("kafka", name, "fail", f"{port} is taken by {holder_of(port)}", advice)
+    return Finding("kafka", name, "fail", f"{port} is taken by {describe_listener(port)}", advice)
 
 
 def _reach(settings: Settings) -> Iterator[Finding]:

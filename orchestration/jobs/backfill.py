@@ -72,7 +72,7 @@ def _behind(job: Job, table: str) -> int | None:
     wiring = job.wiring
     checkpoint = Checkpoint(wiring.layout.checkpoint_path(table))
     last = checkpoint.last_committed()
-    entry = checkpoint.entry(last) if last is not None else None
+    entry = checkpoint.planned_batch(last) if last is not None else None
     declared = wiring.pipeline.table(table)
     if isinstance(declared, Topic):
         return _kafka_behind(

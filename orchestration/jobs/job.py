@@ -253,9 +253,9 @@ def _living(spark: SparkSession, output: Path) -> Iterator[None]:
             raise
         raise QueryFailedError(
             "Spark's JVM",
-            f"it {processes.ended(jvm.returncode)} under the job. If the machine ran out of memory, set "
-            f"spark.driver_memory lower; its output is in {output}. Nothing is lost: the same command goes "
-            "on, and replays the micro-batch that was running",
+            f"it {processes.describe_exit(jvm.returncode)} under the job. If the machine ran out of memory, "
+            f"set spark.driver_memory lower; its output is in {output}. Nothing is lost: the same command "
+            "goes on, and replays the micro-batch that was running",
         ) from error
 
 

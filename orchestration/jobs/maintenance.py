@@ -115,7 +115,7 @@ def _readers(pipeline: Pipeline, table: str) -> Iterator[Reader | Publish]:
 def _next_version(layout: Layout, reader: Reader | Publish, table_id: str) -> int:
     """The oldest version of which a query still reads files: 0 before its first finished micro-batch."""
     checkpoint = Checkpoint(layout.checkpoint_path(reader.table))
-    entry = checkpoint.entry(checkpoint.last_committed())
+    entry = checkpoint.planned_batch(checkpoint.last_committed())
     found = [
         int(position["reservoirVersion"])
         for position in (entry.sources if entry is not None else ())

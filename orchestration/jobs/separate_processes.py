@@ -51,7 +51,7 @@ def run(
 def _failure(layer: str, code: int) -> QueryFailedError:
     why = "its own lines above say why" if code > 0 else "nobody had asked this run to stop"
     failure = QueryFailedError(
-        f"the {layer} job", f"it {processes.ended(code)}; {why}. The other jobs were stopped"
+        f"the {layer} job", f"it {processes.describe_exit(code)}; {why}. The other jobs were stopped"
     )
     # A script that starts jobs learns the same from three processes as from one: 4 is a held lease.
     failure.exit_code = code if code > 0 else failure.exit_code

@@ -22,7 +22,7 @@ from common.declare.declared import source_of
 from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
-from common.delta.checkpoint_match import check_identity, check_side_table
+from common.delta.checkpoint_match import check_checkpoint, check_side_table
 from common.delta.log import LogReader
 from common.errors import PipelineError, Problem, TableMissingError
 from common.machine.console import say
@@ -146,10 +146,10 @@ class Wiring:
             delta_rs.mend(self.layout.table_path(table), query_id, counted)
 
     def _check(self, declared: Table) -> Mapping[str, Any] | None:
-        """Refuse a checkpoint that is not the tables'; gives what ``check_identity`` gives."""
+        """Refuse a checkpoint that is not the tables'; gives what ``check_checkpoint`` gives."""
         checkpoint = self.layout.checkpoint_path(declared.table)
         anew = not isinstance(declared, Topic | Silver | Custom)
-        last = check_identity(
+        last = check_checkpoint(
             declared.table, self.layout.table_path(declared.table), checkpoint, may_begin_anew=anew
         )
         for beside in declared.side_tables:
@@ -157,7 +157,7 @@ class Wiring:
             check_side_table(beside, path, checkpoint, declared.table)
             if isinstance(declared, Custom):
                 # Each of them has a commit of every micro-batch, and none can be made anew.
-                check_identity(beside, path, checkpoint, query=declared.table)
+                check_checkpoint(beside, path, checkpoint, query=declared.table)
         return last
 
     def _check_meaning(

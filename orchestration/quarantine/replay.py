@@ -25,14 +25,14 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 from orchestration.quarantine.contents import missing
 from silver.judge import lookups
 from silver.judge.dedupe import EVENT_TIME, KEY, event_key
-from silver.judge.judge import judge, read
-from silver.judge.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, version
+from silver.judge.judge import judge, read_rows
+from silver.judge.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, rules_version
 from silver.read.parse import META, PLACE
-from silver.read.unknown_fields import evolved, refuse
+from silver.read.unknown_fields import evolved, refuse_unknown_fields
 from silver.write.known_keys import REPLAYED, replayed_ms
 from silver.write.table_columns import accepted
 
@@ -111,7 +111,7 @@ def replay(  # noqa: PLR0913  # one per option
     aside, path = layout.table_path(silver.quarantine), layout.table_path(silver.table)
     table = spark.read.format("delta").option("versionAsOf", pinned).load(aside)
     rows = _selected(table, where, silver)
-    today = version(silver)
+    today = rules_version(silver)
     is_payload = F.col("verdict") == QUARANTINE
     is_older = ~F.col("rule_version").eqNullSafe(today)
     counted = rows.agg(F.count("*"), F.count_if(~is_payload), F.count_if(is_payload & is_older)).collect()[0]
@@ -123,7 +123,7 @@ def replay(  # noqa: PLR0913  # one per option
             silver.table, pinned, selected, dropped, left, 0, 0, 0, 0, 0, {}, {}, is_dry_run=is_dry_run
         )
     say(f"judging {selected - dropped - left:,} rows of {silver.quarantine} at version {pinned}")
-    judged = _judged(eligible, silver, lookups.frames(spark, silver, layout)).persist(
+    judged = _judged(eligible, silver, lookups.lookup_frames(spark, silver, layout)).persist(
         StorageLevel.MEMORY_AND_DISK
     )
     fated = None
@@ -181,7 +181,7 @@ def _table(spark: SparkSession, path: str) -> DataFrame:
 
 def _judged(rows: DataFrame, silver: Silver, asked: Mapping[str, DataFrame]) -> DataFrame:
     """Each row as today's rules judge it, without its payload."""
-    judged = judge(read(rows.select(*SCHEMA.names), silver), silver, asked)
+    judged = judge(read_rows(rows.select(*SCHEMA.names), silver), silver, asked)
     return judged.withColumn(META, F.col(META).dropFields("key", "value", "headers"))
 
 
@@ -195,7 +195,7 @@ def _fated(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFrame:
     key = event_key(silver)
     passed = judged.where(F.col(VERDICT) == ACCEPT)
     asked = passed.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)).distinct()
-    asked = small_side(asked, passed.count())
+    asked = broadcast_if_small(asked, passed.count())
     near = table.join(asked, reduce(and_, (F.col(f"`{n}`") == F.col(f"`__k_{n}`") for n in key)), "left_semi")
     places = F.collect_set(F.struct(*(F.col(f"_kafka_{name}").alias(name) for name in PLACE)))
     there = near.groupBy(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in key)).agg(places.alias(_THERE))
@@ -260,7 +260,7 @@ def _write(  # noqa: PLR0913
     say: Callable[[str], None],
 ) -> None:
     """First into silver, then out of quarantine."""
-    refuse(judged.where(F.col(_FATE) == _INSERT), silver)
+    refuse_unknown_fields(judged.where(F.col(_FATE) == _INSERT), silver)
     run = {"run_id": uuid.uuid4().hex, "quarantine_version": found.version}
     fresh = judged.where(F.col(_FATE) == _INSERT)
     count, newest = fresh.agg(F.count("*"), F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)).collect()[0]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Publish, Silver, Table, Topic
-from common.delta.checkpoint import Checkpoint, DeltaPosition, Entry, delta_position, kafka_position
+from common.delta.checkpoint import Checkpoint, DeltaPosition, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader, Snapshot
 from common.errors import TableError
 from orchestration.cli.options import Context
@@ -22,7 +22,7 @@ from orchestration.status.lease_holder import Holder, holder
 from orchestration.status.throughput import rate_per_second
 from orchestration.status.topic_offsets import BrokerOffsets, Reach, records_behind
 
-Between = Callable[[Entry | None, Entry], int | None]
+Between = Callable[[PlannedBatch | None, PlannedBatch], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ class Collector:
         unit = "records" if isinstance(declared, Topic) else "rows"
         try:
             batch = checkpoint.last_committed()
-            entry = checkpoint.entry(batch)
-            newest = checkpoint.entry(checkpoint.last_planned())
+            entry = checkpoint.planned_batch(batch)
+            newest = checkpoint.planned_batch(checkpoint.last_planned())
             watermark = (
                 datetime.fromtimestamp(newest.watermark_ms / 1000, UTC)
                 if newest and newest.watermark_ms
@@ -174,7 +174,7 @@ class Collector:
             return Lag(unit, note=str(error).partition(". ")[0]), None, None, None
         return lag, rate, batch, watermark
 
-    def _kafka_lag(self, topic: Topic, entry: Entry | None, reach: Reach) -> Lag:
+    def _kafka_lag(self, topic: Topic, entry: PlannedBatch | None, reach: Reach) -> Lag:
         if reach.note:
             return Lag("records", note=reach.note)
         behind = records_behind(topic, reach, None if entry is None else kafka_position(entry))
@@ -183,7 +183,7 @@ class Collector:
         )
 
     def _kafka_read(self, topic: Topic) -> Between:
-        def read(start: Entry | None, end: Entry) -> int | None:
+        def read(start: PlannedBatch | None, end: PlannedBatch) -> int | None:
             if start is None:  # where it began to read is not in the checkpoint: all it read is in the table
                 now = self._log(topic.table).snapshot()
                 return now.rows if now else None
@@ -196,7 +196,7 @@ class Collector:
 
         return read
 
-    def _delta_lag(self, source: str, entry: Entry | None) -> Lag:
+    def _delta_lag(self, source: str, entry: PlannedBatch | None) -> Lag:
         log = self._log(source)
         position = None if entry is None else delta_position(entry)
         now = log.snapshot()
@@ -209,12 +209,12 @@ class Collector:
         return Lag("rows", left.rows, left.versions, left.files, left.bytes, note)
 
     def _delta_read(self, source: str) -> Between:
-        def position(entry: Entry | None) -> DeltaPosition | None:
+        def position(entry: PlannedBatch | None) -> DeltaPosition | None:
             return None if entry is None else delta_position(entry)
 
-        def read(start: Entry | None, end: Entry) -> int | None:
+        def read(start: PlannedBatch | None, end: PlannedBatch) -> int | None:
             last = position(end)
-            return 0 if last is None else self._log(source).between(position(start), last).rows
+            return 0 if last is None else self._log(source).backlog_between(position(start), last).rows
 
         return read
 
@@ -237,7 +237,7 @@ class Collector:
         for topic in self._pipeline.bronze:
             checkpoint = Checkpoint(self._layout.checkpoint_path(topic.table))
             try:
-                entry = checkpoint.entry(checkpoint.last_committed())
+                entry = checkpoint.planned_batch(checkpoint.last_committed())
             except TableError:
                 entry = None
             found[topic.table] = frozenset(topic.topic_names) | frozenset(

@@ -85,5 +85,5 @@ def _rows(table: TableStatus) -> int:
 
 def _counts(commit: Commit) -> dict[str, Any]:
     """The counts of a micro-batch, from the one commit of silver that each of them has."""
-    counts = commit.told.get("counts", {}) if commit.told.get("step") == "accepted" else {}
+    counts = commit.metadata.get("counts", {}) if commit.metadata.get("step") == "accepted" else {}
     return counts if isinstance(counts, dict) else {}

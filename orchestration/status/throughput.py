@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from common.delta.checkpoint import Checkpoint, Entry
+from common.delta.checkpoint import Checkpoint, PlannedBatch
 
 WINDOW_SECONDS = 60
 
@@ -14,7 +14,7 @@ def rate_per_second(
     checkpoint: Checkpoint,
     newest: int | None,
     at: datetime,
-    read: Callable[[Entry | None, Entry], int | None],
+    read: Callable[[PlannedBatch | None, PlannedBatch], int | None],
 ) -> float | None:
     """Rows per second over the micro-batches that ended in the last 60 seconds.
 
@@ -31,19 +31,19 @@ def rate_per_second(
         0 when none ended; None when the rows cannot be known.
     """
     now_ms = at.timestamp() * 1000
-    last = checkpoint.entry(newest)
+    last = checkpoint.planned_batch(newest)
     first = None
     batch = newest
     while (
         batch is not None and batch >= 0 and _ended_since(checkpoint, batch, now_ms - WINDOW_SECONDS * 1000)
     ):
-        entry = checkpoint.entry(batch)
+        entry = checkpoint.planned_batch(batch)
         if entry is None:
             break
         first, batch = entry, batch - 1
     if first is None or last is None:
         return 0.0
-    before = checkpoint.entry(first.batch_id - 1)
+    before = checkpoint.planned_batch(first.batch_id - 1)
     if before is None and first.batch_id > 0:
         before = first  # the one before it is purged: count from the first that is left
     rows = read(before, last)

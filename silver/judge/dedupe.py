@@ -37,7 +37,7 @@ def event_key(silver: Silver) -> tuple[str, ...]:
     return (*silver.key, silver.event_time) if is_more else tuple(silver.key)
 
 
-def keyed(frame: DataFrame, *, key: Sequence[str], event_time: str) -> DataFrame:
+def with_event_key(frame: DataFrame, *, key: Sequence[str], event_time: str) -> DataFrame:
     """Judged rows with ``__key``, the text by which two rows are one event, and ``__event_time``."""
     accepted = F.col(VERDICT) == ACCEPT
     return frame.withColumn(KEY, F.when(accepted, key_text(frame, key)).otherwise(coordinates())).withColumn(
@@ -50,7 +50,7 @@ def coordinates() -> Column:
     return F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
 
 
-def deduplicated(frame: DataFrame, watermark: str) -> DataFrame:
+def drop_duplicates(frame: DataFrame, watermark: str) -> DataFrame:
     """One accepted row per ``__key`` within the watermark, of the first micro-batch; every other row.
 
     Within a micro-batch the first row read wins, and Spark reads the largest file first. Rows later

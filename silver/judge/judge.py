@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.declare.declared import source_of
-from silver.judge.dedupe import check_types, event_key, keyed
-from silver.judge.lookups import joined
-from silver.judge.rules import check_rules, judged
-from silver.read.parse import META, parsed, shaped
-from silver.read.unknown_fields import rescued
+from silver.judge.dedupe import check_types, event_key, with_event_key
+from silver.judge.lookups import join_lookups
+from silver.judge.rules import check_rules, judge_rows
+from silver.read.parse import META, parse_values, select_columns
+from silver.read.unknown_fields import with_rescued_column
 
 
-def read(bronze: DataFrame, silver: Silver) -> DataFrame:
+def read_rows(bronze: DataFrame, silver: Silver) -> DataFrame:
     """The declared columns, and ``_kafka``; one row per row.
 
     Args:
@@ -32,8 +32,8 @@ def read(bronze: DataFrame, silver: Silver) -> DataFrame:
     """
     place, source = silver.table, source_of(silver)
     rescue = silver.unknown_fields != "ignore"
-    frame = shaped(parsed(bronze, silver.value, rescue=rescue), silver.columns, place, source)
-    frame = rescued(frame, silver)
+    frame = select_columns(parse_values(bronze, silver.value, rescue=rescue), silver.columns, place, source)
+    frame = with_rescued_column(frame, silver)
     check_types(frame, key=silver.key, event_time=silver.event_time, place=place, source=source)
     return frame
 
@@ -44,15 +44,15 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
     Args:
         frame: What ``read`` gave; one row per row comes out.
         silver: The declaration.
-        lookups: The tables that its rules ask, by the lookup's name, as ``silver.judge.lookups.frames`` has
-        them.
+        lookups: The tables that its rules ask, by the lookup's name, as
+        ``silver.judge.lookups.lookup_frames`` has them.
 
     Raises:
         PipelineError: A rule or a lookup does not fit the columns.
     """
-    seen = joined(frame, silver, lookups or {})
+    seen = join_lookups(frame, silver, lookups or {})
     check_rules(seen, silver.rules, silver.table)
-    found = judged(
+    found = judge_rows(
         seen,
         key=silver.key,
         event_time=silver.event_time,
@@ -60,10 +60,10 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
         rules=silver.rules,
         keep_tombstones=silver.tombstones == "keep",
     ).drop(*(lookup.name for lookup in silver.lookups))
-    return keyed(found, key=event_key(silver), event_time=silver.event_time)
+    return with_event_key(found, key=event_key(silver), event_time=silver.event_time)
 
 
-def without_bytes(where: Column) -> Column:
+def without_message_bytes(where: Column) -> Column:
     """``_kafka`` without key, value and headers where a condition is met: only rows set aside need them."""
     kept = F.col(META)
     for name in ("key", "value", "headers"):

@@ -14,20 +14,20 @@ from pyspark.sql.types import BooleanType
 
 from silver.judge.dedupe import EVENT_TIME, KEY, coordinates
 from silver.judge.rules import ACCEPT, LATE, VERDICT
-from silver.read.value_reader import call
+from silver.read.value_reader import java_call
 
 _CLASS = "medallion.streaming.Watermark"
 _PROPERTY = "medallion.lateWatermarkMs"
 _IS_LATE = "__is_late"
 
 
-def judge_by(spark: SparkSession, watermark_ms: int | None) -> None:
+def set_late_watermark(spark: SparkSession, watermark_ms: int | None) -> None:
     """Have the jobs of this thread judge rows late by a watermark, or none by any."""
     told: str = None if watermark_ms is None else str(watermark_ms)  # type: ignore[assignment]  # null removes it
     spark.sparkContext.setLocalProperty(_PROPERTY, told)
 
 
-def marked(frame: DataFrame) -> DataFrame:
+def mark_late(frame: DataFrame) -> DataFrame:
     """Judged rows, those accepted ones with the verdict ``late`` that are at or before the watermark."""
     return (
         frame.withColumn(_IS_LATE, (F.col(VERDICT) == ACCEPT) & F.coalesce(_is_late(), F.lit(False)))
@@ -43,4 +43,4 @@ def marked(frame: DataFrame) -> DataFrame:
 
 
 def _is_late() -> Column:
-    return call("isLate", BooleanType(), F.unix_micros(EVENT_TIME), reader=_CLASS)
+    return java_call("isLate", BooleanType(), F.unix_micros(EVENT_TIME), reader=_CLASS)

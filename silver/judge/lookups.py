@@ -25,7 +25,7 @@ from common.errors import PipelineError, Problem, TableMissingError, nearest
 _OF_PIPELINE = re.compile(r"^(bronze|silver|gold)\.[a-z0-9_]+$")
 
 
-def frames(spark: SparkSession, silver: Silver, layout: Layout) -> dict[str, DataFrame]:
+def lookup_frames(spark: SparkSession, silver: Silver, layout: Layout) -> dict[str, DataFrame]:
     """The tables that the rules ask, by the lookup's name.
 
     Raises:
@@ -44,7 +44,7 @@ def frames(spark: SparkSession, silver: Silver, layout: Layout) -> dict[str, Dat
     return found
 
 
-def joined(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame]) -> DataFrame:
+def join_lookups(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame]) -> DataFrame:
     """The frame with a struct per lookup: the other table's row that matches, or null.
 
     Raises:
@@ -57,13 +57,13 @@ def joined(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame]) -
     return frame
 
 
-def on(lookup: Lookup) -> Mapping[str, str]:
+def lookup_keys(lookup: Lookup) -> Mapping[str, str]:
     """Column of the other table -> SQL text over silver's columns; a list of columns is itself."""
     return lookup.on if isinstance(lookup.on, Mapping) else {name: name for name in lookup.on}
 
 
 def _joined(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) -> DataFrame:
-    asked = on(lookup)
+    asked = lookup_keys(lookup)
     problems = list(_faults(frame, lookup, other, silver))
     if problems:
         raise PipelineError(problems)
@@ -82,7 +82,7 @@ def _faults(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) 
     place, source = f"{silver.table}, lookup {lookup.name!r}", source_of(lookup)
     if lookup.name in frame.columns:
         yield Problem(place, "has the name of a column; rename the lookup", source)
-    for column, sql in on(lookup).items():
+    for column, sql in lookup_keys(lookup).items():
         if column not in other.columns:
             yield Problem(
                 place, f"{lookup.table} has no column {column!r}; {nearest(column, other.columns)}", source

@@ -21,7 +21,7 @@ from common.declare import Rule, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
 from silver.read.parse import META
-from silver.read.try_expression import attempted, outcome
+from silver.read.try_expression import attempt, attempt_value
 
 NULL_KEY = "null_key"
 NULL_EVENT_TIME = "null_event_time"
@@ -40,7 +40,7 @@ LATE = "late"
 """What becomes of a row; ``late`` is said of accepted ones, once the watermark is known."""
 
 
-def judged(  # noqa: PLR0913
+def judge_rows(  # noqa: PLR0913
     frame: DataFrame,
     *,
     key: Sequence[str],
@@ -124,7 +124,7 @@ def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
         raise PipelineError(problems)
 
 
-def version(silver: Silver) -> str:
+def rules_version(silver: Silver) -> str:
     """12 hex digits that differ when anything differs that decides what becomes of a row.
 
     That is how its value is read, its columns, key, event time and future bound, rules and lookups. A
@@ -164,5 +164,5 @@ def _is_file(given: object) -> bool:
 
 def _broken(rule: Rule) -> Column:
     """Whether the row does not meet it: a condition that is false, null, or throws."""
-    met = outcome(attempted(F.expr(f"({rule.condition})"), F.col(f"{META}.fault").isNull()))
+    met = attempt_value(attempt(F.expr(f"({rule.condition})"), F.col(f"{META}.fault").isNull()))
     return ~F.coalesce(met, F.lit(False))

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from common.config.settings import SilverSettings
 from common.delta.log import LogReader
 from common.errors import HistoryGoneError
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 
 
 def bronze_stream(spark: SparkSession, *, path: str, begins: int, settings: SilverSettings) -> DataFrame:
@@ -71,7 +71,7 @@ def _gone(path: str) -> str:
             needed += [file.path for file in commit.added]
     if not is_rewritten:
         return ""
-    folder = Folder(path)
+    folder = StorageFolder(path)
     names = set(folder.names())
     missing = (name for name in needed if name not in names and not ("/" in name and folder.exists(name)))
     return f"a file that its log names is gone ({name})" if (name := next(missing, None)) else ""

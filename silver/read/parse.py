@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 
 from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
-from silver.read.try_expression import attempted, outcome
-from silver.read.value_reader import READ, reading
+from common.spark.jvm import plan_operators
+from silver.read.try_expression import attempt, attempt_value
+from silver.read.value_reader import READ, read_values
 
 COLUMN_FAILED = "column_failed"
 
@@ -25,7 +26,7 @@ PLACE = ("topic", "partition", "offset")
 """The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
 
 
-def parsed(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:
+def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:
     """Bronze rows as the value's fields, plus ``_kafka``.
 
     ``_kafka`` holds topic, partition, offset, timestamp, timestamp_type, ingested_at, key, value,
@@ -36,7 +37,7 @@ def parsed(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFram
     Raises:
         PipelineError: The format's schema cannot be had.
     """
-    found = reading(bronze, value, rescue=rescue)
+    found = read_values(bronze, value, rescue=rescue)
     kafka = F.struct(
         "topic",
         "partition",
@@ -54,7 +55,7 @@ def parsed(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFram
     return found.frame.select(kafka.alias(META), *fields)
 
 
-def shaped(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, source: str) -> DataFrame:
+def select_columns(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, source: str) -> DataFrame:
     """The declared columns, plus ``_kafka``.
 
     Raises:
@@ -64,7 +65,7 @@ def shaped(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, sour
     if callable(columns):
         result = _hooked(frame, columns, place, source)
     else:
-        result = selected(frame, columns, place, source)
+        result = select_expressions(frame, columns, place, source)
     for field in result.schema.fields:
         if field.dataType.simpleString() == "void":
             raise _fault(
@@ -73,13 +74,13 @@ def shaped(frame: DataFrame, columns: Mapping[str, str] | Hook, place: str, sour
     return result
 
 
-def selected(frame: DataFrame, columns: Mapping[str, str], place: str, source: str) -> DataFrame:
+def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str, source: str) -> DataFrame:
     """``_kafka`` and one column per SQL text; the column that does not resolve is named.
 
     A row on which a column throws has the fault ``column_failed`` and the column's name as its field.
     """
     read = F.col(f"{META}.fault").isNull()
-    tried = [attempted(F.expr(f"({sql})"), read).alias(name) for name, sql in columns.items()]
+    tried = [attempt(F.expr(f"({sql})"), read).alias(name) for name, sql in columns.items()]
     try:
         attempts = frame.select(META, *tried)
     except PySparkException as error:
@@ -93,22 +94,23 @@ def selected(frame: DataFrame, columns: Mapping[str, str], place: str, source: s
     meta = F.col(META)
     for field, told in (("fault", F.when(failed.isNotNull(), COLUMN_FAILED)), ("fault_field", failed)):
         meta = meta.withField(field, F.when(read, told).otherwise(F.col(f"{META}.{field}")))
-    return attempts.select(meta.alias(META), *(outcome(F.col(f"`{name}`")).alias(name) for name in columns))
+    return attempts.select(
+        meta.alias(META), *(attempt_value(F.col(f"`{name}`")).alias(name) for name in columns)
+    )
 
 
 def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
-    before = _operators(frame)
+    before = plan_operators(frame)
     try:
-        result = hook(frame)
+        result: DataFrame = hook(frame)
     except PySparkException as error:
         raise _fault(place, f"the columns function failed: {_first_line(error)}", source) from error
     if META not in result.columns:
         raise _fault(
             place, f"the columns function dropped {META!r}; keep it: frame.select({META!r}, …)", source
         )
-    added = [
-        name for name in _operators(result)[: len(_operators(result)) - len(before)] if name != "Project"
-    ]
+    after = plan_operators(result)
+    added = [name for name in after[: len(after) - len(before)] if name != "Project"]
     if added:
         raise _fault(
             place,
@@ -117,18 +119,6 @@ def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
             source,
         )
     return result
-
-
-def _operators(frame: DataFrame) -> list[str]:
-    """Names of the plan's operators, outermost first."""
-    names: list[str] = []
-    nodes = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001  # no public way to see a plan
-    while nodes:
-        node = nodes.pop()
-        names.append(node.nodeName())
-        children = node.children()
-        nodes.extend(children.apply(i) for i in range(children.size()))
-    return names
 
 
 def _first_line(error: PySparkException) -> str:

@@ -7,24 +7,19 @@ condition it moves nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
-from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from common.spark.jvm import try_eval
 
 _VALUE = "value"
 
 
-def attempted(column: Column, when: Column) -> Column:
+def attempt(column: Column, when: Column) -> Column:
     """A struct of the column's value; null where it throws, and where ``when`` does not hold."""
-    jvm: Any = SparkContext._jvm  # noqa: SLF001  # PySpark has no function for it
-    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    whole = utils.expression(F.struct(column.alias(_VALUE))._jc)  # noqa: SLF001
-    tried = Column(utils.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(whole)))
-    return F.when(when, tried)
+    return F.when(when, try_eval(F.struct(column.alias(_VALUE))))
 
 
-def outcome(attempt: Column) -> Column:
+def attempt_value(attempt: Column) -> Column:
     """The value of what was attempted."""
     return attempt.getField(_VALUE)

@@ -25,7 +25,7 @@ from common.delta import table as delta_table
 from common.errors import PipelineError, Problem, UnknownFieldError
 from common.schema.value_fields import Field, fields
 from silver.read.parse import META, PLACE
-from silver.read.value_reader import field_texts
+from silver.read.value_reader import read_field_texts
 from silver.write.table_columns import ARRIVAL
 
 RESCUED = "_rescued"
@@ -41,7 +41,7 @@ _SHOWN, _NAMED = 5, 12
 """Coordinates, and names of fields, in a message."""
 
 
-def rescued(frame: DataFrame, silver: Silver) -> DataFrame:
+def with_rescued_column(frame: DataFrame, silver: Silver) -> DataFrame:
     """The frame with ``_rescued`` where the table has that column.
 
     Raises:
@@ -55,7 +55,7 @@ def rescued(frame: DataFrame, silver: Silver) -> DataFrame:
     return frame.withColumn(RESCUED, F.col(f"{META}.rescued"))
 
 
-def refuse(kept: DataFrame, silver: Silver) -> None:
+def refuse_unknown_fields(kept: DataFrame, silver: Silver) -> None:
     """Stop a micro-batch that has a row with an unknown field, where that is declared.
 
     Raises:
@@ -139,7 +139,7 @@ def _first_seen(rows: DataFrame, names: Sequence[str]) -> list[StructField]:
 
 def _filled(rows: DataFrame, columns: Sequence[StructField]) -> DataFrame:
     """The rows with these columns from ``_rescued``, which loses what is in them."""
-    whole = field_texts(F.col(RESCUED), StructType(list(columns)))
+    whole = read_field_texts(F.col(RESCUED), StructType(list(columns)))
     held = rows.withColumn("__whole", whole)
     is_whole = F.col("__whole.fault").isNull()
     for each in columns:
@@ -153,7 +153,7 @@ def _filled(rows: DataFrame, columns: Sequence[StructField]) -> DataFrame:
 
 def _alone(field: StructField) -> Column:
     """One field's value, null where it is absent, null, or not exactly of the type."""
-    return field_texts(F.col(RESCUED), StructType([field])).getField("value").getField(field.name)
+    return read_field_texts(F.col(RESCUED), StructType([field])).getField("value").getField(field.name)
 
 
 def _known(silver: Silver) -> Sequence[Field]:

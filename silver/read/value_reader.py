@@ -11,7 +11,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -30,7 +29,8 @@ from common.declare import Avro, Bytes, Csv, Debezium, Json, Text, Value
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
 from common.schema import avro as avro_schema
-from common.schema.value_fields import ddl_or_json
+from common.schema.value_fields import spark_schema_text
+from common.spark.jvm import static_method
 
 READ = "__read"
 
@@ -46,14 +46,14 @@ _AVRO_CLASS = "medallion.avro.AvroReader"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadValues:
     """Bronze rows with ``__read``, and the fields of its ``value``."""
 
     frame: DataFrame
     fields: tuple[StructField, ...]
 
 
-def reading(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Reading:
+def read_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> ReadValues:
     """Bronze rows with ``__read`` beside their columns.
 
     Args:
@@ -65,9 +65,9 @@ def reading(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Reading
         PipelineError: The format's schema cannot be had.
     """
     if isinstance(value, Json) and not value.strict:
-        return _lenient(bronze, struct_type(ddl_or_json(value, folder_of(value))))
+        return _lenient(bronze, struct_type(spark_schema_text(value, folder_of(value))))
     if isinstance(value, (Json, Debezium, Csv)):
-        schema = struct_type(ddl_or_json(value, folder_of(value)))
+        schema = struct_type(spark_schema_text(value, folder_of(value)))
         return _strict(bronze, schema, _spec(value, schema, rescue=rescue))
     if isinstance(value, Text):
         schema = StructType([StructField("value", StringType())])
@@ -85,13 +85,13 @@ def struct_type(text: str) -> StructType:
     return cast("StructType", StructType.fromDDL(text))
 
 
-def field_texts(text: Column, schema: StructType) -> Column:
+def read_field_texts(text: Column, schema: StructType) -> Column:
     """Fields of a JSON object's text that our reader has let through, read as exactly as any value.
 
     Gives a struct of ``fault`` and ``value`` (and of what else a reading has); null for a null.
     """
     spec = {"format": "json", "schema": schema.jsonValue(), "max_depth": 1000}
-    return call("read", _result(schema), text.cast("binary"), F.lit(json.dumps(spec)))
+    return java_call("read", _result(schema), text.cast("binary"), F.lit(json.dumps(spec)))
 
 
 def _result(fields: StructType) -> StructType:
@@ -114,12 +114,12 @@ def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> 
     return told | {"max_depth": value.max_depth, "rescue": rescue}
 
 
-def _avro(bronze: DataFrame, value: Avro) -> Reading:
+def _avro(bronze: DataFrame, value: Avro) -> ReadValues:
     """Avro values; where writers' schemas are, the session's conf says."""
     folder = folder_of(value)
     schema = StructType.fromJson(avro_schema.spark_json(avro_schema.fields(value, folder)))
     spec = {
-        "schema": avro_schema.text(value, folder),
+        "schema": avro_schema.schema_text(value, folder),
         "framing": value.framing,
         "max_bytes": value.max_bytes,
     }
@@ -135,32 +135,15 @@ def _avro(bronze: DataFrame, value: Avro) -> Reading:
     return _strict(bronze, schema, spec, _AVRO_CLASS)
 
 
-def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader: str = _CLASS) -> Reading:
+def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader: str = _CLASS) -> ReadValues:
     loose = _loose(schema)
-    column = call("read", _result(loose), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
-    return Reading(bronze.withColumn(READ, column), tuple(loose.fields))
+    column = java_call("read", _result(loose), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
+    return ReadValues(bronze.withColumn(READ, column), tuple(loose.fields))
 
 
-def call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
-    """A Java method of ours as an expression of Spark: bytes in, an internal row out, nothing converted.
-
-    It is told to be non-deterministic, which it is not: so Spark neither repeats it where its fields are
-    used, nor moves a filter on them below it, and each row is read once.
-    """
-    jvm: Any = SparkContext._jvm  # noqa: SLF001  # no public way to make an expression of a Java method
-    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    expression = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
-        jvm.org.apache.spark.util.Utils.classForName(reader, True, False),
-        jvm.org.apache.spark.sql.types.DataType.fromJson(result.json()),
-        method,
-        jvm.PythonUtils.toSeq([utils.expression(each._jc) for each in arguments]),  # noqa: SLF001
-        jvm.PythonUtils.toSeq([]),
-        True,  # null gives null
-        True,  # the result may be null
-        False,  # deterministic: see above
-        getattr(jvm.scala, "None$").__getattr__("MODULE$"),
-    )
-    return Column(utils.column(expression))
+def java_call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
+    """A static method of one of our Java classes as an expression; it runs once per row."""
+    return static_method(reader, method, result, *arguments)
 
 
 def _loose(kind: DataType) -> Any:
@@ -174,7 +157,7 @@ def _loose(kind: DataType) -> Any:
     return StringType() if isinstance(kind, (CharType, VarcharType)) else kind
 
 
-def _raw(bronze: DataFrame) -> Reading:
+def _raw(bronze: DataFrame) -> ReadValues:
     nothing = F.lit(None).cast("string")
     read = F.struct(
         nothing.alias("fault"),
@@ -182,18 +165,18 @@ def _raw(bronze: DataFrame) -> Reading:
         nothing.alias("rescued"),
         F.struct("value").alias("value"),
     )
-    return Reading(
+    return ReadValues(
         bronze.withColumn(READ, F.when(F.col("value").isNotNull(), read)),
         (StructField("value", BinaryType()),),
     )
 
 
-def _lenient(bronze: DataFrame, schema: StructType) -> Reading:
+def _lenient(bronze: DataFrame, schema: StructType) -> ReadValues:
     """Spark's own reader, which also rewrites values without a word."""
     read = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = F.col("value").cast("string")
-    once = call("text", StringType(), F.col("value"))
+    once = java_call("text", StringType(), F.col("value"))
     whole = bronze.select("*", F.from_json(once, read, options).alias(_PARSED))
     fault = (
         F.when(F.length("value") == 0, EMPTY_VALUE)
@@ -212,4 +195,4 @@ def _lenient(bronze: DataFrame, schema: StructType) -> Reading:
     )
     kept = [F.col(name) for name in bronze.columns]
     told = F.when(F.col("value").isNotNull(), result)
-    return Reading(judged.select(*kept, told.alias(READ)), tuple(schema.fields))
+    return ReadValues(judged.select(*kept, told.alias(READ)), tuple(schema.fields))

@@ -19,11 +19,11 @@ from common.config.driver_limits import Small
 from common.declare import Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint_match import own_commits
+from common.delta.checkpoint_match import commits_metadata
 from common.delta.delta_rs import DO, INSERTED, UPDATED
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, settled
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 from silver.write.table_columns import ARRIVAL, COORDINATES
 
 _KNOWN = "__known"
@@ -104,7 +104,7 @@ def _fresh(candidates: Settled, silver: Silver, path: str, order: Sequence[str],
     names = tuple(dict.fromkeys((*key, *order))) if is_newest else tuple(key)
     found = delta_merge.rows_of(path, candidates, key, small, columns=names)
     known = found.select(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in names), F.lit(1).alias(_KNOWN))
-    known = small_side(known, candidates.rows)
+    known = broadcast_if_small(known, candidates.rows)
     meet = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__t_{name}`") for name in key))
     rows = candidates.frame
     if not is_newest:
@@ -120,7 +120,7 @@ def _written(path: str, batch: MicroBatch, step: str) -> Mapping[str, Any] | Non
     """What the table's own commit of the batch counted, where it has one."""
     if not delta_table.is_written(path, batch, step):
         return None
-    for told in own_commits(path, batch.query):
+    for told in commits_metadata(path, batch.query):
         if told["batch_id"] == batch.batch_id and told.get("step") == step:
             counts: Mapping[str, Any] = told["counts"]
             return counts

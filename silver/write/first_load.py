@@ -22,13 +22,13 @@ from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 from common.machine.terminal import say
 from silver.judge.dedupe import EVENT_TIME, KEY
-from silver.judge.judge import without_bytes
+from silver.judge.judge import without_message_bytes
 from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
 from silver.read.parse import META, PLACE
-from silver.read.unknown_fields import refuse
+from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write import table_columns
 from silver.write.verdict_counts import counted, rule_failure
 
@@ -159,7 +159,7 @@ class FirstLoad:
         log = LogReader(self.staging)
         latest = log.latest_version()
         commit = log.commit(latest) if latest is not None else None
-        facts = commit.told if commit else {}
+        facts = commit.metadata if commit else {}
         if facts.get("silver_id") != self._silver_id():
             return None
         return {name: facts[name] for name in _FACTS}
@@ -186,7 +186,7 @@ class FirstLoad:
             F.filter(F.array(*map(F.lit, bounds)), lambda bound: bound <= F.unix_micros(EVENT_TIME))
         )
         frame = self.judged(bronze)
-        refuse(frame, self.silver)
+        refuse_unknown_fields(frame, self.silver)
         frame = frame.withColumn("__place", F.row_number().over(self._order()))
         fate = (
             F.when((F.col(VERDICT) == ACCEPT) & (F.col("__place") == 1), part if bounds else F.lit(0))
@@ -202,7 +202,7 @@ class FirstLoad:
             "positions": [_position(now.table_id if now else "", latest if left else latest + 1)],
         }
         told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
-        slim = frame.withColumn(META, without_bytes(F.col(_PART) != _ASIDE))
+        slim = frame.withColumn(META, without_message_bytes(F.col(_PART) != _ASIDE))
         delta_table.replace_all(slim, self.staging, told, partition_by=_PART)
 
     def _bounds(self, bronze: DataFrame, rows: int) -> list[int]:
@@ -242,7 +242,7 @@ class FirstLoad:
 
 def discard(spark: SparkSession, path: str) -> None:
     """Delete a folder of staged rows, if it is there."""
-    if not Folder(path).exists("_delta_log"):
+    if not StorageFolder(path).exists("_delta_log"):
         return
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # Hadoop's file system is not in PySpark
     folder = jvm.org.apache.hadoop.fs.Path(path)
@@ -278,7 +278,7 @@ def _last_told(path: str) -> dict[str, Any] | None:
     oldest = log.oldest_version()
     last = None
     for commit in log.commits(oldest) if oldest is not None else ():
-        facts = commit.told
+        facts = commit.metadata
         if facts.get("by") == BY and "bucket" in facts:
             last = facts
         elif "query_id" in facts:

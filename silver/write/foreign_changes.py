@@ -41,7 +41,7 @@ class ChangeWatch:
     ) -> None:
         self.silver, self.bronze, self.path, self.accepted = silver, bronze, path, accepted
         done = Checkpoint(checkpoint)
-        entry = done.entry(done.last_committed())
+        entry = done.planned_batch(done.last_committed())
         position = None if entry is None else delta_position(entry)
         self._next = begins if position is None else position.version
 
@@ -77,7 +77,7 @@ class ChangeWatch:
 
     def _judge(self, commit: Commit) -> None:
         named = f"{self.bronze}@{commit.version}"
-        if not commit.is_change or commit.told.get("by") in OWN or named in self.accepted:
+        if not commit.is_change or commit.metadata.get("by") in OWN or named in self.accepted:
             return
         who = ", ".join(text for text in (commit.user, commit.engine, commit.user_metadata) if text)
         raise ForeignChangeError(

@@ -163,7 +163,7 @@ def _few_read(batch: MicroBatch, path: str, small: Small) -> int | None:
     if start.in_snapshot or end.in_snapshot:
         return None  # what a table's first state has takes long to tell
     try:
-        read = LogReader(path).between(start, end)
+        read = LogReader(path).backlog_between(start, end)
     except MedallionError:
         return None  # Spark tells what is amiss with the table
     is_few = read.rows is not None and read.rows <= small.rows and read.bytes <= small.read_bytes

@@ -17,15 +17,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Silver
+from common.declare.intervals import length_of
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
-from common.spark.broadcast import small_side
+from common.spark.broadcast import broadcast_if_small
 from silver.judge.dedupe import event_key
 from silver.write.first_load import Mark
 from silver.write.table_columns import COORDINATES
-
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
-
 
 REPLAYED = "medallion.newestReplayedEventMs"
 """Property of a silver table: the newest event time of all rows that replays inserted, epoch milliseconds."""
@@ -43,13 +41,7 @@ def known_until_ms(silver: Silver, silver_path: str, loaded: Mark | None) -> int
         newest.append(replayed)
     if not newest:
         return None
-    return max(newest) + delay_ms(silver)
-
-
-def delay_ms(silver: Silver) -> int:
-    """How long a duplicate is recognised, in milliseconds."""
-    number, unit = silver.watermark.split()
-    return int(float(number) * 1000 * _SECONDS[unit.rstrip("s")])
+    return max(newest) + length_of(silver.watermark).milliseconds
 
 
 def replayed_ms(silver_path: str) -> int | None:
@@ -107,5 +99,5 @@ class HandOver:
         table = rows.sparkSession.read.format("delta").load(self.silver_path).select(*names)
         same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__mine_{name}`") for name in key))
         itself = reduce(and_, (F.col(name) == F.col(f"__mine_{name}") for name in COORDINATES))
-        found = table.join(small_side(mine, count), same & ~itself)
+        found = table.join(broadcast_if_small(mine, count), same & ~itself)
         return found.select(*(F.col(f"__mine_{name}").alias(name) for name in COORDINATES)).distinct()

@@ -29,12 +29,12 @@ from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.delta.log import LogReader
 from common.delta.table import MicroBatch
 from common.errors import AccountError, HistoryGoneError
-from common.machine.storage_folder import Folder
+from common.machine.storage_folder import StorageFolder
 from common.rows.latest_in_driver import NotComparableError, is_plain, lacking, newest
 from common.rows.materialized import Settled, few, local, settled
 from silver.judge.dedupe import EVENT_TIME, event_key
 from silver.judge.rules import ACCEPT, VERDICT
-from silver.read.unknown_fields import evolved, refuse
+from silver.read.unknown_fields import evolved, refuse_unknown_fields
 from silver.write.exact_dedupe import one_per_key
 from silver.write.judged_batch import Judged
 from silver.write.table_columns import ARRIVAL, COORDINATES, WATERMARK, accepted
@@ -157,7 +157,7 @@ class LateRows:
         time = F.timestamp_millis(F.lit(watermark).cast("bigint"))
         judged = self.judged(self._input(spark, batch.batch_id))
         late = judged.where((F.col(VERDICT) == ACCEPT) & (F.col(EVENT_TIME) <= time))
-        refuse(late, self.silver)
+        refuse_unknown_fields(late, self.silver)
         return accepted(late).withColumn(WATERMARK, time)
 
     def _input(self, spark: SparkSession, batch_id: int) -> DataFrame:
@@ -166,7 +166,7 @@ class LateRows:
         start, end = (_position(self.checkpoint, each) for each in (batch_id - 1, batch_id))
         if start is None:
             start = DeltaPosition(self.begins, -1, "", in_snapshot=False)
-        paths = [file.within(self.bronze_path) for file in log.files_between(start, end)]
+        paths = [file.path_in(self.bronze_path) for file in log.files_between(start, end)]
         gone = [path for path in paths if not _is_there(path)]
         if gone:
             raise HistoryGoneError(
@@ -218,9 +218,9 @@ class LateRows:
 
 def _is_there(path: str) -> bool:
     folder, _, name = path.rpartition("/")
-    return Folder(folder).exists(name)
+    return StorageFolder(folder).exists(name)
 
 
 def _position(checkpoint: str, batch_id: int) -> DeltaPosition | None:
-    entry = Checkpoint(checkpoint).entry(batch_id) if batch_id >= 0 else None
+    entry = Checkpoint(checkpoint).planned_batch(batch_id) if batch_id >= 0 else None
     return delta_position(entry) if entry else None

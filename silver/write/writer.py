@@ -20,8 +20,8 @@ from common.delta import table as delta_table
 from common.delta.table import MicroBatch
 from common.rows.materialized import Settled, few
 from common.rows.row_size import Weight
-from silver.judge.late_verdict import judge_by
-from silver.read.unknown_fields import evolved, refuse
+from silver.judge.late_verdict import set_late_watermark
+from silver.read.unknown_fields import evolved, refuse_unknown_fields
 from silver.write.exact_dedupe import write_exact
 from silver.write.foreign_changes import ChangeWatch
 from silver.write.judged_batch import Judged, consumed
@@ -72,7 +72,7 @@ class Writer:
             UnknownFieldError: A value has a field that is to; nothing is written.
             ForeignChangeError: Somebody else changed what it reads; nothing is written.
         """
-        judge_by(frame.sparkSession, batch.late_watermark_ms())
+        set_late_watermark(frame.sparkSession, batch.late_watermark_ms())
         with consumed(frame, batch, self.bronze_path, self.small, self.weight) as whole:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
             tally = whole.tally(self.silver.rules)
@@ -80,7 +80,7 @@ class Writer:
             if tally.failed:
                 raise rule_failure(whole.frame, tally, self.silver.rules, self.silver.table)
             if self.silver.unknown_fields == "fail" and whole.has_unknown:
-                refuse(whole.frame, self.silver)
+                refuse_unknown_fields(whole.frame, self.silver)
             judged = whole.weighed(self.weight, tally)
             dropped = batch.dropped()
             counts: Mapping[str, Any] = {**_counts(tally), **dropped, "late": tally.late + dropped["late"]}

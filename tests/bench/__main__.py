@@ -13,11 +13,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import drain, files, flat, freshness, idle, machine, restart, state, topic
 from tests.bench.contenders.started import ContenderError
-from tests.bench.report import Report, Section
+from tests.bench.data import topic
+from tests.bench.measure import machine
+from tests.bench.measure.stats import ratio
+from tests.bench.reporting.report import Report, Section
 from tests.bench.run import OURS, PEERS, Run, Workload
-from tests.bench.stats import ratio
+from tests.bench.workloads import drain, files, flat, freshness, idle, restart, state
 
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,

@@ -19,7 +19,7 @@ from orchestration.embedded_broker.lifecycle import Broker
 from tests.bench.contenders.contender import Contender
 from tests.bench.contenders.ours import Ours
 from tests.bench.contenders.script import Script
-from tests.bench.report import Section
+from tests.bench.reporting.report import Section
 
 OURS = Ours.name
 PEERS: dict[str, Contender] = {

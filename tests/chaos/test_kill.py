@@ -28,10 +28,18 @@ from common.declare import Message
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from orchestration.pipeline.load_file import load_pipeline
-from tests.integration.oracle import Outcome, outcome
-from tests.processes import EXAMPLE, Command, Medallion, await_that, example_on, is_caught_up, medallion
+from tests.support.oracle import Outcome, outcome
+from tests.support.processes import (
+    EXAMPLE,
+    Command,
+    Medallion,
+    await_that,
+    example_on,
+    is_caught_up,
+    medallion,
+)
 
-pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+pytestmark = pytest.mark.chaos
 
 FIELDS = ("quake_id", "updated_at", "event_at", "magnitude", "latitude", "status", "is_retracted")
 GROUP = ("network", "magnitude_class", "versions", "strongest", "latest_event_at", "retractions")

@@ -9,10 +9,10 @@ import pytest
 import typer.main
 
 from common.config.settings import setting_names
-from common.spark.settings_reference import reference
 from orchestration.check.pipeline import check
 from orchestration.cli.main import app
 from orchestration.pipeline.load_file import load_pipeline
+from tests.reference.settings_reference import reference
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_page_of_settings_is_in_step() -> None:
-    """Written by `python -m common.spark.settings_reference > docs/settings.md`."""
+    """Written by `python -m tests.reference.settings_reference > docs/settings.md`."""
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page == reference()
     assert all(line.rsplit("|", 2)[1].strip() for line in page.splitlines() if line.startswith("| `"))

@@ -17,6 +17,7 @@ from common.config.settings import Settings
 from common.java import jar_cache
 from common.java.compile_sources import reader_jar
 from common.java.find_java import Java
+from common.java.sealed_file import state_of
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes, say
 from common.spark import class_archive
@@ -83,10 +84,10 @@ def setup(
 def _class_archive(chosen: Settings, java: Java) -> str | None:
     """Path of the archive of Spark's classes, made now where there is none; ``None`` if it cannot be."""
     class_path = (*jar_cache.require(chosen, "spark"), reader_jar(chosen))
-    file = class_archive.archive(java, class_path)
-    if not file.is_file():
+    file = class_archive.archive_file(java, class_path)
+    if state_of(file) != "ok":
         say(err, "recording Spark's classes, once: half a minute, 190 MB in the cache, shorter starts after")
-        if class_archive.record(chosen, java, class_path) is None:
+        if class_archive.create_archive(chosen, java, class_path) is None:
             say(err, "this Java keeps no archive of classes; starts take some five seconds longer")
             return None
     return str(file)

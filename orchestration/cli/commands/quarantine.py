@@ -54,14 +54,14 @@ def ls(  # one argument per option
     """
     from orchestration.cli.quarantine_output import group_document, group_table
     from orchestration.quarantine.contents import chosen, groups  # loaded when it is used
-    from silver.judge.rules import version
+    from silver.judge.rules import rules_version
 
     around = context(pipeline, settings, overrides)
     database = _database()
     found = [
         group
         for silver in chosen(around.pipeline, table)
-        for group in groups(database, around.layout, silver, version(silver))
+        for group in groups(database, around.layout, silver, rules_version(silver))
     ]
     if as_json:
         sys.stdout.write(json.dumps([group_document(one) for one in found], indent=2) + "\n")
@@ -94,7 +94,7 @@ def show(  # one argument per option
     """
     from orchestration.cli.quarantine_output import row_document, row_lines
     from orchestration.quarantine.contents import chosen, rows  # loaded when it is used
-    from silver.judge.rules import version
+    from silver.judge.rules import rules_version
 
     around = context(pipeline, settings, overrides)
     database = _database()
@@ -103,7 +103,7 @@ def show(  # one argument per option
         for silver in chosen(around.pipeline, table)
         if table is not None or latest_version(around.layout.table_path(silver.quarantine)) is not None
         for row in rows(
-            database, around.layout, silver, version(silver), reason=reason, where=where, limit=limit
+            database, around.layout, silver, rules_version(silver), reason=reason, where=where, limit=limit
         )
     )
     if as_json:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.bench.contenders.started import Started
-from tests.bench.oracle import Tables
-from tests.bench.topic import Source
+from tests.bench.data.topic import Source
+from tests.bench.measure.oracle import Tables
 
 DRIVER_MEMORY = "2g"
 """Heap of each contender's JVM."""

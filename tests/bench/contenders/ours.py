@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
 from tests.bench.contenders.started import Started, set_options
-from tests.bench.oracle import Tables
-from tests.bench.topic import Source
+from tests.bench.data.topic import Source
+from tests.bench.measure.oracle import Tables
 
 PIPELINE = """
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.bench.contenders.started import Started
-from tests.bench.oracle import Tables
-from tests.bench.topic import Source
+from tests.bench.data.topic import Source
+from tests.bench.measure.oracle import Tables
 
 
 class Script:

@@ -60,7 +60,7 @@ class Started:
 
     def is_running(self) -> bool:
         """Whether it has not ended."""
-        return processes.started(self.pid) is not None
+        return processes.start_mark(self.pid) is not None
 
     def await_end(self, timeout_seconds: float) -> None:
         """Return once it has ended by itself, and well.
@@ -138,7 +138,7 @@ def _session(pid: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != pid:
             with contextlib.suppress(OSError):
-                if os.getsid(int(entry.name)) == pid and processes.started(int(entry.name)):
+                if os.getsid(int(entry.name)) == pid and processes.start_mark(int(entry.name)):
                     found.append(int(entry.name))
     return found
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from tests.bench.events import EMPTY, NOT_UTF8, TRUNCATED, WATERMARK_SECONDS, WRONG_TYPE, Stream
+from tests.bench.data.events import EMPTY, NOT_UTF8, TRUNCATED, WATERMARK_SECONDS, WRONG_TYPE, Stream
 
 MANY = 100_000
 

@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from common.delta.log import LogReader
-from tests.bench import history, preloaded
-from tests.bench.events import Stream
+from tests.bench.data import history, preloaded
+from tests.bench.data.events import Stream
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 NOTE = json.dumps({"query": "gold.t", "query_id": "q", "batch_id": 7})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.machine import MOST_FOREIGN, Meter, Reading, Stat, Tree, Usage, parsed
+from tests.bench.measure.machine import MOST_FOREIGN, Meter, Reading, Stat, Tree, Usage, parsed
 
 SPIN = "import time\nwhile time.process_time() < 0.4: pass\n"
 CHILDREN = f"""

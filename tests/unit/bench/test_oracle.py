@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from deltalake import write_deltalake
 
-from tests.bench import oracle
-from tests.bench.events import Stream
-from tests.bench.oracle import GROUPS, LATEST, SILVER, Expected, Tables
+from tests.bench.data.events import Stream
+from tests.bench.measure import oracle
+from tests.bench.measure.oracle import GROUPS, LATEST, SILVER, Expected, Tables
 
 MESSAGES = 5_000
 STREAM = Stream(seed=5, malformed=0.05, late=0.2)

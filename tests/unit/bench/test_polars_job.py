@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from tests.bench import oracle
 from tests.bench.contenders.polars_job import Loop, parsed
-from tests.bench.events import Batch, Stream
-from tests.bench.oracle import Tables
+from tests.bench.data.events import Batch, Stream
+from tests.bench.measure import oracle
+from tests.bench.measure.oracle import Tables
 
 STREAM = Stream(seed=4, malformed=0.1)
 MESSAGES = 3_000

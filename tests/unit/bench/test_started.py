@@ -60,8 +60,8 @@ def test_nothing_is_left_of_it(tmp_path: Path) -> None:
         child = int(said)
         with pytest.raises(ContenderError, match="did not end"):
             running.await_end(0.2)
-    assert processes.started(child) is None
-    assert processes.started(running.pid) is None
+    assert processes.start_mark(child) is None
+    assert processes.start_mark(running.pid) is None
     with pytest.raises(ContenderError):
         running.check()
 

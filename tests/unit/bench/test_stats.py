@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tests.bench.stats import Goal, Quantile, number, quantile, ratio
+from tests.bench.measure.stats import Goal, Quantile, number, quantile, ratio
 
 
 def test_a_percentile_is_an_age_that_was_measured() -> None:

@@ -10,13 +10,14 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.bench import fresh_reader, freshness
-from tests.bench.events import Stream
-from tests.bench.fresh_reader import TABLES, Ages, Reader, counted
-from tests.bench.machine import Usage
-from tests.bench.oracle import LATEST, Tables, groups_of, latest_of, silver_rows
-from tests.bench.stats import Quantile
-from tests.bench.watch import Arrivals, Moments, Watch
+from tests.bench.data.events import Stream
+from tests.bench.measure import fresh_reader
+from tests.bench.measure.fresh_reader import TABLES, Ages, Reader, counted
+from tests.bench.measure.machine import Usage
+from tests.bench.measure.oracle import LATEST, Tables, groups_of, latest_of, silver_rows
+from tests.bench.measure.stats import Quantile
+from tests.bench.measure.watch import Arrivals, Moments, Watch
+from tests.bench.workloads import freshness
 
 NOW = 1_800_000_000_000_000
 

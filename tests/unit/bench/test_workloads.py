@@ -11,19 +11,19 @@ import pytest
 from deltalake import write_deltalake
 
 from common.spark import session_conf
-from tests.bench import files, flat, idle, restart, state
 from tests.bench.__main__ import WORKLOADS
 from tests.bench.contenders.started import ContenderError, Started
-from tests.bench.events import WATERMARK_SECONDS
-from tests.bench.files import Count, Files, Part
-from tests.bench.flat import Flat
-from tests.bench.idle import Idle
-from tests.bench.machine import Usage
-from tests.bench.oracle import Tables
-from tests.bench.restart import Gold, Kill, Restart
-from tests.bench.settling import all_paths
-from tests.bench.shop import HOPS, Measured, Size, Spent
-from tests.bench.state import Feed, Held
+from tests.bench.data.events import WATERMARK_SECONDS
+from tests.bench.measure.machine import Usage
+from tests.bench.measure.oracle import Tables
+from tests.bench.measure.settling import all_paths
+from tests.bench.workloads import files, flat, idle, restart, state
+from tests.bench.workloads.files import Count, Files, Part
+from tests.bench.workloads.flat import Flat
+from tests.bench.workloads.idle import Idle
+from tests.bench.workloads.restart import Gold, Kill, Restart
+from tests.bench.workloads.shop import HOPS, Measured, Size, Spent
+from tests.bench.workloads.state import Feed, Held
 
 GIB = 2**30
 

@@ -1,0 +1,125 @@
+"""PySpark's private handles on the JVM: the only module that uses them.
+
+PySpark has no public function for what is here: expressions of Java methods, a query's plan, Hadoop's file
+systems, the JVM's process. Its handles (``_jvm``, ``_jdf``, ``_jc``, …) may change with every release; with
+all of them in one module, a new release is checked in one place. A test searches the other modules for them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import DataType
+
+# ruff: noqa: SLF001
+
+
+def packages() -> Any:
+    """The root of the JVM's packages: ``packages().java.lang.System``. Needs a Spark session."""
+    from pyspark import SparkContext
+
+    return SparkContext._jvm
+
+
+def is_launched() -> bool:
+    """Whether this process has launched a JVM for Spark."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
+
+
+def connect(gateway: Any = None) -> None:
+    """Have PySpark use a JVM: the one of this py4j gateway, or the one it launches by itself."""
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    """The JVM's process; None where something else has started it, such as ``spark-submit``."""
+    return getattr(spark.sparkContext._gateway, "proc", None)
+
+
+def shut_down(spark: SparkSession, *, timeout_seconds: float) -> None:
+    """Stop Spark, and wait until the process of its JVM has ended.
+
+    Raises:
+        subprocess.TimeoutExpired: The process still runs after the timeout.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout_seconds)
+
+
+def static_method(java_class: str, method: str, result: DataType, *arguments: Column) -> Column:
+    """A static Java method as an expression; null where an argument is null.
+
+    The method takes and returns Spark's internal values, so nothing is converted. The expression is declared
+    non-deterministic although it is not: Spark then neither repeats it for each of its fields that is used,
+    nor moves a filter on them below it, and the method runs once per row.
+    """
+    from pyspark.sql import Column as PySparkColumn
+
+    jvm = packages()
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    expression = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
+        jvm.org.apache.spark.util.Utils.classForName(java_class, True, False),
+        jvm.org.apache.spark.sql.types.DataType.fromJson(result.json()),
+        method,
+        jvm.PythonUtils.toSeq([utils.expression(each._jc) for each in arguments]),
+        jvm.PythonUtils.toSeq([]),
+        True,  # propagateNull
+        True,  # returnNullable
+        False,  # isDeterministic
+        getattr(jvm.scala, "None$").__getattr__("MODULE$"),
+    )
+    return PySparkColumn(utils.column(expression))
+
+
+def try_eval(column: Column) -> Column:
+    """The column's value; null on a row for which it throws."""
+    from pyspark.sql import Column as PySparkColumn
+
+    jvm = packages()
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    expression = utils.expression(column._jc)
+    return PySparkColumn(utils.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression)))
+
+
+def plan_operators(frame: DataFrame) -> list[str]:
+    """Names of the operators in a frame's analyzed plan, outermost first."""
+    names: list[str] = []
+    nodes = [frame._jdf.queryExecution().analyzed()]
+    while nodes:
+        node = nodes.pop()
+        names.append(node.nodeName())
+        children = node.children()
+        nodes.extend(children.apply(i) for i in range(children.size()))
+    return names
+
+
+def estimated_bytes(frame: DataFrame) -> int:
+    """A frame's size by the statistics of its optimized plan: files as on disk, a cached frame as cached."""
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
+def delete_folder(spark: SparkSession, path: str) -> None:
+    """Delete a folder and all in it, by the Hadoop file system of its path."""
+    folder = packages().org.apache.hadoop.fs.Path(path)
+    folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)
+
+
+def streaming_listeners(spark: SparkSession) -> Any:
+    """The JVM's streaming query manager, which takes listeners that are Java objects."""
+    return spark.streams._jsqm
+
+
+def last_execution(query: StreamingQuery) -> Any:
+    """The execution of a query's current or last micro-batch; null before the first."""
+    return query._jsq.streamingQuery().lastExecution()

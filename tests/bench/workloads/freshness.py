@@ -1,0 +1,294 @@
+"""W2: from the moment at which an event was to be sent, to the moment at which a reader sees it.
+
+Each contender runs with its running triggers, ours with its defaults, while a sender keeps its schedule
+and a reader of delta-rs polls silver and both gold tables. What is measured are the events of a window that
+begins when gold has its first row and a warm-up has passed; sending goes on until the window's rows have
+come, or have been waited for long enough. Events that are duplicates, malformed or beyond the watermark do
+not count; those that never came do, as older than all that did.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from tests.bench.contenders.contender import Contender
+from tests.bench.contenders.started import ContenderError
+from tests.bench.data import topic
+from tests.bench.data.events import Stream
+from tests.bench.data.sender import sending
+from tests.bench.measure.fresh_reader import GOLD, TABLES, Ages, Reader, ages
+from tests.bench.measure.machine import Meter, Usage
+from tests.bench.measure.oracle import GROUPS, Expected, Tables, differences, expected, rows
+from tests.bench.measure.stats import Goal, Quantile, number, ratio
+from tests.bench.reporting.plots import Lines
+from tests.bench.reporting.report import Section, table
+from tests.bench.run import OURS, Run
+
+SLOW, FAST = 2_000, 20_000
+"""Messages a second."""
+POLL_SECONDS = 0.05
+FIRST_GOLD_SECONDS = 300.0
+"""How long to wait for a first row of gold before the window begins all the same."""
+GRACE_SECONDS = 30.0
+"""How long rows of the window are waited for after its end."""
+CATCH_UP_SECONDS = 120.0
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """One contender at one rate.
+
+    Attributes:
+        warm_up: Seconds from the first rows of gold to the window.
+        seconds: Length of the window.
+        first_gold_seconds: From its start to the first rows of gold; not a number where none came.
+        usage: Over the window.
+        kept_up: Whether its tables equalled the oracle's soon after the sending had ended.
+        failures: What makes its figures void.
+    """
+
+    contender: str
+    per_second: int
+    warm_up: float
+    seconds: float
+    first_gold_seconds: float
+    usage: Usage
+    ages: Mapping[str, Ages]
+    kept_up: bool
+    failures: Sequence[str] = field(default_factory=tuple)
+
+    def gold(self, share: str) -> Quantile:
+        """The worse of both gold tables: ``p50`` or ``p99``."""
+        return max((getattr(self.ages[name], share) for name in GOLD), key=lambda q: q.seconds)
+
+    @property
+    def share_seen(self) -> float:
+        """Of the window's events, in the worse of both gold tables."""
+        return min(ratio(a.seen, a.seen + a.unseen) for a in (self.ages[name] for name in GOLD))
+
+
+def measured(run: Run, contender: Contender, per_second: int, seconds: float, warm_up: float) -> Fresh:
+    """Run a contender under a steady stream, from nothing."""
+    name = f"fresh-{contender.name}-{per_second}"
+    run.say(f"{name}: {warm_up:.0f} s after its first gold row, {seconds:.0f} s are measured")
+    folder = run.scratch(name)
+    source = topic.made(run.broker, name)
+    stream = Stream(seed=7, start=time.time_ns() // 1_000 + _SECOND, per_second=per_second)
+    reader = Reader(contender.tables(folder), stream)
+    with (
+        contender.run(folder, source) as started,
+        sending(source, stream, folder) as sender,
+        Meter({contender.name: started.pid, "broker": run.broker.pid, "sender": sender.started.pid}) as meter,
+    ):
+
+        def watch(seconds: float) -> bool:
+            """Poll for so long; whether gold had rows at the end."""
+            over = time.monotonic() + seconds
+            while (left := over - time.monotonic()) > 0:
+                reader.poll()
+                time.sleep(min(POLL_SECONDS, left))
+            started.check()
+            sender.started.check()
+            return reader.has_gold
+
+        first_gold = math.nan
+        while time.monotonic() - started.began < FIRST_GOLD_SECONDS:
+            if watch(POLL_SECONDS):
+                first_gold = time.monotonic() - started.began
+                break
+        run.say(f"{name}: first gold row after {first_gold:.1f} s")
+        watch(warm_up)
+        before, begins = meter.read(), time.time_ns() // 1_000
+        watch(seconds)
+        usage, ends = meter.read().since(before, contender.name), time.time_ns() // 1_000
+        window = (begins, ends)
+        found = _waited_for(watch, reader, stream, window)
+        sent = sender.stop()
+        kept_up, failures = _caught_up(contender, folder, stream, sent)
+        if kept_up:
+            started.stop()
+    # A peer that does not keep up is told so in the table: its ages are lower bounds, and void nothing.
+    void = failures if contender.name == OURS else []
+    done = Fresh(
+        contender.name,
+        per_second,
+        warm_up,
+        seconds,
+        first_gold,
+        usage,
+        found,
+        kept_up=kept_up,
+        failures=void,
+    )
+    run.say(_line(name, done))
+    return done
+
+
+def _waited_for(
+    watch: Callable[[float], bool], reader: Reader, stream: Stream, window: tuple[int, int]
+) -> dict[str, Ages]:
+    """Ages of the window's events, once all have come or have been waited for."""
+    over = time.monotonic() + GRACE_SECONDS
+    while True:
+        found = ages(reader, stream, window, time.time_ns() // 1_000)
+        if not any(one.unseen for one in found.values()) or time.monotonic() > over:
+            return found
+        watch(1.0)
+
+
+def _caught_up(contender: Contender, folder: Path, stream: Stream, sent: int) -> tuple[bool, list[str]]:
+    """Whether its tables come to equal the oracle's within a time; if not, how they differ."""
+    wanted = expected(stream, sent)
+    tables = contender.tables(folder)
+    over = time.monotonic() + CATCH_UP_SECONDS
+    while not _is_near(tables, wanted):
+        if time.monotonic() > over:
+            return False, [f"gold has not got all events {CATCH_UP_SECONDS:.0f} s after the last was sent"]
+        time.sleep(1)
+    while found := differences(tables, wanted, may_lack_beyond=contender.drops_beyond):
+        if time.monotonic() > over:
+            return False, found
+        time.sleep(1)
+    return True, []
+
+
+def _is_near(tables: Tables, wanted: Expected) -> bool:
+    total = rows(tables.groups, GROUPS)["events"].cast(pl.Int64).sum()
+    in_time = wanted.silver.filter(~pl.col("is_beyond")).height
+    return bool(total >= in_time)
+
+
+def _line(name: str, done: Fresh) -> str:
+    gold = f"gold p50 {done.gold('p50')}, p99 {done.gold('p99')}"
+    kept = "tables equal the oracle" if done.kept_up else "DID NOT KEEP UP"
+    return f"{name}: {gold}, {done.share_seen:.1%} seen, {done.usage.cores:.2f} cores; {kept}"
+
+
+def freshness(run: Run) -> Section:
+    """W2, at 2,000 and 20,000 messages a second; the faster stream is the shorter one."""
+    rates = (run.per_second,) if run.per_second else (SLOW,) if run.quick else (SLOW, FAST)
+    found, failures = [], []
+    for rate in rates:
+        peers = () if run.quick else ("polars", "tutorial") if rate <= SLOW else ("polars",)
+        seconds = run.sized(run.seconds, 300 if rate <= SLOW else 120, 30)
+        warm_up = run.sized(run.warm_up, 120 if rate <= SLOW else 60, 20)
+        for one in run.contenders(peers):
+            try:
+                found.append(measured(run, one, rate, seconds, warm_up))
+            except ContenderError as error:
+                run.say(f"{one.name} FAILED: {error}")
+                failures.append(f"{one.name} at {rate:,}/s: {error}")
+    failures += [
+        f"{one.contender} at {one.per_second:,}/s: {fault}" for one in found for fault in one.failures
+    ]
+    return Section(
+        "freshness",
+        "Freshness: from sending to a reader",
+        _lines(found, run),
+        [goal for rate in rates for goal in _goals([one for one in found if one.per_second == rate])],
+        found,
+        failures,
+        [_plot(found, rate) for rate in rates],
+    )
+
+
+def _lines(found: Sequence[Fresh], run: Run) -> list[str]:
+    ours = f"; ours with {', '.join(run.settings)}" if run.settings else ""
+    what = (
+        "Steady streams of messages of about 540 bytes into 4 partitions, measured over a window that "
+        "begins when both gold tables have had rows and a warm-up has passed. Age: from the moment at which "
+        "an event was to be sent to the moment at which a reader (delta-rs, polled every 50 ms) has read its "
+        "row. `>`: that row had still not come, so the age is a lower bound. - where others used more than "
+        f"0.3 cores of the machine. Triggers are those that each contender runs with by itself{ours}."
+    )
+    head = (
+        "who",
+        "messages/s",
+        "warm-up",
+        "window",
+        "silver p50",
+        "p99",
+        "groups p50",
+        "p99",
+        "latest p50",
+        "p99",
+        "seen",
+        "cores",
+        "peak memory",
+        "first gold row",
+        "kept up",
+        "foreign cores",
+    )
+    body = [
+        (
+            one.contender,
+            f"{one.per_second:,}",
+            f"{one.warm_up:.0f} s",
+            f"{one.seconds:.0f} s",
+            *(
+                "-" if one.usage.refusal else str(getattr(one.ages[name], share))
+                for name in TABLES
+                for share in ("p50", "p99")
+            ),
+            f"{one.share_seen:.1%}".replace("%", " %"),
+            f"{one.usage.cores:.2f}",
+            f"{one.usage.peak_bytes / 2**30:.2f} GiB",
+            f"{number(one.first_gold_seconds)} s",
+            "yes" if one.kept_up else "no",
+            f"{one.usage.foreign_cores:.2f}",
+        )
+        for one in found
+    ]
+    return [what, "", *table(head, body)]
+
+
+def _goals(found: Sequence[Fresh]) -> list[Goal]:
+    ours = next((one for one in found if one.contender == OURS), None)
+    if ours is None:
+        return []
+    rate, why = ours.per_second, ours.usage.refusal or ""
+    p50, p99 = (ours.gold(share).seconds if not why else None for share in ("p50", "p99"))
+    if rate > SLOW:
+        goals = [Goal(f"W2 {rate:,}/s, gold p99, s", p99, 6.0, "at most", why)]
+    else:
+        goals = [
+            Goal(f"W2 {rate:,}/s, gold p50, s", p50, 1.5, "at most", why),
+            Goal(f"W2 {rate:,}/s, gold p99, s", p99, 3.0, "at most", why),
+            Goal(f"W2 {rate:,}/s, cores", ours.usage.cores, 1.2, "at most"),
+        ]
+    for one in found:
+        if one.contender == OURS or rate > SLOW:
+            continue
+        times = ratio(one.gold("p50").seconds, ours.gold("p50").seconds)
+        noisy = why or one.usage.refusal or ""
+        note = noisy or ("the peer's p50 is a lower bound" if one.gold("p50").at_least else "")
+        if one.contender == "polars":
+            slower = None if noisy else 1 / times
+            goals.append(
+                Goal(f"W2 {rate:,}/s, gold p50 of ours / the Polars loop", slower, 3, "at most", note)
+            )
+        else:
+            faster = None if noisy else times
+            goals.append(
+                Goal(f"W2 {rate:,}/s, gold p50 of the tutorial / ours", faster, 60, "at least", note)
+            )
+    return goals
+
+
+def _plot(found: Sequence[Fresh], rate: int) -> Lines:
+    series = {
+        f"{one.contender} {share}": [(at, values[place]) for at, *values in one.ages["groups"].over_time]
+        for one in found
+        if one.per_second == rate
+        for place, share in enumerate(("p50", "p99"))
+    }
+    return Lines(
+        f"Age of rows in gold.groups, {rate:,} messages/s", series, "seconds of the window", "seconds"
+    )

@@ -1,0 +1,148 @@
+"""What strictness costs: our reader against plain from_json, and against the guard that is known for it.
+
+``python tests/bench/workloads/strict_json.py``, or ``make bench``. Writes its section of docs/performance.md:
+the numbers, and what they were measured on. Ways are interleaved, so that what else the machine does hits all
+alike.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from common.config.settings import load_settings
+from common.declare import Json
+from common.spark.session import build_session
+from silver.read.value_reader import read_values, struct_type
+from tests.bench.reporting import page
+from tests.bench.reporting.page import Cost, timed
+
+DOCUMENTS = 300_000
+ROUNDS = 3
+DDL = (
+    "order_id string, customer struct<id: bigint, name: string, email: string, country: string>, "
+    "placed_at timestamp, status string, currency string, total decimal(12,2), discount double, "
+    "is_gift boolean, items int, shipping struct<method: string, cost: decimal(8,2), latitude: double, "
+    "longitude: double>, note string, version int"
+)
+
+
+def documents(seed: int) -> list[tuple[bytes]]:
+    """Orders of about 500 bytes with 17 leaf fields, all valid."""
+    chance = random.Random(seed)  # noqa: S311
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    found = []
+    for number in range(DOCUMENTS):
+        placed = start + timedelta(milliseconds=number * 250)
+        order = {
+            "order_id": f"{chance.getrandbits(64):016x}-{number:08}",
+            "customer": {
+                "id": chance.randrange(10**9),
+                "name": chance.choice(["Ada Lovelace", "Łucja Żak", "Jean-Pierre Dupont", "Ngọc Trần"]),
+                "email": f"customer{chance.randrange(10**6)}@mail.example.org",
+                "country": chance.choice(["DE", "FR", "PL", "VN", "US"]),
+            },
+            "placed_at": placed.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "status": chance.choice(["placed", "paid", "shipped", "returned"]),
+            "currency": "EUR",
+            "total": chance.randrange(10**7) / 100,
+            "discount": round(chance.random(), 4),
+            "is_gift": chance.random() < 0.1,
+            "items": chance.randrange(1, 20),
+            "shipping": {
+                "method": chance.choice(["standard", "express"]),
+                "cost": chance.randrange(2000) / 100,
+                "latitude": round(chance.uniform(-90, 90), 6),
+                "longitude": round(chance.uniform(-180, 180), 6),
+            },
+            "note": "Please leave it with the neighbour on the left, the bell does not ring. " * 2,
+            "version": chance.randrange(5),
+        }
+        found.append((json.dumps(order, ensure_ascii=False, separators=(",", ":")).encode(),))
+    return found
+
+
+def ways(frame: Any) -> dict[str, Any]:
+    """Frames that read all fields, by what they are called in the report."""
+    schema = struct_type(DDL)
+    text = F.col("value").cast("string")
+    plain = F.from_json(text, schema, {"mode": "PERMISSIVE"})
+    # One document, valid UTF-8, no name twice, nothing after it: as far as Spark's functions can tell.
+    wrapped = F.concat(F.lit('{"v":'), text, F.lit("}"))
+    guard = (
+        F.is_valid_utf8(text)
+        & F.try_parse_json(wrapped).isNotNull()
+        & F.try_parse_json(F.concat(F.lit("["), text, F.lit("]"))).isNotNull()
+    )
+    asked = (F.col("__read.value").alias("v"), F.col("__read.fault"), F.col("__read.rescued"))
+    return {
+        "from_json": frame.select(plain.alias("v")),
+        "from_json behind the guard": frame.select(F.when(guard, plain).alias("v")),
+        "strict": read_values(frame, Json(DDL)).frame.select(*asked),
+        "strict, rescuing": read_values(frame, Json(DDL), rescue=True).frame.select(*asked),
+    }
+
+
+def main() -> None:
+    """Measure, print, and write the report."""
+    with tempfile.TemporaryDirectory() as scratch:
+        empty = Path(scratch) / "medallion.yaml"
+        empty.touch()
+        settings = load_settings(file=empty, overrides=["spark.master=local[2]", "spark.driver_memory=3g"])
+        spark = build_session(settings, "bench", Path(scratch) / "log")
+        made = documents(1)
+        spark.createDataFrame(made, "value binary").repartition(2).write.parquet(f"{scratch}/documents")
+        frame = spark.read.parquet(f"{scratch}/documents").cache()
+        assert frame.count() == DOCUMENTS
+        frames = ways(frame)
+        assert frames["strict"].where("fault is not null").count() == 0
+        results: dict[str, list[Cost]] = {name: [] for name in frames}
+        for _ in range(ROUNDS + 1):  # the first compiles
+            for name, each in frames.items():
+                run = each.write.format("noop").mode("overwrite").save
+                results[name].append(timed(spark, run))
+        lines = report({name: rounds[1:] for name, rounds in results.items()}, made, frame)
+        sys.stdout.write(page.write("Reading JSON strictly", lines, spark))
+        spark.stop()
+
+
+def report(results: dict[str, list[Cost]], made: list[tuple[bytes]], frame: Any) -> list[str]:
+    """The section."""
+    tasks = frame.rdd.getNumPartitions()
+    size = round(statistics.mean(len(value) for (value,) in made))
+    base = {at: min(one[at] for one in results["from_json"]) for at in (0, 1)}
+    lines = [
+        (
+            f"{DOCUMENTS:,} documents of {size} bytes on average with 17 leaf fields (texts, numbers, "
+            "decimals, a time, two structs), all of them valid and all fields asked for, from memory to "
+            f"nowhere, {tasks} task(s). Best of {ROUNDS} rounds in which the ways take turns."
+        ),
+        "",
+        "| way | seconds | CPU seconds | times from_json | times its CPU |",
+        "|---|---|---|---|---|",
+    ]
+    for name, rounds in results.items():
+        clock, cpu = (min(one[at] for one in rounds) for at in (0, 1))
+        lines.append(f"| {name} | {clock:.2f} | {cpu:.2f} | {clock / base[0]:.2f} | {cpu / base[1]:.2f} |")
+    lines += [
+        "",
+        (
+            "`strict` gives each fault a reason of its own and no value that was not sent. `from_json` takes "
+            "duplicate keys, trailing data, rounded numbers and half surrogates without a word; the guard "
+            "(`is_valid_utf8`, and `try_parse_json` on the text as a member of an object and of an array) "
+            "still accepts numbers that are rounded, texts for numbers, and values that are no objects."
+        ),
+    ]
+    return lines
+
+
+if __name__ == "__main__":
+    main()

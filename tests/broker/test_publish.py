@@ -1,0 +1,194 @@
+"""Rows sent on: to a topic of a real broker, to an object of the user's own, to the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from common.declare import (
+    ConsoleSink,
+    ForeachSink,
+    KafkaSink,
+    Pipeline,
+    Publish,
+    Reading,
+    Storage,
+    Topic,
+    Upsert,
+)
+from common.errors import PipelineError, TableShapeError
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+
+SCHEMA = (
+    "k string, version int, _kafka_topic string, _kafka_partition int, _kafka_offset bigint,"
+    "_kafka_timestamp timestamp, _ingested_at timestamp"
+)
+LATEST = Upsert(
+    "latest",
+    reads="silver.orders",
+    key=["k"],
+    newest_by=["version"],
+    storage=Storage(change_feed=True),
+)
+
+
+class Files:
+    """Writes a file per partition and row; told of every start and end of a partition."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, partition: int, batch: int) -> bool:
+        self.place = f"{batch}-{partition}"
+        return True
+
+    def process(self, row: Any) -> None:
+        (self.folder / f"{self.place}-{row.k}-{row.version}").touch()
+
+    def close(self, error: Exception | None) -> None:
+        (self.folder / f"closed-{self.place}-{error}").touch()
+
+
+def rows(*pairs: tuple[str | None, int]) -> list[tuple[Any, ...]]:
+    """Silver rows; a version is also an offset."""
+    return [(k, version, "t", 0, version, None, None) for k, version in pairs]
+
+
+def sent(broker: str, topic: str) -> Counter[tuple[str | None, str]]:
+    """Keys and values of all messages of a topic."""
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": "none", "enable.auto.commit": False})
+    found: Counter[tuple[str | None, str]] = Counter()
+    partitions = [TopicPartition(topic, n) for n in consumer.list_topics(topic).topics[topic].partitions]
+    for partition in partitions:
+        low, high = consumer.get_watermark_offsets(partition)
+        consumer.assign([TopicPartition(topic, partition.partition, low)])
+        for _ in range(high - low):
+            message = consumer.poll(10)
+            assert message is not None
+            assert message.error() is None
+            key = message.key()
+            found[None if key is None else key.decode(), message.value().decode()] += 1
+    consumer.close()
+    return found
+
+
+class Ran:
+    """What was published, and where."""
+
+    def __init__(self, engine: Engine, topics: dict[str, str], files: Path) -> None:
+        self.engine, self.topics, self.files = engine, topics, files
+
+
+@pytest.fixture(scope="module")
+def ran(
+    spark: Any, broker: str, new_topic: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> Ran:
+    """Two commits of silver, each read by gold and published before the next."""
+    files = tmp_path_factory.mktemp("files")
+    topics = {"whole": new_topic(), "shaped": new_topic()}
+    pipeline = Pipeline(
+        "shop",
+        bronze=[Topic("orders")],
+        gold=[LATEST],
+        publish=[
+            Publish(
+                "whole",
+                reads="gold.latest",
+                to=KafkaSink(topics["whole"], key="k"),
+                columns=["k", "version"],
+                deletes=True,
+            ),
+            Publish(
+                "shaped",
+                reads="silver.orders",
+                to=KafkaSink(topics["shaped"], value="twice", kafka={"bootstrap.servers": broker}),
+                columns={"k": "k", "twice": "version * 2"},
+                where="version > 1",
+            ),
+            Publish("files", reads="silver.orders", to=ForeachSink(Files(files))),
+            Publish("shown", reads="silver.orders", to=ConsoleSink(rows=2), columns=["k"]),
+        ],
+    )
+    settings = make_settings(tmp_path_factory.mktemp("publish"), broker)
+    engine = Engine(spark, pipeline, settings, broker)
+    engine.append("silver.orders", rows(("a", 1), (None, 2), ("c", 3)), SCHEMA)
+    engine.run("gold")
+    engine.publish()
+    return Ran(engine, topics, files)
+
+
+@pytest.fixture(scope="module")
+def twice(ran: Ran) -> str:
+    """The same after a second commit; what the terminal showed."""
+    ran.engine.append("silver.orders", rows(("a", 4), ("a", 0)), SCHEMA)
+    ran.engine.run("gold")
+    ran.engine.spark.sql(f"DELETE FROM delta.`{ran.engine.path('gold.latest')}` WHERE k = 'c'")
+    ran.engine.publish()
+    return ""
+
+
+def message(k: str | None, version: int, change: str) -> tuple[str | None, str]:
+    """A whole row as it is sent; a null is told."""
+    return k, json.dumps({"k": k, "version": version, "_change_type": change}, separators=(",", ":"))
+
+
+def test_a_gold_tables_changes_are_sent_as_json_with_their_keys(ran: Ran, twice: str, broker: str) -> None:
+    """New rows, the newer state of an old one, a deletion; nothing of what was replaced."""
+    assert sent(broker, ran.topics["whole"]) == Counter(
+        [
+            message("a", 1, "insert"),
+            message(None, 2, "insert"),
+            message("c", 3, "insert"),
+            message("a", 4, "update_postimage"),
+            message("c", 3, "delete"),
+        ]
+    )
+
+
+def test_key_value_columns_and_condition_are_sql(ran: Ran, twice: str, broker: str) -> None:
+    """To a broker that the sink names itself; a number is sent as text."""
+    assert sent(broker, ran.topics["shaped"]) == Counter([(None, "4"), (None, "6"), (None, "8")])
+
+
+def test_an_object_of_the_users_own_gets_every_row(ran: Ran, twice: str) -> None:
+    names = [file.name for file in ran.files.iterdir() if not file.name.startswith("closed")]
+    assert Counter(tuple(name.split("-")[2:]) for name in names) == Counter(
+        [("a", "1"), ("None", "2"), ("c", "3"), ("a", "4"), ("a", "0")]
+    )
+    assert {name.split("-")[0] for name in names} == {"0", "1"}
+    closed = [file.name for file in ran.files.iterdir() if file.name.startswith("closed")]
+    assert closed
+    assert all(name.endswith("-None") for name in closed)
+
+
+def test_rows_are_shown_on_the_terminal_and_a_start_sends_only_what_is_new(
+    ran: Ran, twice: str, broker: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sent(broker, ran.topics["whole"])
+    ran.engine.append("silver.orders", rows(("z", -9)), SCHEMA)
+    ran.engine.publish()
+    shown = capsys.readouterr().out
+    assert "publish.shown, micro-batch 2" in shown
+    assert "|z" in shown.replace(" ", "")
+    assert sent(broker, ran.topics["whole"]) == before  # gold did not run
+
+
+def test_a_table_without_a_feed_and_sql_that_does_not_fit_are_told(spark: Any, ran: Ran) -> None:
+    def started(publish: Publish) -> None:
+        pipeline = Pipeline("shop", bronze=[Topic("orders")], gold=[LATEST], publish=[publish])
+        Engine(spark, pipeline, ran.engine.settings, "none:1").publish()
+
+    feed = Reading(changes="feed")
+    with pytest.raises(TableShapeError, match=r"publish\.none reads the change data feed of silver\.orders"):
+        started(Publish("none", reads="silver.orders", to=ConsoleSink(), reading=feed))
+    with pytest.raises(PipelineError, match=r"publish\.odd, column 'n'"):
+        started(Publish("odd", reads="silver.orders", to=ConsoleSink(), columns={"n": "no_such"}))
+    with pytest.raises(PipelineError, match=r"publish\.odd, message 'key'"):
+        started(Publish("odd", reads="silver.orders", to=KafkaSink("t", key="no_such"), columns=["k"]))

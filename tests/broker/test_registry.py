@@ -1,0 +1,223 @@
+"""A schema registry that goes and comes: silver waits for it, bronze goes on, nothing is lost or twice."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from common.config.paths import Layout
+from common.declare import Avro, Message, Pipeline, Silver, Topic
+from common.errors import RegistryError
+from common.schema import avro as avro_schema
+from common.streaming.query import registry_failure
+from orchestration.jobs import supervisor as supervising
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import Wiring
+from tests.conftest import make_settings
+from tests.support.avro import encode, framed, record
+
+WRITTEN = record(id="string", at={"type": "long", "logicalType": "timestamp-millis"}, old="int")
+DECLARED = record(id="string", at={"type": "long", "logicalType": "timestamp-millis"}, new=("string", "-"))
+
+
+INNER = {"type": "record", "name": "Inner", "fields": [{"name": "n", "type": "int"}]}
+ANSWERS: dict[str, Any] = {
+    "/schemas/ids/1": {"schema": json.dumps(WRITTEN)},
+    "/schemas/ids/3": {
+        "schema": json.dumps(record(a="Inner")),
+        "references": [{"name": "Inner", "subject": "in ner", "version": 2}],
+    },
+    "/subjects/in+ner/versions/2": {"schema": json.dumps(INNER), "id": 77},
+    "/schemas/ids/4": {"schema": "message X {}", "schemaType": "PROTOBUF"},
+    "/schemas/ids/5": {"schema": "{"},
+    "/schemas/ids/6": ["no schema"],
+}
+
+
+class Registry(ThreadingHTTPServer):
+    """Knows schema 1; answers 503 while it is down."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.is_up = False
+        self.answered: list[tuple[str, int]] = []
+        self.logins: set[str | None] = set()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Registry
+
+    def do_GET(self) -> None:
+        status, body = 404, b'{"error_code":40403,"message":"Schema not found"}'
+        if not self.server.is_up:
+            status, body = 503, b""
+        elif self.path in ANSWERS:
+            status, body = 200, json.dumps(ANSWERS[self.path]).encode()
+        self.server.answered.append((self.path, status))
+        self.server.logins.add(self.headers["Authorization"])
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the method it replaces
+        """Nothing on the console."""
+
+
+@pytest.fixture(name="registry")
+def _registry() -> Iterator[Registry]:
+    with Registry() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(name="wiring")
+def _wiring(spark: Any, tmp_path: Path, broker: str, topic: str, registry: Registry) -> Wiring:
+    pipeline = Pipeline(
+        name="shop",
+        bronze=[Topic("orders", topics=[topic])],
+        silver=[
+            Silver(
+                "orders",
+                reads="bronze.orders",
+                value=Avro(json.dumps(DECLARED), framing="registry"),
+                columns=["id", "at", "new"],
+                key=["id"],
+                event_time="at",
+                watermark="1 day",
+            )
+        ],
+    )
+    settings = make_settings(
+        tmp_path,
+        broker,
+        f"silver.schema_registry={registry.address}",
+        "silver.schema_registry_login=HOME",
+        "bronze.trigger=100 milliseconds",
+        "silver.trigger=100 milliseconds",
+    )
+    return Wiring(spark, pipeline, settings, Layout.of(pipeline, settings), broker)
+
+
+def order(number: int, schema_id: int = 1) -> Message:
+    value = encode(WRITTEN, {"id": f"o{number}", "at": 1_700_000_000_000 + number, "old": 7})
+    return Message(b"k", framed(schema_id, value))
+
+
+def rows(wiring: Wiring, table: str) -> list[dict[str, Any]]:
+    path = wiring.layout.table_path(table)
+    return DeltaTable(path).to_pyarrow_table().to_pylist() if Path(path).exists() else []
+
+
+def test_silver_waits_for_its_registry_and_bronze_goes_on(
+    wiring: Wiring,
+    registry: Registry,
+    topic: str,
+    send: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(supervising, "say", said.append)
+    stop = StopSignal()
+    watching = Supervisor(wiring.spark, stop, stop_timeout_seconds=60)
+    send(topic, [order(number) for number in range(3)])
+    watching.start(wiring.streams("bronze"))
+    while len(rows(wiring, "bronze.orders")) < 3:
+        assert watching.poll() is None
+    watching.start(wiring.streams("silver"))
+    steps = iter(["more", "up", "stop"])
+    step = next(steps)
+    meanwhile: list[int] = []
+
+    def look() -> None:
+        nonlocal step
+        if step == "more" and said:
+            send(topic, [order(3), order(4, schema_id=2), order(0)])
+            step = next(steps)
+        elif step == "up" and len(rows(wiring, "bronze.orders")) == 6:
+            meanwhile.append(len(rows(wiring, "silver.orders")))
+            registry.is_up = True
+            step = next(steps)
+        elif step == "stop" and len(rows(wiring, "silver.orders")) == 4 and len(said) == 2:
+            stop.say()
+
+    watching.run(look)
+    assert meanwhile == [0]
+    assert [
+        (row["id"], row["new"], row["at"].timestamp()) for row in by_id(rows(wiring, "silver.orders"))
+    ] == [(f"o{number}", "-", 1_700_000_000 + number / 1000) for number in range(4)]
+    (aside,) = rows(wiring, "silver.orders__quarantine")
+    assert (aside["reasons"], aside["value"]) == (["unknown_schema_id"], order(4, schema_id=2).value)
+    assert registry.answered.count(("/schemas/ids/1", 200)) == 1
+    assert registry.answered.count(("/schemas/ids/2", 404)) == 1
+    login = base64.b64encode(os.environ["HOME"].encode()).decode()
+    assert registry.logins == {f"Basic {login}"}
+    assert len(said) == 2
+    assert said[0].startswith(
+        f"silver.orders: the schema registry at {registry.address.rstrip('/')} does not"
+    )
+    assert "status 503" in said[0]
+    assert said[1].startswith("silver.orders: works again")
+    assert login not in "".join(said)
+
+
+def by_id(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(found, key=lambda row: row["id"])
+
+
+def test_a_run_with_an_end_gives_up(
+    wiring: Wiring, topic: str, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervising, "say", lambda text: None)
+    send(topic, [order(1)])
+    bronze = Supervisor(wiring.spark, StopSignal(), stop_timeout_seconds=60)
+    bronze.start(wiring.streams("bronze"), available_now=True)
+    bronze.run()
+    silver = Supervisor(wiring.spark, StopSignal(), stop_timeout_seconds=60, give_up_seconds=2)
+    silver.start(wiring.streams("silver"), available_now=True)
+    with pytest.raises(RegistryError, match="does not answer"):
+        silver.run()
+    assert rows(wiring, "silver.orders") == []
+
+
+def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
+    from silver.read.value_reader import read_values
+
+    registry.is_up = True
+    spark.conf.set(avro_schema.REGISTRY, registry.address)
+    value = Avro(json.dumps(record(a=INNER)), framing="registry")
+
+    def read(*values: bytes) -> list[tuple[str | None, Any]]:
+        frame = spark.createDataFrame([(each,) for each in values], "value binary").coalesce(1)
+        found = read_values(frame, value).frame.select("__read.fault", "__read.value").collect()
+        return [(row[0], row[1] and row[1].asDict(recursive=True)) for row in found]
+
+    assert read(
+        framed(3, b"\x0e"), framed(4, b"\x0e"), framed(5, b"\x0e"), framed(2, b""), framed(2**32 - 1, b"")
+    ) == [
+        (None, {"a": {"n": 7}}),
+        ("unresolvable_schema", None),
+        ("unresolvable_schema", None),
+        ("unknown_schema_id", None),
+        ("unknown_schema_id", None),
+    ]
+    with pytest.raises(Exception, match="RegistryUnavailable") as told:
+        read(framed(6, b""))
+    assert "something else than a schema" in (registry_failure(str(told.value)) or "")
+    assert registry.answered.count(("/schemas/ids/6", 200)) == 3

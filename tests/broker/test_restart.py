@@ -1,0 +1,290 @@
+"""Whatever happens between two starts: the tables go on to the right rows, or the start is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Topic, Upsert
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.errors import CheckpointMismatchError, QueryFailedError
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+
+pytestmark = pytest.mark.chaos
+
+SIZE = 24
+TABLES = ("bronze.orders", "silver.orders", "silver.orders__quarantine", "gold.by_parity", "gold.latest")
+QUERIES = tuple(table for table in TABLES if not table.endswith("__quarantine"))
+GOLD = ("gold.by_parity", "gold.latest")
+
+
+def pipeline(topic: str) -> Pipeline:
+    """A table of every kind."""
+    return Pipeline(
+        name="shop",
+        bronze=[Topic("orders", topics=[topic])],
+        silver=[
+            Silver(
+                "orders",
+                reads="bronze.orders",
+                value=Json("id int, version int, ms bigint"),
+                columns={"id": "id", "version": "version", "ordered_at": "timestamp_millis(ms)"},
+                key=["id", "version"],
+                event_time="ordered_at",
+                watermark="7 days",
+                rules=[Rule("id_known", "id < 1000")],
+            )
+        ],
+        gold=[
+            Aggregate(
+                "by_parity",
+                reads="silver.orders",
+                by={"is_odd": "id % 2 = 1"},
+                measures={"orders": "count(*)"},
+            ),
+            Upsert("latest", reads="silver.orders", key=["id"], newest_by=["version"]),
+        ],
+    )
+
+
+def messages(first: int) -> list[Message]:
+    """Three versions each of an id, with a repeated, an unknown and a broken one in every eight."""
+    found = []
+    for n in range(first, first + SIZE):
+        event = {"id": n // 3, "version": n % 3, "ms": 1_700_000_000_000 + n}
+        if n % 8 == 5:
+            event = {"id": (n - 1) // 3, "version": (n - 1) % 3, "ms": 1_700_000_000_000 + n - 1}
+        if n % 8 == 6:
+            event["id"] = 1000 + n
+        found.append(Message(b"%d" % n, b"{" if n % 8 == 7 else json.dumps(event).encode()))
+    return found
+
+
+def content(engine: Engine) -> dict[str, Counter[str]]:
+    """Rows of all tables, as multisets."""
+    return {table: Counter(map(repr, engine.rows(table))) for table in TABLES}
+
+
+class Shop:
+    """The pipeline and the topic it reads."""
+
+    stopped_at = 0
+    """Rows that bronze had when its first run was stopped."""
+
+    def __init__(self, engine: Engine, send: Callable[[list[Message]], None]) -> None:
+        self.engine, self.send = engine, send
+        self.sent: list[Message] = []
+
+    def more(self) -> None:
+        """New messages in the topic."""
+        new = messages(len(self.sent))
+        self.sent += new
+        self.send(new)
+
+    def check(self) -> None:
+        """Every table is what all messages so far must have made of it."""
+        good: dict[tuple[int, int], None] = {}
+        bad = 0
+        for message in self.sent:
+            try:
+                event = json.loads(message.value or b"")
+            except ValueError:
+                bad += 1
+                continue
+            if event["id"] >= 1000:
+                bad += 1
+            else:
+                good[event["id"], event["version"]] = None
+        rows = {table: self.engine.rows(table) for table in TABLES}
+        assert Counter(row["value"] for row in rows["bronze.orders"]) == Counter(m.value for m in self.sent)
+        assert Counter((row["id"], row["version"]) for row in rows["silver.orders"]) == Counter(list(good))
+        assert len(rows["silver.orders__quarantine"]) == bad
+        assert len({(r["partition"], r["offset"]) for r in rows["silver.orders__quarantine"]}) == bad
+        assert {row["is_odd"]: row["orders"] for row in rows["gold.by_parity"]} == Counter(
+            bool(key % 2) for key, _ in good
+        )
+        newest: dict[int, int] = {}
+        for key, version in good:
+            newest[key] = max(version, newest.get(key, 0))
+        assert {row["id"]: row["version"] for row in rows["gold.latest"]} == newest
+        assert len(rows["gold.latest"]) == len(newest)
+
+
+@pytest.fixture(scope="module")
+def shop(
+    spark: Any,
+    broker: str,
+    new_topic: Callable[[], str],
+    send: Callable[..., None],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Shop:
+    """A shop whose bronze was stopped between two micro-batches and started again; all layers are there."""
+    topic = new_topic()
+    settings = make_settings(
+        tmp_path_factory.mktemp("restart"), broker, f"bronze.max_offsets_per_trigger={SIZE // 3}"
+    )
+    made = Shop(Engine(spark, pipeline(topic), settings, broker), lambda new: send(topic, new))
+    made.more()
+    made.engine.run("bronze", stop_after=1)
+    made.stopped_at = len(made.engine.rows("bronze.orders"))
+    made.engine.run()
+    return made
+
+
+def test_a_stop_between_two_micro_batches_is_gone_on_from(shop: Shop) -> None:
+    assert shop.stopped_at == SIZE // 3
+    shop.check()
+
+
+def test_ingested_at_is_when_the_micro_batch_was_planned(shop: Shop) -> None:
+    """Whoever wrote it: Spark the first after a start, the driver the others."""
+    checkpoint = Checkpoint(str(shop.engine.checkpoint("bronze.orders")))
+    entries = [checkpoint.planned_batch(number) for number in checkpoint.batches()]
+    found = {round(row["ingested_at"].timestamp() * 1000) for row in shop.engine.rows("bronze.orders")}
+    assert found == {entry.timestamp_ms for entry in entries if entry}
+    writers = {str(one["engineInfo"])[:5] for one in shop.engine.history("bronze.orders")}
+    assert writers == {"Apach", "delta"}
+
+
+def test_every_last_micro_batch_may_come_again(shop: Shop) -> None:
+    """As after a kill between a table's commit and the checkpoint's; with new data behind it."""
+    before = content(shop.engine)
+    for query in QUERIES:
+        shop.engine.undo_last_commit(query)
+    shop.engine.run()
+    assert content(shop.engine) == before
+    shop.more()
+    for query in QUERIES:
+        shop.engine.undo_last_commit(query)
+    shop.engine.run()
+    shop.check()
+
+
+def test_a_death_between_silver_and_quarantine_loses_and_doubles_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.more()
+    real = delta_table.append
+
+    def dying(*args: Any, **kwargs: Any) -> None:
+        if args[3] == "quarantine":
+            raise OSError("no space left on device")
+        real(*args, **kwargs)
+
+    version = shop.engine.version("silver.orders__quarantine")
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_table, "append", dying)
+        with pytest.raises(QueryFailedError) as died:
+            shop.engine.run("bronze", "silver")
+    assert str(died.value) == "silver.orders failed: no space left on device"
+    assert shop.engine.version("silver.orders__quarantine") == version
+    shop.engine.run()
+    shop.check()
+
+
+@pytest.mark.parametrize("query", ["bronze.orders", "silver.orders"])
+def test_a_lost_checkpoint_is_refused_and_nothing_is_written(shop: Shop, query: str) -> None:
+    """Their rows would come a second time."""
+    aside = shop.engine.checkpoint(query).rename(shop.engine.checkpoint(query).with_suffix(".aside"))
+    try:
+        _refused(shop, query, "its checkpoint .* is gone")
+        assert not shop.engine.checkpoint(query).exists()
+    finally:
+        aside.rename(shop.engine.checkpoint(query))
+
+
+@pytest.mark.parametrize("query", GOLD)
+def test_golds_lost_checkpoint_has_its_table_filled_anew(shop: Shop, query: str) -> None:
+    """Silver has all that gold is made of; the first micro-batch takes the place of what the table had."""
+    before, version = content(shop.engine), shop.engine.version(query)
+    former = _newest_commit(shop, query)["query_id"]
+    shutil.rmtree(shop.engine.checkpoint(query))
+    shop.engine.run("gold")
+    assert content(shop.engine) == before
+    assert shop.engine.version(query) > version
+    newest = _newest_commit(shop, query)
+    assert newest["query_id"] != former
+    assert newest["batch_id"] == 0
+    shop.more()
+    shop.engine.run()
+    shop.check()
+
+
+def test_another_querys_checkpoint_is_refused(shop: Shop) -> None:
+    own, other = shop.engine.checkpoint("gold.latest"), shop.engine.checkpoint("gold.by_parity")
+    aside = own.rename(own.with_suffix(".aside"))
+    shutil.copytree(other, own)
+    try:
+        _refused(shop, "gold.latest", "was written by query .* but the checkpoint .* is that of query")
+    finally:
+        shutil.rmtree(own)
+        aside.rename(own)
+
+
+def test_an_older_copy_of_the_checkpoint_is_refused(shop: Shop) -> None:
+    own = shop.engine.checkpoint("silver.orders")
+    aside = shutil.copytree(own, own.with_suffix(".aside"))
+    last = max(int(file.name) for file in (own / "offsets").iterdir() if file.name.isdigit())
+    for folder in ("offsets", "commits"):
+        for file in (own / folder).glob(f"*{last}*"):
+            file.unlink()
+    try:
+        _refused(shop, "silver.orders", f"holds micro-batch {last}, .* knows only {last - 1}: an older copy")
+    finally:
+        shutil.rmtree(own)
+        aside.rename(own)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_deleted_table_is_refused_and_not_made_anew(shop: Shop, table: str) -> None:
+    """A new empty one would stand in the way of the copy to be restored."""
+    path = Path(shop.engine.path(table))
+    aside = path.rename(path.with_suffix(".aside"))
+    query = table.removesuffix("__quarantine")
+    try:
+        with pytest.raises(CheckpointMismatchError, match=f"{table}: the checkpoint .* was deleted"):
+            shop.engine.run(query.partition(".")[0])  # type: ignore[arg-type]
+        assert not path.exists()
+    finally:
+        aside.rename(path)
+
+
+def test_an_older_copy_of_the_table_is_refused(shop: Shop) -> None:
+    path = Path(shop.engine.path("bronze.orders"))
+    newest = path / "_delta_log" / f"{shop.engine.version('bronze.orders'):020}.json"
+    aside = newest.rename(path.with_suffix(".aside"))
+    try:
+        with pytest.raises(
+            CheckpointMismatchError, match=r"bronze\.orders: .* an older copy of it was restored"
+        ):
+            shop.engine.run("bronze")
+    finally:
+        aside.rename(newest)
+
+
+def test_after_all_refusals_the_shop_goes_on(shop: Shop) -> None:
+    shop.more()
+    shop.engine.run()
+    shop.check()
+
+
+def _newest_commit(shop: Shop, query: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(shop.engine.history(query)[0]["userMetadata"])
+    return told
+
+
+def _refused(shop: Shop, query: str, words: str) -> None:
+    before = {table: shop.engine.version(table) for table in TABLES}
+    with pytest.raises(CheckpointMismatchError, match=words) as refused:
+        shop.engine.run(query.partition(".")[0])  # type: ignore[arg-type]
+    assert str(refused.value).startswith(f"{query}: ")
+    assert "Restore" in str(refused.value)
+    assert {table: shop.engine.version(table) for table in TABLES} == before

@@ -1,0 +1,225 @@
+"""Histories (SCD2) equal an oracle in plain Python after every micro-batch, in whatever order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, pairwise, zip_longest
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from common.declare import History, Pipeline, Topic
+from common.delta import table as delta_table
+from common.errors import PipelineError
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SCHEMA = (
+    "k string, region int, at int, status string, amount int, _kafka_topic string, _kafka_partition int,"
+    "_kafka_offset bigint, _kafka_timestamp timestamp, _ingested_at timestamp"
+)
+COORDINATES = ("_kafka_timestamp", "_kafka_topic", "_kafka_partition", "_kafka_offset")
+STATES = History(
+    "states",
+    reads="silver.orders",
+    key=["k", "region"],
+    valid_by="at",
+    columns={"status": "status", "is_large": "amount >= 5"},
+)
+LIVING = History(
+    "living",
+    reads="silver.orders",
+    key=["k", "region"],
+    valid_by="at",
+    columns=["status"],
+    delete_when="status = 'gone'",
+)
+PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], gold=[STATES, LIVING])
+Row = dict[str, Any]
+
+
+def oracle(silver: Iterable[Row], gold: History) -> list[tuple[Any, ...]]:
+    """All runs of all keys: key, columns, from, to, is current, versions, last, coordinates of the first."""
+    latest: dict[tuple[Any, ...], Row] = {}
+    for row in sorted(silver, key=lambda row: [row[name] for name in COORDINATES]):
+        if row["at"] is not None:
+            latest[row["k"], row["region"], row["at"]] = row
+    keys: dict[tuple[Any, ...], list[Row]] = {}
+    for place in sorted(latest, key=lambda place: place[2]):
+        keys.setdefault(place[:2], []).append(latest[place])
+    return [(*key, *run) for key, rows in keys.items() for run in runs(rows, gold)]
+
+
+def runs(rows: list[Row], gold: History) -> Iterator[tuple[Any, ...]]:
+    """The runs of one key, whose versions are in order."""
+    found = [(state, list(members)) for state, members in groupby(rows, lambda row: state_of(row, gold))]
+    for (state, members), after in zip_longest(found, found[1:]):
+        if state is not None:
+            ends = None if after is None else after[1][0]["at"]
+            span = (members[0]["at"], ends, ends is None, len(members), members[-1]["at"])
+            yield (*state, *span, *(members[0][name] for name in COORDINATES))
+
+
+def state_of(row: Row, gold: History) -> tuple[Any, ...] | None:
+    """What a version says; ``None`` where it ends the one before."""
+    if gold is STATES:
+        return row["status"], None if row["amount"] is None else row["amount"] >= 5
+    return None if row["status"] == "gone" else (row["status"],)
+
+
+class Ran:
+    """A first load of two files, then a micro-batch per commit: versions in any order, and changes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.offset, self.chance = engine, 0, random.Random(7)  # noqa: S311
+
+    def row(self, at: int | None, k: str | None, region: int | None, status: str | None) -> tuple[Any, ...]:
+        self.offset += 1
+        seconds = timedelta(seconds=self.chance.randrange(3))
+        amount = self.chance.choice([None, 1, 9])
+        return (k, region, at, status, amount, "t", self.offset % 2, self.offset, NOON + seconds, NOON)
+
+    def rows(self, number: int, *, latest: int = 30) -> list[tuple[Any, ...]]:
+        """Versions of six keys, most of them of few times, so that many are late and many are ties."""
+        pick = self.chance.choice
+        return [
+            self.row(
+                None if self.chance.random() < 0.05 else self.chance.randrange(latest),
+                pick(["a", "b", None]),
+                pick([1, None]),
+                pick(["new", "new", "paid", "gone", None]),
+            )
+            for _ in range(number)
+        ]
+
+    def append(self, rows: list[tuple[Any, ...]]) -> None:
+        self.engine.append("silver.orders", rows, SCHEMA)
+
+    def sql(self, text: str) -> None:
+        self.engine.spark.sql(text.format(f"delta.`{self.engine.path('silver.orders')}`"))
+
+    def silver(self, version: int) -> list[Row]:
+        found: list[Row] = (
+            DeltaTable(self.engine.path("silver.orders"), version=version).to_pyarrow_table().to_pylist()
+        )
+        return found
+
+    def table(self, gold: History, version: int | None = None) -> list[tuple[Any, ...]]:
+        found = DeltaTable(self.engine.path(gold.table), version=version).to_pyarrow_table().to_pylist()
+        return [tuple(row.values()) for row in found]
+
+    def batches(self, gold: History) -> list[tuple[int, dict[str, Any], int]]:
+        """Per micro-batch: the version that it made, what it counted, and the silver version it read to."""
+        found = []
+        for version, told in enumerate(self.engine.commits(gold.table), start=1):
+            position = told["positions"][0]
+            whole = position["isStartingVersion"] or position["index"] >= 0
+            found.append((version, told["counts"], position["reservoirVersion"] - (not whole)))
+        return found
+
+
+@pytest.fixture(scope="module")
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The run that most tests look at."""
+    settings = make_settings(tmp_path_factory.mktemp("history"), "none:1", "gold.max_files_per_trigger=1")
+    made = Ran(Engine(spark, PIPELINE, settings))
+    empty = spark.createDataFrame([], SCHEMA).schema
+    feed = {"delta.enableChangeDataFeed": "true"}
+    delta_table.ensure(spark, "silver.orders", made.engine.path("silver.orders"), empty, feed)
+    for _ in range(2):
+        made.append(made.rows(10))
+    made.engine.run("gold")
+    # One after the other, of two keys: the table says enough.
+    made.append(
+        [made.row(40 + n, k, 1, s) for n, (k, s) in enumerate([("a", "new"), ("b", "gone"), ("b", "x")])]
+    )
+    made.append([made.row(50, "a", 1, "new"), made.row(51, "a", 1, "paid"), made.row(52, "a", 1, "gone")])
+    made.append([made.row(55, "a", 1, "new"), made.row(53, "a", 1, "late"), *made.rows(12, latest=60)])
+    made.sql("DELETE FROM {} WHERE at % 7 = 0")
+    made.sql("UPDATE {} SET status = 'paid' WHERE k = 'b' AND at < 12")
+    made.append(made.rows(10, latest=60))
+    made.engine.run("gold")
+    return made
+
+
+@pytest.mark.parametrize("gold", [STATES, LIVING], ids=lambda gold: gold.name)
+def test_after_every_micro_batch_it_is_what_silver_says(ran: Ran, gold: History) -> None:
+    """As a multiset, with versions counted and the first one's coordinates."""
+    batches = ran.batches(gold)
+    assert len(batches) == 2 + 6
+    for version, _, silver in batches:
+        expected = oracle(ran.silver(silver), gold)
+        assert Counter(ran.table(gold, version)) == Counter(expected), f"silver {silver}"
+    assert batches[-1][2] == ran.engine.version("silver.orders")
+
+
+@pytest.mark.parametrize("gold", [STATES, LIVING], ids=lambda gold: gold.name)
+def test_intervals_neither_overlap_nor_leave_gaps(ran: Ran, gold: History) -> None:
+    """But where an interval was ended; one row of a key is current, or none where its end was the last."""
+    keys: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for row in ran.table(gold):
+        keys.setdefault(row[:2], []).append(row[-9:-4])
+    gaps = current = 0
+    for spans in keys.values():
+        spans.sort()
+        assert sum(is_current for _, _, is_current, _, _ in spans) == (spans[-1][1] is None)
+        current += spans[-1][1] is None
+        for (begin, end, is_current, _, last), after in pairwise(spans):
+            assert begin <= last < end <= after[0]
+            assert not is_current
+            gaps += end < after[0]
+    assert len(keys) == 6
+    if gold is STATES:
+        assert (gaps, current) == (0, 6)
+    else:
+        assert gaps > 0
+
+
+def test_silver_is_read_for_the_keys_that_need_it_alone(ran: Ran) -> None:
+    """Versions in order need the table alone; a late one within a run, and a row taken back, need silver."""
+    counts = [counts for _, counts, _ in ran.batches(STATES)]
+    assert counts[0]["unplaced"] == sum(row["at"] is None for row in ran.silver(2))
+    assert [each["keys"] for each in counts[1:2]] == [0], "the first load was done at once"
+    in_order = [each for each in counts if (each.get("keys"), each.get("recomputed")) in {(2, 0), (1, 0)}]
+    assert len(in_order) == 2
+    assert in_order[1] == {
+        "keys": 1,
+        "unplaced": 0,
+        "recomputed": 0,
+        "inserted": 3,
+        "updated": 1,
+        "deleted": 0,
+    }
+    assert any(each.get("recomputed", 0) > 0 for each in counts)
+
+
+def test_a_replay_writes_nothing_and_a_new_checkpoint_fills_it_anew(ran: Ran) -> None:
+    before = {gold.name: Counter(ran.table(gold)) for gold in (STATES, LIVING)}
+    versions = {gold.name: ran.engine.version(gold.table) for gold in (STATES, LIVING)}
+    for gold in (STATES, LIVING):
+        ran.engine.undo_last_commit(gold.table)
+    ran.engine.run("gold")
+    assert {gold.name: ran.engine.version(gold.table) for gold in (STATES, LIVING)} == versions
+    for gold in (STATES, LIVING):
+        ran.engine.remove(ran.engine.checkpoint(gold.table))
+    ran.engine.run("gold")
+    assert {gold.name: Counter(ran.table(gold)) for gold in (STATES, LIVING)} == before
+    assert ran.engine.version(STATES.table) > versions["states"]
+
+
+def test_an_expression_that_does_not_fit_is_told(spark: Any, ran: Ran) -> None:
+    odd = History(
+        "odd", reads="silver.orders", key=["k"], valid_by="at", columns={"s": "stats"}, delete_when="no_such"
+    )
+    engine = Engine(spark, Pipeline(name="shop", bronze=[Topic("orders")], gold=[odd]), ran.engine.settings)
+    with pytest.raises(PipelineError) as refused:
+        engine.run("gold")
+    assert [each.place for each in refused.value.problems] == [
+        "gold.odd, column 's'",
+        "gold.odd, delete_when",
+    ]

@@ -1,0 +1,271 @@
+"""Starts that go wrong, or elsewhere: a first micro-batch that dies, a power cut, a start at a version."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from pyspark.sql import DataFrameWriter
+
+from common.config.driver_limits import Small
+from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
+from common.delta import table as delta_table
+from common.delta.delta_rs import Direct
+from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
+from common.errors import PipelineError, QueryFailedError
+from orchestration.jobs.rebuild import rebuild
+from silver.write.table_columns import properties
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+
+pytestmark = pytest.mark.chaos
+
+DDL = (
+    "k string, country string, n int, at timestamp, _kafka_topic string, _kafka_partition int, "
+    "_kafka_offset bigint, _kafka_timestamp timestamp, _ingested_at timestamp"
+)
+BY_COUNTRY = Storage(partition_by=["country"])
+READS = "silver.orders"
+UPSERT = Upsert("latest", reads=READS, key=["country", "k"], newest_by=["n"], storage=BY_COUNTRY)
+COUNTS = Aggregate(
+    "counts",
+    reads=READS,
+    by=["country", "k"],
+    measures={"rows": "count(*)", "most": "max(n)"},
+    mode="recompute",
+    storage=BY_COUNTRY,
+)
+TOTALS = Aggregate(
+    "totals",
+    reads=READS,
+    by=["country"],
+    measures={"rows": "count(*)"},
+    mode="update",
+    storage=BY_COUNTRY,
+)
+STATES = History(
+    "states", reads=READS, key=["country", "k"], valid_by="at", columns=["n"], storage=BY_COUNTRY
+)
+DELETING = Upsert("living", reads=READS, key=["k"], newest_by=["n"], delete_when="n < 0")
+GOLD = (UPSERT, COUNTS, TOTALS, STATES, DELETING)
+COMMITS = [
+    [("a", "DE", 1), ("b", "", 2), ("c", None, 3), ("d", "a/b=c %20", 4)],
+    [("b", "", 5), ("c", None, 6), ("d", "a/b=c %20", 7), ("a", "DE", -1)],
+    [("b", None, 8), ("e", "", 9), ("a", "", 10)],
+]
+
+
+class Ran:
+    """Gold over a silver table that tests fill."""
+
+    def __init__(self, spark: Any, folder: Path, small: Small, *gold: Any) -> None:
+        pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=gold)
+        settings = make_settings(folder, "none:1", f"driver.batch_rows={small.rows}")
+        self.engine, self.offset = Engine(spark, pipeline, settings), 0
+        empty = spark.createDataFrame([], DDL).schema
+        delta_table.ensure(spark, READS, self.engine.path(READS), empty, properties())
+
+    def bring(self, commit: list[tuple[str, str | None, int]]) -> None:
+        """One commit of silver."""
+        rows = []
+        for k, country, n in commit:
+            self.offset += 1
+            at = datetime(2026, 1, 1, 0, 0, self.offset, tzinfo=UTC)
+            rows.append((k, country, n, at, "t", 0, self.offset, at, at))
+        self.engine.append(READS, rows, DDL)
+
+    def values(self, table: str, *columns: str) -> Counter[tuple[Any, ...]]:
+        """Some columns of a table's rows."""
+        return Counter(tuple(row[name] for name in columns) for row in self.engine.rows(table))
+
+    def content(self) -> dict[str, Counter[str]]:
+        """Rows of all gold tables."""
+        return {
+            gold.table: Counter(map(repr, self.engine.rows(gold.table))) for gold in self.engine.pipeline.gold
+        }
+
+
+def stored(country: str | None) -> str | None:
+    """What Delta keeps of it in a partition."""
+    return country or None
+
+
+def test_an_empty_text_in_a_partition_is_null_in_every_kind(spark: Any, tmp_path: Path, small: Small) -> None:
+    """Delta stores it so: a key with it would else be inserted by every micro-batch that touches it."""
+    ran = Ran(spark, tmp_path, small, *GOLD)
+    for number in range(1, len(COMMITS) + 1):
+        ran.bring(COMMITS[number - 1])
+        ran.engine.run("gold")
+        rows = [(stored(c), k, n) for commit in COMMITS[:number] for k, c, n in commit]
+        newest = {(c, k): n for c, k, n in sorted(rows, key=lambda row: row[2])}
+        assert ran.values("gold.latest", "country", "k", "n") == Counter(
+            (c, k, n) for (c, k), n in newest.items()
+        )
+        assert ran.values("gold.counts", "country", "k", "rows", "most") == Counter(
+            (c, k, sum((c, k) == row[:2] for row in rows), n) for (c, k), n in newest.items()
+        )
+        totals = Counter(c for c, _, _ in rows)
+        assert ran.values("gold.totals", "country", "rows") == Counter(totals.items())
+        assert ran.values("gold.states", "country", "k", "n") == Counter(rows)
+        current = [r for r in ran.engine.rows("gold.states") if r["is_current"]]
+        assert len(current) == len({(c, k) for c, k, _ in rows})
+
+
+def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path, small: Small) -> None:
+    """Of a table that is filled anew, after its checkpoint was lost or it was to be rebuilt."""
+    ran = Ran(spark, tmp_path, small, *GOLD)
+    for commit in COMMITS:
+        ran.bring(commit)
+    ran.engine.run("gold")
+    before = ran.content()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    for gold in GOLD:
+        assert rebuild(ran.engine.pipeline, ran.engine.layout, gold.table)
+    with mock.patch.object(DataFrameWriter, "save", full), mock.patch.object(Direct, "append", full):
+        for _ in range(2):
+            with pytest.raises(QueryFailedError, match="no space left on device"):
+                ran.engine.run("gold")
+    assert ran.content() == before
+    ran.engine.run("gold")
+    assert ran.content() == before
+    ran.bring([("a", "DE", 99)])
+    ran.engine.run("gold")
+    assert {row["n"] for row in ran.engine.rows("gold.latest") if row["country"] == "DE"} == {99}
+
+
+@pytest.mark.long
+def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(
+    spark: Any, tmp_path: Path, small: Small
+) -> None:
+    """Delta takes a write that names an id it knows for done, and says nothing."""
+    ran = Ran(spark, tmp_path, small, *GOLD)
+    ran.bring(COMMITS[0])
+    ran.engine.run("gold")
+    for commit in COMMITS[1:]:
+        ran.bring(commit)
+        spark.conf.set(APPLICATION, "somebody")
+        spark.conf.set(VERSION, "7")
+        try:
+            ran.engine.run("gold")
+        finally:
+            clear_transaction_ids(spark)
+    rows = [(stored(c), k, n) for commit in COMMITS for k, c, n in commit]
+    totals = Counter(c for c, _, _ in rows)
+    assert ran.values("gold.totals", "country", "rows") == Counter(totals.items())
+    assert {r["k"]: r["n"] for r in ran.engine.rows("gold.living")} == {
+        "a": 10, "b": 8, "c": 6, "d": 7, "e": 9,
+    }  # fmt: skip
+    assert ran.values("gold.states", "country", "k", "n") == Counter(rows)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "half a commit",
+        "data file",
+        *(pytest.param(cut, marks=pytest.mark.long) for cut in ("commit", "no data file")),
+    ],
+)
+def test_a_power_cut_in_the_newest_commit_is_mended_by_the_next_start(
+    spark: Any, tmp_path: Path, cut: str
+) -> None:
+    """Of a micro-batch that was written by delta-rs, and that the checkpoint does not count yet."""
+    written = (UPSERT, DELETING)
+    ran = Ran(spark, tmp_path, Small(100, 1000), *written)
+    for commit in COMMITS[:2]:
+        ran.bring(commit)
+        ran.engine.run("gold")
+    before, versions = ran.content(), {gold.table: ran.engine.version(gold.table) for gold in written}
+    for gold in written:
+        table = Path(ran.engine.path(gold.table))
+        added = ran.engine.files(gold.table) - ran.engine.files(gold.table, versions[gold.table] - 1)
+        newest = table / "_delta_log" / f"{versions[gold.table]:020}.json"
+        assert added
+        ran.engine.undo_last_commit(gold.table)
+        if "commit" in cut:
+            newest.write_bytes(newest.read_bytes()[: 0 if cut == "commit" else 60])
+        for file in map(Path, added if "data" in cut else ()):
+            if cut == "data file":
+                file.write_bytes(b"")
+            else:
+                file.unlink()
+    ran.engine.run("gold")
+    assert ran.content() == before
+    assert {gold.table: ran.engine.version(gold.table) for gold in written} == versions
+
+
+def test_a_declaration_that_means_something_else_is_refused_until_the_table_is_filled_anew(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Rows that no new event touches would stay as the former one made them."""
+    ran = Ran(spark, tmp_path, Small(100, 1000), UPSERT, COUNTS)
+    ran.bring(COMMITS[0])
+    ran.engine.run("gold")
+
+    def declare(*gold: Any, accepted: str = "") -> None:
+        more = [f"gold.accept_changed={accepted}"] if accepted else []
+        settings = make_settings(tmp_path, "none:1", *more)
+        pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=gold)
+        ran.engine = Engine(spark, pipeline, settings)
+
+    least = replace(COUNTS, measures={"rows": "count(*)", "most": "min(n)"})
+    other = replace(UPSERT, newest_by=["at"], key=["country", "k"])
+    ran.bring(COMMITS[1])
+    for gold, attribute in (((UPSERT, least), "counts, measures"), ((other, COUNTS), "latest, newest_by")):
+        declare(*gold)
+        table = f"gold.{attribute.partition(',')[0]}"
+        before = ran.content()[table]
+        with pytest.raises(
+            PipelineError, match=rf"gold\.{attribute}: declared otherwise .* medallion rebuild"
+        ):
+            ran.engine.run("gold")
+        assert ran.content()[table] == before
+    declare(UPSERT, least)
+    assert rebuild(ran.engine.pipeline, ran.engine.layout, "gold.counts")
+    ran.engine.run("gold")
+    rows = [(stored(c), k, n) for commit in COMMITS[:2] for k, c, n in commit]
+    wanted = {(c, k): min(n for c2, k2, n in rows if (c2, k2) == (c, k)) for c, k, _ in rows}
+    assert {(r["country"], r["k"]): r["most"] for r in ran.engine.rows("gold.counts")} == wanted
+    declare(UPSERT, COUNTS, accepted='["gold.counts"]')
+    ran.bring([("a", "DE", 50)])
+    ran.engine.run("gold")
+    counts = {(r["country"], r["k"]): r["most"] for r in ran.engine.rows("gold.counts")}
+    assert counts == {**wanted, ("DE", "a"): 50}
+    spread = replace(COUNTS, measures={"rows": "count( * )", "most": "max(n)"}, storage=Storage())
+    declare(UPSERT, replace(spread, measures={"rows": "count(*)", "most": " max(n)\n"}))
+    ran.engine.run("gold")
+
+
+@pytest.mark.parametrize("changes", ["feed", "appends"])
+def test_a_start_at_a_version_leaves_out_what_was_before(spark: Any, tmp_path: Path, changes: str) -> None:
+    reading = Reading(changes=changes, starting_version=2)  # type: ignore[arg-type]
+    upsert = Upsert("latest", reads=READS, key=["k"], newest_by=["n"], reading=reading)
+    complete = Aggregate(
+        "counts", reads=READS, by=["k"], measures={"rows": "count(*)"}, reading=Reading(starting_version=2)
+    )
+    ran = Ran(spark, tmp_path, Small(100, 1000), upsert, complete)
+    for commit in COMMITS:
+        ran.bring(commit)  # versions 1, 2 and 3
+    ran.engine.run("gold")
+    after = [row for commit in COMMITS[1:] for row in commit]
+    newest = {k: n for k, _, n in sorted(after, key=lambda row: row[2])}
+    assert {row["k"]: row["n"] for row in ran.engine.rows("gold.latest")} == newest
+    assert {row["k"]: row["rows"] for row in ran.engine.rows("gold.counts")} == Counter(
+        k for k, _, _ in after
+    )
+    path = ran.engine.path(READS)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE k = 'e'")
+    ran.engine.run("gold")
+    kept = {row["k"] for row in ran.engine.rows("gold.latest")}
+    assert ("e" in kept) == (changes == "appends")
+    ran.engine.remove(ran.engine.checkpoint("gold.counts"))
+    ran.engine.run("gold")
+    assert "d" in {row["k"] for row in ran.engine.rows("gold.counts")}

@@ -1,0 +1,219 @@
+"""Silver to gold over real tables: the newest row per key by a total order, and complete aggregates."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from common.declare import Aggregate, Pipeline, Topic, Upsert
+from common.errors import PipelineError, TableShapeError
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SCHEMA = (
+    "k string, version int, country string, amount double, note string, _kafka_topic string,"
+    "_kafka_partition int, _kafka_offset bigint, _kafka_timestamp timestamp, _ingested_at timestamp"
+)
+LATEST = Upsert("latest", reads="silver.orders", key=["k"], newest_by=["version"])
+BRIEF = Upsert(
+    "brief",
+    reads="silver.orders",
+    key=["id", "country"],
+    newest_by=["newness"],
+    columns={"id": "upper(k)", "country": "country", "newness": "-version", "note": "note"},
+)
+BY_COUNTRY = Aggregate(
+    "by_country",
+    reads="silver.orders",
+    by={"country": "country", "is_large": "amount >= 10"},
+    measures={"orders": "count(*)", "total": "sum(amount)", "keys": "size(collect_set(k))"},
+    where="version >= 0",
+)
+PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], gold=[LATEST, BRIEF, BY_COUNTRY])
+
+
+class Rows:
+    """Silver rows; each gets the next offset unless it has one."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[Any, ...]] = []
+
+    def __call__(
+        self,
+        k: str | None,
+        version: int | None,
+        note: str,
+        *,
+        country: str | None = "de",
+        amount: float | None = 1.0,
+        seconds: int = 0,
+        place: tuple[str, int, int] | None = None,
+    ) -> tuple[Any, ...]:
+        """A row; ``seconds`` after noon is Kafka's time."""
+        topic, partition, offset = place or ("t", 0, len(self.all))
+        row = (
+            k,
+            version,
+            country,
+            amount,
+            note,
+            topic,
+            partition,
+            offset,
+            NOON + timedelta(seconds=seconds),
+            NOON,
+        )
+        self.all.append(row)
+        return row
+
+
+class Ran:
+    """Three micro-batches: all orders within one, then newer and older rows, then older ones alone."""
+
+    def __init__(self, engine: Engine, rows: Rows) -> None:
+        self.engine, self.rows = engine, rows
+
+    def batch(self, *rows: tuple[Any, ...]) -> None:
+        """One more commit in silver: one micro-batch of gold."""
+        self.engine.append("silver.orders", rows, SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The run that most tests look at."""
+    settings = make_settings(tmp_path_factory.mktemp("gold"), "none:1", "gold.max_files_per_trigger=1")
+    row = Rows()
+    made = Ran(Engine(spark, PIPELINE, settings), row)
+    made.batch(
+        row("older after newer", 2, "kept"),
+        row("older after newer", 1, "old"),
+        row("null is lowest", None, "old", seconds=9),
+        row("null is lowest", -1, "kept"),
+        row("by time", 1, "old", seconds=1, place=("z", 9, 999)),
+        row("by time", 1, "kept", seconds=2, place=("t", 0, 1000)),
+        row("by topic", 1, "old", place=("s", 9, 999)),
+        row("by topic", 1, "kept", place=("t", 0, 1001)),
+        row("by partition", 1, "old", place=("t", 2, 999)),
+        row("by partition", 1, "kept", place=("t", 10, 0)),
+        row("by offset", 1, "kept", place=("t", 5, 10)),
+        row("by offset", 1, "old", place=("t", 5, 9)),
+        row(None, 1, "old"),
+        row(None, 2, "kept", country=None, amount=None),
+        row("later batch", 5, "kept", country="fr", amount=10.0),
+        row("grows", 1, "old", country="fr", amount=20.0),
+        row("at once", None, "old"),
+    )
+    # What is there at first is one micro-batch, whatever it came in.
+    made.engine.run("gold")
+    made.batch(
+        row("later batch", 4, "old"),
+        row("grows", 2, "kept", country=None),
+        row("by time", 1, "old", seconds=1, place=("z", 99, 9999)),
+        row("by offset", 1, "old", place=("t", 5, 8)),
+        row("null is lowest", None, "old", seconds=99),
+        row("at once", 0, "kept"),
+        row("new", None, "kept"),
+        row(None, 1, "old", country=None),
+    )
+    made.batch(row("later batch", 3, "old"), row("new", None, "old", seconds=-1), row(None, None, "old"))
+    made.engine.run("gold")
+    return made
+
+
+def test_the_newest_of_each_key_is_the_one_row_it_has(ran: Ran) -> None:
+    """Older after newer in one micro-batch and in a later one; ties by Kafka's time and place."""
+    rows = ran.engine.rows("gold.latest")
+    keys = {row[0] for row in ran.rows.all}
+    assert {row["k"]: row["note"] for row in rows} == dict.fromkeys(keys, "kept")
+    assert len(rows) == len(keys)
+    assert next(row for row in rows if row["k"] is None)["version"] == 2
+
+
+def test_a_micro_batch_of_older_rows_rewrites_no_file(ran: Ran) -> None:
+    """And says so in its commit."""
+    files = [ran.engine.files("gold.latest", version) for version in (1, 2, 3)]
+    assert files[1] != files[0]
+    assert files[2] == files[1]
+    commits = ran.engine.commits("gold.latest")
+    assert [commit["batch_id"] for commit in commits] == [0, 1, 2]
+    assert [commit["counts"]["written"] for commit in commits] == [10, 3, 0]
+
+
+def test_columns_may_be_chosen_and_renamed_and_are_the_tables_own(ran: Ran) -> None:
+    rows = ran.engine.rows("gold.brief")
+    assert set(rows[0]) == {
+        *("id", "country", "newness", "note"),
+        *("_kafka_timestamp", "_kafka_topic", "_kafka_partition", "_kafka_offset"),
+    }
+    found = {(row["id"], row["country"]): (row["newness"], row["note"]) for row in rows}
+    assert found["LATER BATCH", "fr"] == (-5, "kept")
+    assert found["LATER BATCH", "de"] == (-3, "old")
+    assert found[None, None] == (-1, "old")
+    assert found[None, "de"] == (-1, "old")
+    assert found["NULL IS LOWEST", "de"] == (1, "kept")
+    assert len(found) == len(rows)
+
+
+def test_an_aggregate_is_what_a_batch_over_all_of_silver_gives(ran: Ran) -> None:
+    """Null is a group, a null condition leaves out."""
+    groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for row in ran.rows.all:
+        if row[1] is not None and row[1] >= 0:
+            groups.setdefault((row[2], None if row[3] is None else row[3] >= 10), []).append(row)
+    expected = {
+        place: (
+            len(rows),
+            sum(row[3] for row in rows if row[3] is not None) if place[1] is not None else None,
+            len({row[0] for row in rows if row[0] is not None}),
+        )
+        for place, rows in groups.items()
+    }
+    assert {("fr", True), (None, None), (None, False), ("de", False)} == set(expected)
+    found = {
+        (row["country"], row["is_large"]): (row["orders"], row["total"], row["keys"])
+        for row in ran.engine.rows("gold.by_country")
+    }
+    assert found == expected
+
+
+def test_a_replayed_micro_batch_writes_nothing(ran: Ran) -> None:
+    """No row changes and no data file is made, whether the batch was merged or written whole."""
+    tables = [table.table for table in PIPELINE.gold]
+    before = {
+        table: (ran.engine.files(table), Counter(map(repr, ran.engine.rows(table)))) for table in tables
+    }
+    versions = {table: ran.engine.version(table) for table in tables}
+    for table in tables:
+        assert ran.engine.undo_last_commit(table) == 2
+    ran.engine.run("gold")
+    after = {table: (ran.engine.files(table), Counter(map(repr, ran.engine.rows(table)))) for table in tables}
+    assert after == before
+    assert {table: ran.engine.version(table) for table in tables} == versions
+    for table in tables:
+        commits = ran.engine.checkpoint(table) / "commits"
+        assert json.loads((commits / "2").read_text(encoding="utf-8").splitlines()[1]) is not None
+
+
+def test_an_expression_that_does_not_fit_is_told_before_a_table_is_made(spark: Any, ran: Ran) -> None:
+    odd = Upsert("odd", reads="silver.orders", key=["k"], newest_by=["v"], columns={"k": "k", "v": "no_such"})
+    engine = Engine(spark, Pipeline(name="shop", bronze=[Topic("orders")], gold=[odd]), ran.engine.settings)
+    with pytest.raises(PipelineError, match="column 'v'") as refused:
+        engine.run("gold")
+    assert [each.place for each in refused.value.problems] == ["gold.odd, column 'v'"]
+
+
+def test_a_measure_of_another_type_needs_another_table(spark: Any, ran: Ran) -> None:
+    changed = Aggregate(
+        "by_country",
+        reads="silver.orders",
+        by=BY_COUNTRY.by,
+        measures={**dict(BY_COUNTRY.measures), "total": "cast(sum(amount) as float)"},  # type: ignore[arg-type]
+    )
+    engine = Engine(spark, Pipeline(name="shop", bronze=[Topic("a")], gold=[changed]), ran.engine.settings)
+    with pytest.raises(TableShapeError, match=r"gold\.by_country .*total is double, declared float"):
+        engine.run("gold")

@@ -1,0 +1,265 @@
+"""What each verb of a rule does to the rows that break it, through deaths between any two writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.declare import Json, Lookup, Pipeline, Rule, Silver, Topic
+from common.delta import table as delta_table
+from common.errors import PipelineError, QueryFailedError, RuleFailedError, TableMissingError
+from silver.judge.rules import rules_version
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ORDERS = Silver(
+    "orders",
+    reads="bronze.orders",
+    value=Json("id string, ms bigint, amount double, country string"),
+    columns={
+        "order_id": "id",
+        "ordered_at": "timestamp_millis(ms)",
+        "amount": "amount",
+        "country": "country",
+    },
+    key=["order_id"],
+    event_time="ordered_at",
+    watermark="1 hour",
+    rules=[
+        Rule("amount_known", "amount is not null"),
+        Rule("not_free", "amount <> 0", on_fail="drop"),
+        Rule("usual_amount", "amount < 100", on_fail="warn"),
+        Rule("early_offset", "_kafka.offset < 1000", on_fail="warn"),
+        Rule("never_negative", "amount >= 0 or amount is null", on_fail="fail"),
+    ],
+)
+
+
+def event(key: str | None, amount: float | None = 5.0, country: str = "NO", minutes: int = 0) -> bytes:
+    """A message's value."""
+    ms = round((NOON + timedelta(minutes=minutes)).timestamp() * 1000)
+    return json.dumps({"id": key, "ms": ms, "amount": amount, "country": country}).encode()
+
+
+def records(values: Sequence[bytes | None], first: int = 0) -> list[tuple[Any, ...]]:
+    """Bronze rows at offsets from ``first`` on."""
+    at = NOON + timedelta(hours=10)
+    return [("t", 0, first + n, at, 0, at, b"k", value, None) for n, value in enumerate(values)]
+
+
+def shop(spark: Any, folder: Path, silver: Silver) -> Engine:
+    """A pipeline of one silver table, a file per micro-batch."""
+    settings = make_settings(folder, "none:1", "silver.max_files_per_trigger=1")
+    return Engine(spark, Pipeline(name="shop", bronze=[Topic("orders")], silver=[silver]), settings)
+
+
+def changed(engine: Engine, silver: Silver) -> Engine:
+    """The same place, its table declared anew."""
+    return Engine(engine.spark, replace(engine.pipeline, silver=[silver]), engine.settings)
+
+
+def keys(engine: Engine) -> dict[str, int]:
+    """Offset by key, of silver."""
+    rows = engine.rows("silver.orders")
+    assert len({row["order_id"] for row in rows}) == len(rows)
+    return {row["order_id"]: row["_kafka_offset"] for row in rows}
+
+
+def aside(engine: Engine) -> dict[int, tuple[str, list[str]]]:
+    """Verdict and reasons by offset, of quarantine."""
+    rows = engine.rows("silver.orders__quarantine")
+    assert len({row["offset"] for row in rows}) == len(rows)
+    return {row["offset"]: (row["verdict"], row["reasons"]) for row in rows}
+
+
+@dataclass
+class Ran:
+    """Two micro-batches of every verb but the last."""
+
+    engine: Engine
+    values: list[bytes | None]
+
+
+@pytest.fixture(scope="module")
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The run that several tests look at."""
+    engine = shop(spark, tmp_path_factory.mktemp("verbs"), ORDERS)
+    values = [
+        *(event("a"), event("a"), event("b", 500.0), event("c", 0.0), event("d", None), None),
+        *(event(None, 0.0), b'{"id": 1', event("e", 100.0), event(None, 500.0)),
+    ]
+    engine.append_bronze("bronze.orders", records(values[:8]))
+    engine.append_bronze("bronze.orders", records(values[8:], 8))
+    engine.run("silver")
+    return Ran(engine, values)
+
+
+def test_each_row_goes_where_its_verb_says(ran: Ran) -> None:
+    assert set(keys(ran.engine)) == {"a", "b", "e"}
+    assert aside(ran.engine) == {
+        3: ("drop", ["not_free"]),
+        4: ("quarantine", ["amount_known", "not_free"]),
+        6: ("quarantine", ["null_key", "not_free"]),
+        7: ("quarantine", ["malformed_json"]),
+        9: ("quarantine", ["null_key"]),
+    }
+
+
+def test_of_a_dropped_row_only_its_place_and_reasons_are_kept(ran: Ran) -> None:
+    rows = {row["offset"]: row for row in ran.engine.rows("silver.orders__quarantine")}
+    assert (rows[3]["key"], rows[3]["value"], rows[3]["headers"]) == (None, None, None)
+    assert {offset: row["value"] for offset, row in rows.items() if offset != 3} == {
+        offset: ran.values[offset] for offset in (4, 6, 7, 9)
+    }
+    assert {row["rule_version"] for row in rows.values()} == {rules_version(ORDERS)}
+    assert {row["field"] for row in rows.values()} == {None}
+
+
+def test_the_commits_account_for_every_row_and_every_broken_rule(ran: Ran) -> None:
+    """A warned row is counted, though it is accepted; a tombstone and an unreadable value break none."""
+    nothing = {"duplicates": 0, "late": 0, "merged": 0, "tombstones": 0, "dropped": 0}
+    told = [one["counts"] for one in ran.engine.commits("silver.orders")]
+    assert told == [
+        {
+            **nothing,
+            "accepted": 2,
+            "quarantined": 3,
+            "dropped": 1,
+            "tombstones": 1,
+            "duplicates": 1,
+            "rules": {"amount_known": 1, "not_free": 3, "usual_amount": 2},
+        },
+        {**nothing, "accepted": 1, "quarantined": 1, "rules": {"usual_amount": 2}},
+    ]
+    assert [sum(n for n in each.values() if isinstance(n, int)) for each in told] == [8, 2]
+
+
+def test_a_failed_rule_stops_the_query_before_anything_is_written(spark: Any, tmp_path: Path) -> None:
+    """The error is its own; with another verb the next start goes on with the same rows."""
+    engine = shop(spark, tmp_path, ORDERS)
+    engine.append_bronze("bronze.orders", records([event("a"), event("b", 0.0)]))
+    engine.run("silver")
+    bad = [event("a"), event("c"), *(event(f"n{n}", -1.0) for n in range(7)), event("d", None)]
+    engine.append_bronze("bronze.orders", records(bad, 2))
+    versions = {table: engine.version(table) for table in ("silver.orders", "silver.orders__quarantine")}
+    for _ in range(2):
+        with pytest.raises(RuleFailedError) as died:
+            engine.run("silver")
+        told = str(died.value)
+        assert told.startswith("silver.orders failed: 7 rows broke 'never_negative' (7), declared to stop it")
+        assert "t/0/4, t/0/5, t/0/6, t/0/7, t/0/8, …" in told
+        assert "t/0/9" not in told
+        assert (died.value.query, died.value.exit_code) == ("silver.orders", 1)
+        assert {table: engine.version(table) for table in versions} == versions
+    rules = [replace(rule, on_fail="quarantine") if rule.on_fail == "fail" else rule for rule in ORDERS.rules]
+    mended = changed(engine, replace(ORDERS, rules=rules))
+    mended.run("silver")
+    assert keys(mended) == {"a": 0, "c": 3}
+    assert aside(mended) == {
+        1: ("drop", ["not_free"]),
+        **{offset: ("quarantine", ["never_negative"]) for offset in range(4, 11)},
+        11: ("quarantine", ["amount_known", "not_free"]),
+    }
+    last = mended.commits("silver.orders")[-1]
+    assert (last["batch_id"], last["counts"]["accepted"], last["counts"]["duplicates"]) == (1, 1, 1)
+
+
+def test_a_death_before_any_write_and_after_each_loses_and_doubles_nothing(
+    ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each the batch comes again; what it wrote is skipped, what it did not is written."""
+    engine = ran.engine
+    before, first = {**keys(engine)}, len(ran.values)
+    real = delta_table.append
+    for number, (step, is_before) in enumerate(
+        [("accepted", True), ("accepted", False), ("quarantine", True), ("quarantine", False)]
+    ):
+        offset = first + 2 * number
+        engine.append_bronze("bronze.orders", records([event(f"k{number}"), event("x", 0.0)], offset))
+
+        def dying(*args: Any, at: str = step, early: bool = is_before, **kwargs: Any) -> None:
+            if args[3] == at and early:
+                raise OSError("no space left on device")
+            real(*args, **kwargs)
+            if args[3] == at:
+                raise OSError("no space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(delta_table, "append", dying)
+            with pytest.raises(QueryFailedError, match="no space left"):
+                engine.run("silver")
+        engine.run("silver")
+        before[f"k{number}"] = offset
+        assert set(keys(engine)) == set(before)
+        assert aside(engine)[offset + 1] == ("drop", ["not_free"])
+    engine.undo_last_commit("silver.orders")
+    versions = {table: engine.version(table) for table in ("silver.orders", "silver.orders__quarantine")}
+    engine.run("silver")
+    assert {table: engine.version(table) for table in versions} == versions
+
+
+LOOKUP = Lookup("countries", "gold.countries", on={"code": "country"})
+ASKING = replace(
+    ORDERS,
+    rules=[Rule("known_country", "countries.code is not null"), Rule("open", "countries.is_open")],
+    lookups=[LOOKUP],
+)
+
+
+def test_a_rule_asks_another_table_as_it_is_when_the_micro_batch_begins(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row per row though the other table has doubles and nulls; what is added counts from the next on."""
+    engine = shop(spark, tmp_path, ASKING)
+    engine.append_bronze("bronze.orders", records([event("a"), event("b", country="SE"), event("c")]))
+    with pytest.raises(TableMissingError, match=r"gold\.countries .*silver\.orders ask it as 'countries'"):
+        engine.run("silver")
+    assert not Path(engine.path("silver.orders")).exists()
+    ddl = "code string, is_open boolean, more map<string, int>"
+    engine.append("gold.countries", [("NO", False, {}), ("NO", True, {}), (None, True, {})], ddl)
+
+    engine.append_bronze("bronze.orders", records([event("d", country="SE"), event("e", country="")], 3))
+    real = delta_table.append
+
+    def adding(*args: Any, **kwargs: Any) -> None:
+        """As the first micro-batch ends, the other table has another row."""
+        real(*args, **kwargs)
+        if (args[2].batch_id, args[3]) == (0, "quarantine"):
+            engine.append("gold.countries", [("SE", True, {})], ddl)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_table, "append", adding)
+        [query] = engine.run("silver")
+    assert len([report for report in query.progress() if report["numInputRows"]]) == 2
+    assert keys(engine) == {"a": 0, "c": 2, "d": 3}
+    assert aside(engine) == {offset: ("quarantine", ["known_country", "open"]) for offset in (1, 4)}
+    columns = set(engine.rows("silver.orders")[0])
+    assert columns == {
+        *("order_id", "ordered_at", "amount", "country"),
+        *("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp", "_ingested_at"),
+    }
+
+
+def test_a_lookup_that_does_not_fit_is_told_by_name(spark: Any, tmp_path: Path) -> None:
+    asked = [
+        Lookup("countries", "gold.countries", on={"cod": "country"}),
+        Lookup("amount", "gold.countries", on={"code": "countri"}),
+    ]
+    engine = shop(spark, tmp_path, replace(ORDERS, lookups=asked[:1]))
+    engine.append_bronze("bronze.orders", records([event("a")]))
+    engine.append("gold.countries", [("NO",)], "code string")
+    with pytest.raises(PipelineError, match=r"lookup 'countries': gold\.countries has no column 'cod'; did"):
+        engine.run("silver")
+    with pytest.raises(PipelineError) as refused:
+        changed(engine, replace(ORDERS, lookups=asked[1:])).run("silver")
+    assert [each.place for each in refused.value.problems] == [
+        "silver.orders, lookup 'amount'",
+        "silver.orders, lookup 'amount', on 'code'",
+    ]

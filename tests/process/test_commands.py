@@ -1,0 +1,446 @@
+"""The commands as a person types them: processes of their own, over a real broker, ended by real signals.
+
+A Spark process takes seconds to start, so each story is played once and told by several tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from common.config.paths import all_tables, broker_dir
+from common.declare import Message
+from common.delta.checkpoint import Checkpoint
+from common.machine import processes as process
+from orchestration.embedded_broker import lifecycle as embedded
+from orchestration.embedded_broker import state_folder
+from orchestration.pipeline.load_file import load_pipeline
+from tests.support.oracle import outcome
+from tests.support.processes import (
+    EXAMPLE,
+    Command,
+    Medallion,
+    await_that,
+    children,
+    descendants,
+    example_on,
+    is_caught_up,
+    medallion,
+)
+
+FIELDS = ("quake_id", "updated_at", "event_at", "magnitude", "latitude", "status", "is_retracted")
+BOUNDARY = "stopped at a micro-batch boundary"
+
+
+def events(seed: int, count: int) -> list[Message]:
+    """The example's first events."""
+    sample = load_pipeline(EXAMPLE).bronze[0].sample
+    assert sample is not None
+    return list(islice(sample(seed), count))
+
+
+def rows(commands: Medallion, table: str) -> list[dict[str, Any]]:
+    """Rows by delta-rs."""
+    found: list[dict[str, Any]] = DeltaTable(commands.layout.table_path(table)).to_pyarrow_table().to_pylist()
+    return found
+
+
+def count(commands: Medallion, table: str) -> int:
+    """Rows of a table; 0 while there is none."""
+    path = commands.layout.table_path(table)
+    return len(rows(commands, table)) if DeltaTable.is_deltatable(path) else 0
+
+
+def assert_tables_hold(commands: Medallion, sent: list[Message]) -> None:
+    """All four tables are the oracle's, as multisets."""
+    expected = outcome(sent)
+    bronze = rows(commands, "bronze.quakes")
+    assert Counter((r["key"], r["value"]) for r in bronze) == Counter((m.key, m.value) for m in sent)
+    silver = rows(commands, "silver.quakes")
+    assert Counter(tuple(row[f] for f in FIELDS) for row in silver) == Counter(expected.silver)
+    aside = rows(commands, "silver.quakes__quarantine")
+    assert Counter(reason for row in aside for reason in row["reasons"]) == expected.quarantine
+    latest = rows(commands, "gold.quakes_latest")
+    assert Counter(tuple(row[f] for f in FIELDS) for row in latest) == Counter(expected.latest.values())
+    groups = {
+        (r["network"], r["magnitude_class"]): (
+            r["versions"],
+            r["strongest"],
+            r["latest_event_at"],
+            r["retractions"],
+        )
+        for r in rows(commands, "gold.quakes_by_network")
+    }
+    assert groups == expected.by_network
+
+
+def assert_told_in_words(command: Command) -> str:
+    """The one error that a command ended with; neither Python's nor Java's stack is among its lines."""
+    assert "Traceback" not in command.said
+    assert "\tat " not in command.said
+    (error,) = [line for line in command.said.splitlines() if line.startswith("error: ")]
+    return error
+
+
+@dataclass
+class Up:
+    """``up`` with its own broker, `produce` into it, and what others see meanwhile and afterwards."""
+
+    commands: Medallion
+    up: Command
+    produced: Command
+    second: Command
+    status: Command
+    query: Command
+    after: Command
+    jvm: int | None
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """The README's commands, from an empty folder to Ctrl-C."""
+    with medallion(tmp_path_factory.mktemp("up")) as commands:
+        running = commands.start("up")
+        running.await_said("running bronze.quakes")
+        produced = commands.run("produce", "--count", "1200", "--rate", "max", "--json")
+        await_that(lambda: is_caught_up(commands), "all is caught up", running)
+        second = commands.run("backfill")
+        status = commands.run("status", "--json")
+        sql = "select count(*) as rows, count(distinct quake_id) as quakes from silver.quakes"
+        query = commands.run("query", sql, "--json")
+        jvm = running.jvm
+        running.signal(signal.SIGINT)
+        running.code()
+        yield Up(commands, running, produced, second, status, query, commands.run("status", "--json"), jvm)
+
+
+def test_what_is_produced_while_up_runs_comes_out_of_every_table(up: Up) -> None:
+    """Once, and nothing else."""
+    assert json.loads(up.produced.stdout)["messages"] == 1200
+    assert_tables_hold(up.commands, events(7, 1200))
+
+
+def test_a_second_job_ends_at_once_with_exit_code_4_and_names_the_first(up: Up) -> None:
+    """Before it has started a Spark or touched a table."""
+    assert up.second.code() == 4
+    error = assert_told_in_words(up.second)
+    assert f"bronze.quakes is being written by up (pid {up.up.pid} on " in error
+    assert "Spark" not in up.second.said
+
+
+def test_status_tells_who_writes_while_up_runs_and_nobody_after(up: Up) -> None:
+    """One JSON document each; the numbers are the tables'."""
+    assert up.status.code() == 0
+    document = json.loads(up.status.stdout)
+    declared = load_pipeline(EXAMPLE)
+    names = [one.table for one in (*declared.bronze, *declared.silver, *declared.gold)]
+    assert [table["table"] for table in document["tables"]] == names
+    for table in document["tables"]:
+        assert (table["job"]["name"], table["job"]["pid"]) == ("up", up.up.pid)
+        assert table["lag"]["count"] == 0
+        assert table["rows"] == len(rows(up.commands, table["table"]))
+    expected = outcome(events(7, 1200))
+    assert document["tables"][1]["quarantine"]["rows"] == sum(expected.quarantine.values())
+    assert up.after.code() == 0
+    after = json.loads(up.after.stdout)
+    assert [table["job"] for table in after["tables"]] == [None] * len(names)
+    assert [table["rows"] for table in after["tables"]] == [t["rows"] for t in document["tables"]]
+
+
+def test_query_answers_while_up_runs(up: Up) -> None:
+    """From the tables, without Spark."""
+    expected = outcome(events(7, 1200))
+    assert up.query.code() == 0
+    assert json.loads(up.query.stdout) == [{"rows": len(expected.silver), "quakes": len(expected.latest)}]
+
+
+def test_ctrl_c_ends_up_at_a_boundary_with_exit_code_0(up: Up) -> None:
+    """What was planned is done, the broker it had started is gone, and its JVM too."""
+    assert up.up.code() == 0
+    assert up.up.said.rstrip().endswith(BOUNDARY)
+    assert "Traceback" not in up.up.said
+    for table in all_tables(load_pipeline(EXAMPLE)):
+        checkpoint = Checkpoint(up.commands.layout.checkpoint_path(table))
+        assert checkpoint.last_planned() == checkpoint.last_committed()
+    assert embedded.describe(up.commands.settings) is None
+    assert up.jvm is not None
+    await_that(lambda: process.start_mark(up.jvm or 0) is None, "its JVM has ended")
+
+
+@dataclass
+class Backfill:
+    """A backfill that was interrupted, and the one after it."""
+
+    commands: Medallion
+    sent: list[Message]
+    first: Command
+    between: int
+    second: Command
+
+
+@pytest.fixture(scope="module")
+def backfill(
+    broker: str,
+    new_topic: Callable[[], str],
+    send: Callable[..., None],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Backfill]:
+    """Many small micro-batches, so that Ctrl-C comes in the middle of them."""
+    folder, topic, sent = tmp_path_factory.mktemp("backfill"), new_topic(), events(31, 4000)
+    send(topic, sent)
+    given = (f"kafka.bootstrap_servers={broker}", "bronze.max_offsets_per_trigger=200")
+    with medallion(folder, example_on(folder, topic), *given) as commands:
+        first = commands.start("backfill", "--json")
+        await_that(lambda: count(commands, "bronze.quakes") > 0, "bronze has rows", first)
+        first.signal(signal.SIGINT)
+        first.code()
+        between = count(commands, "bronze.quakes")
+        second = commands.run("backfill", "--json", more=["bronze.max_offsets_per_trigger=2000"])
+        yield Backfill(commands, sent, first, between, second)
+
+
+@pytest.mark.long
+def test_an_interrupted_backfill_exits_130_and_says_how_to_go_on(backfill: Backfill) -> None:
+    """Whole micro-batches are there, and the rest is not."""
+    assert backfill.first.code() == 130
+    assert f"{BOUNDARY}; nothing is lost: medallion backfill goes on from here" in backfill.first.said
+    assert "Traceback" not in backfill.first.said
+    assert 0 < backfill.between < len(backfill.sent)
+    document = json.loads(backfill.first.stdout)
+    assert document["complete"] is False
+    assert [layer["layer"] for layer in document["layers"]] == ["bronze"]
+
+
+@pytest.mark.long
+def test_the_next_backfill_goes_on_from_there_and_completes(backfill: Backfill) -> None:
+    """What both have read of the topic is all of it, once."""
+    assert backfill.second.code() == 0, backfill.second.said
+    document = json.loads(backfill.second.stdout)
+    assert document["complete"] is True
+    assert [layer["layer"] for layer in document["layers"]] == ["bronze", "silver", "gold"]
+    assert document["layers"][0]["rows"] == len(backfill.sent) - backfill.between
+    assert document["layers"][1]["rows"] == len(backfill.sent)
+    assert_tables_hold(backfill.commands, backfill.sent)
+
+
+def left(processes: list[tuple[int, str | None]]) -> list[int]:
+    """Which of these still run."""
+    return [pid for pid, start in processes if process.is_running(pid, start)]
+
+
+@dataclass
+class Separate:
+    """``up --separate``, whose silver job was killed."""
+
+    commands: Medallion
+    topic: str
+    sent: list[Message]
+    killed: Command
+    killed_jobs: list[str]
+
+
+@pytest.fixture(scope="module")
+def separate(
+    broker: str,
+    new_topic: Callable[[], str],
+    send: Callable[..., None],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Separate]:
+    """Three processes under one."""
+    folder, topic, sent = tmp_path_factory.mktemp("separate"), new_topic(), events(41, 1000)
+    given = (f"kafka.bootstrap_servers={broker}",)
+    with medallion(folder, example_on(folder, topic), *given) as commands:
+        send(topic, sent)
+        killed = commands.start("up", "--separate")
+        await_that(lambda: is_caught_up(commands), "all is caught up", killed)
+        jobs = {pid: process.command_line(pid) for pid in children(killed.pid)}
+        below = [(pid, process.start_mark(pid)) for pid in descendants(killed.pid)]
+        (silver,) = [pid for pid, line in jobs.items() if " run silver " in line]
+        os.kill(silver, signal.SIGKILL)
+        killed.code()
+        # The killed job's JVM ends by itself, a moment later: it sees that its Python is gone.
+        await_that(lambda: not left(below), "nothing of it is left")
+        yield Separate(commands, topic, sent, killed, list(jobs.values()))
+
+
+@pytest.mark.long
+def test_separate_runs_a_process_per_layer(separate: Separate) -> None:
+    """Each with its own command line, which a person finds in `ps`; together they do the work."""
+    assert sorted(line.split(" run ")[1].split()[0] for line in separate.killed_jobs) == [
+        "bronze",
+        "gold",
+        "silver",
+    ]
+    assert_tables_hold(separate.commands, separate.sent)
+
+
+@pytest.mark.long
+def test_a_job_that_is_killed_ends_the_run_and_is_named(separate: Separate) -> None:
+    """The others are stopped at their boundaries; nothing runs on unwatched."""
+    assert separate.killed.code() == 1
+    error = assert_told_in_words(separate.killed)
+    assert error.startswith("error: the silver job failed: it was ended by signal 9 (SIGKILL)")
+    assert separate.killed.said.count(BOUNDARY) == 2
+
+
+@pytest.mark.long
+def test_the_next_separate_run_goes_on_and_ends_on_sigterm(
+    separate: Separate, send: Callable[..., None]
+) -> None:
+    """Each job and the run itself say so, no process is left, and both runs leave what one would have."""
+    commands, more = separate.commands, events(42, 500)
+    send(separate.topic, more)
+    stopped = commands.start("up", "--separate")
+    await_that(lambda: is_caught_up(commands), "all is caught up", stopped)
+    below = [(pid, process.start_mark(pid)) for pid in descendants(stopped.pid)]
+    stopped.signal(signal.SIGTERM)
+    assert stopped.code() == 0, stopped.said
+    await_that(lambda: not left(below), "nothing of it is left")
+    assert stopped.said.count(BOUNDARY) == 4
+    assert "Traceback" not in stopped.said
+    assert_tables_hold(commands, [*separate.sent, *more])
+
+
+@pytest.fixture
+def alone(broker: str, new_topic: Callable[[], str], tmp_path: Path) -> Iterator[Medallion]:
+    """Commands over a folder and a topic of their own."""
+    with medallion(
+        tmp_path, example_on(tmp_path, new_topic()), f"kafka.bootstrap_servers={broker}"
+    ) as commands:
+        yield commands
+
+
+def test_a_layer_whose_source_is_not_there_is_refused_in_words(alone: Medallion) -> None:
+    """With `--available-now` nothing is waited for."""
+    command = alone.run("run", "silver", "--available-now")
+    assert command.code() == 1
+    error = assert_told_in_words(command)
+    assert "bronze.quakes does not exist yet" in error
+    assert error.endswith("Run the bronze job first: medallion run bronze.")
+
+
+def test_a_layer_that_waits_for_its_source_can_be_stopped(alone: Medallion) -> None:
+    """It has nothing running yet, so there is no boundary to wait for, and no error."""
+    command = alone.start("run", "gold")
+    command.await_said("waiting for silver.quakes")
+    command.signal(signal.SIGTERM)
+    assert command.code() == 0, command.said
+    assert command.said.rstrip().endswith("stopped before anything ran")
+    assert "Traceback" not in command.said
+
+
+def test_a_job_that_is_stopped_while_it_starts_takes_its_broker_with_it(tmp_path: Path) -> None:
+    """SIGTERM in the seconds in which Spark starts: nobody would miss broker and JVM."""
+    with medallion(tmp_path) as commands:
+        command = commands.start("up")
+        state = state_folder.state_file(broker_dir(commands.settings))
+        await_that(state.exists, "its broker is launched", command)
+        command.signal(signal.SIGTERM)
+        assert command.code() == 130
+        assert "Traceback" not in command.said
+        assert embedded.describe(commands.settings) is None
+        await_that(lambda: not process.find_by_command_line(str(tmp_path)), "its JVM is gone")
+
+
+STOPS_AT_FIVE = """
+from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic
+
+pipeline = Pipeline(
+    name="numbers",
+    bronze=[Topic("numbers", topics=[{topic!r}])],
+    silver=[
+        Silver("numbers", reads="bronze.numbers", value=Json("id int"),
+            columns={{"id": "id", "sent_at": "_kafka.timestamp"}},
+            key=["id"], event_time="sent_at", watermark="1 day",
+            rules=[Rule("not_five", "id <> 5", on_fail="fail")])
+    ],
+    gold=[Aggregate("sums", reads="silver.numbers", by=["id"], measures={{"sum": "sum(id)"}})],
+)
+"""
+
+
+@pytest.mark.long
+def test_a_query_that_dies_ends_the_run_with_its_cause_in_one_line(
+    broker: str, topic: str, send: Callable[..., None], tmp_path: Path
+) -> None:
+    """Which query, why, and no stack; what it could not read is kept in bronze."""
+    (tmp_path / "numbers.py").write_text(STOPS_AT_FIVE.format(topic=topic))
+    send(topic, [Message(b"k", f'{{"id": {number}}}'.encode()) for number in range(10)])
+    with medallion(tmp_path, tmp_path / "numbers.py", f"kafka.bootstrap_servers={broker}") as commands:
+        command = commands.run("backfill")
+        assert command.code() == 1
+        error = assert_told_in_words(command)
+        assert error.startswith("error: silver.numbers failed: ")
+        assert "not_five" in error
+        assert f"{topic}/" in error
+        assert command.said.rstrip().endswith(error)
+        assert count(commands, "bronze.numbers") == 10
+        assert count(commands, "silver.numbers") == 0
+
+
+def test_a_broker_that_is_not_there_is_told_soon(tmp_path: Path) -> None:
+    """The pipeline names it, so no broker of ours is started in its place; nor is Spark."""
+    port = process.free_port()
+    file = tmp_path / "elsewhere.py"
+    file.write_text(
+        f"import sys\nfrom dataclasses import replace\nsys.path.insert(0, {str(EXAMPLE.parent)!r})\n"
+        "from pipeline import pipeline as example\n"
+        f"pipeline = replace(example, kafka={{'bootstrap.servers': '127.0.0.1:{port}'}})\n"
+    )
+    with medallion(tmp_path, file) as commands:
+        every = (("up",), ("up", "--separate"), ("produce", "--count", "1"))
+        for command in [commands.start(*words) for words in every]:
+            assert command.code() == 1
+            error = assert_told_in_words(command)
+            assert f"No Kafka broker answered at 127.0.0.1:{port} within 15 s: " in error
+            assert "refused" in error
+            assert "Spark" not in command.said
+        assert not (commands.settings.data_dir / "kafka").exists()
+
+
+def test_a_topic_that_is_not_there_is_told_with_the_nearest(broker: str, topic: str, tmp_path: Path) -> None:
+    """And how it is made: the engine makes topics on its own broker only."""
+    with medallion(
+        tmp_path, example_on(tmp_path, f"{topic}x"), f"kafka.bootstrap_servers={broker}"
+    ) as commands:
+        command = commands.run("run", "bronze")
+        assert command.code() == 1
+        error = assert_told_in_words(command)
+        assert f"bronze.quakes: topic {topic}x does not exist at {broker}" in error
+        assert "did you mean 'topic_" in error
+        assert f"--create --topic {topic}x" in error
+        assert "Spark" not in command.said
+
+
+def test_a_wrong_pipeline_exits_2_with_the_place_of_each_mistake(tmp_path: Path) -> None:
+    """Before anything is started or made."""
+    file = tmp_path / "wrong.py"
+    file.write_text(
+        STOPS_AT_FIVE.format(topic="numbers").replace('reads="silver.numbers"', 'reads="silver.number"')
+    )
+    with medallion(tmp_path, file) as commands:
+        command = commands.run("up")
+        assert command.code() == 2
+        error = assert_told_in_words(command)
+        assert f"{file}:" in error
+        assert "gold.sums" in error
+        assert "did you mean 'silver.numbers'?" in error
+        assert not (tmp_path / "data").exists()
+
+
+def test_an_unknown_setting_exits_2_with_the_nearest(tmp_path: Path) -> None:
+    """A misspelt setting would otherwise be the default."""
+    with medallion(tmp_path) as commands:
+        command = commands.run("up", more=["bronze.triger=asap"])
+        assert command.code() == 2
+        assert "did you mean 'bronze.trigger'?" in assert_told_in_words(command)

@@ -1,0 +1,53 @@
+"""What is alive in Spark's JVM: objects of a class after a full collection, counted by the JVM itself."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+QUERY = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+SESSION = "org.apache.spark.sql.classic.SparkSession"
+PLAN = "org.apache.spark.sql.execution.QueryExecution"
+_SECONDS = 20.0
+
+
+def live(spark: Any, names: Sequence[str]) -> dict[str, int]:
+    """Live objects by class name; the histogram begins with a full collection."""
+    found = dict.fromkeys(names, 0)
+    for line in _histogram(spark).splitlines():
+        words = line.split()
+        if len(words) > 3 and words[3] in found:
+            found[words[3]] = int(words[1])
+    return found
+
+
+def _histogram(spark: Any) -> str:
+    """What ``jcmd <pid> GC.class_histogram`` prints, without a JDK."""
+    jvm, array = spark.sparkContext._jvm, spark.sparkContext._gateway.new_array
+    lang, management = jvm.java.lang, jvm.java.lang.management.ManagementFactory
+    words, types = array(lang.Object, 1), array(lang.String, 1)
+    words[0], types[0] = array(lang.String, 0), "[Ljava.lang.String;"
+    given = array(lang.Object, 4)
+    given[0] = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    given[1], given[2], given[3] = "gcClassHistogram", words, types
+    # By reflection: py4j calls no method of a class that its module does not export, as the server's is.
+    methods = lang.Class.forName("javax.management.MBeanServer").getMethods()
+    invoke = next(method for method in methods if method.getName() == "invoke")
+    return str(invoke.invoke(management.getPlatformMBeanServer(), given))
+
+
+def settled(spark: Any, at_most: Mapping[str, int]) -> dict[str, int]:
+    """The counts once none is over its bound, or as they are after a time.
+
+    One collection is not enough: what the JVM releases has Python release objects, and these have the JVM
+    release others.
+    """
+    over = time.monotonic() + _SECONDS
+    while True:
+        gc.collect()
+        found = live(spark, [*at_most])
+        if all(found[name] <= most for name, most in at_most.items()) or time.monotonic() > over:
+            return found
+        time.sleep(0.5)

@@ -1,0 +1,228 @@
+"""What a run of the tests cost: seconds per kind, JVMs, brokers, queries started, the slowest tests.
+
+Every process that a test starts inherits a mark in its environment, by which it is found in ``/proc``: also a
+broker that outlives the process that started it. Where there is no ``/proc``, processes are not counted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+MARK = "TESTS_RUN"
+SLOWEST = 20
+_POLL_SECONDS = 0.5
+_PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Processes:
+    """The processes of a run, counted by kind, and the CPU seconds that each was last seen with."""
+
+    def __init__(self) -> None:
+        self.mark = f"{MARK}={uuid4().hex}"
+        self.kinds: dict[str, str] = {}
+        self.cpu: dict[str, float] = {}
+        self._strangers: set[str] = set()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="run-cost", daemon=True)
+
+    def start(self) -> None:
+        """Mark the environment and begin to look."""
+        os.environ[MARK] = self.mark.partition("=")[2]
+        if _PROC.exists():
+            self._thread.start()
+
+    def end(self) -> None:
+        """Look a last time."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join()
+            self.look()
+
+    def seconds(self) -> dict[str, float]:
+        """CPU seconds by kind of process; those of this process are Python's."""
+        found: dict[str, float] = defaultdict(float)
+        for key, kind in self.kinds.items():
+            found[kind] += self.cpu[key]
+        own = os.times()
+        found["Python"] += own.user + own.system
+        return dict(found)
+
+    def count(self) -> Counter[str]:
+        """Processes by kind."""
+        return Counter(self.kinds.values())
+
+    def look(self) -> None:
+        """Note what runs now."""
+        for folder in _PROC.glob("[0-9]*"):
+            try:
+                self._note(folder)
+            except OSError:  # it ended meanwhile, or is somebody else's
+                continue
+
+    def _note(self, folder: Path) -> None:
+        stat = (folder / "stat").read_text().rpartition(")")[2].split()
+        key = f"{folder.name}@{stat[19]}"  # a pid is used again, with another time of its start
+        if key in self._strangers:
+            return
+        command = (folder / "cmdline").read_bytes()
+        if key not in self.kinds and self.mark.encode() not in (folder / "environ").read_bytes().split(b"\0"):
+            self._strangers.add(key)
+            return
+        if command:
+            self.kinds[key] = _kind(command.split(b"\0"))
+            self.cpu[key] = (int(stat[11]) + int(stat[12])) / _TICKS
+
+    def _watch(self) -> None:
+        while not self._end.wait(_POLL_SECONDS):
+            self.look()
+
+
+def _kind(words: list[bytes]) -> str:
+    if Path(os.fsdecode(words[0])).name != "java":
+        return "Python" if b"python" in words[0] else "other"
+    if any(word.startswith((b"kafka.Kafka", b"kafka.server")) for word in words):
+        return "broker"
+    if b"org.apache.spark.deploy.SparkSubmit" in words:
+        return "Spark JVM"
+    return "other JVM"
+
+
+@dataclass
+class _Spent:
+    tests: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+
+@dataclass(eq=False)
+class RunCost:
+    """Collects in every process, and prints in the one that the user started."""
+
+    config: pytest.Config
+    began: float = field(default_factory=monotonic)
+    queries: int = 0
+    spent: dict[str, _Spent] = field(default_factory=dict)
+    _processes: Processes = field(default_factory=Processes)
+    _before: float = 0.0
+
+    @property
+    def _is_worker(self) -> bool:
+        return hasattr(self.config, "workerinput")
+
+    def pytest_sessionstart(self) -> None:
+        """Queries are counted where they start, processes where the run does."""
+        self._count_queries()
+        if not self._is_worker:
+            self._processes.start()
+
+    def _count_queries(self) -> None:
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        start = DataStreamWriter.start
+
+        def counted(writer: Any, *words: Any, **named: Any) -> Any:
+            self.queries += 1
+            return start(writer, *words, **named)
+
+        DataStreamWriter.start = counted  # type: ignore[method-assign]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self) -> None:
+        """Before a test's set-up."""
+        self._before = _cpu_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Iterator[Any]:
+        """A report carries the CPU seconds of its phase."""
+        report = yield
+        now = _cpu_seconds()
+        report.cpu, self._before = now - self._before, now
+        return report
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """In the process that prints: also for the tests of the workers."""
+        spent = self.spent.setdefault(report.nodeid, _Spent())
+        spent.tests += report.when == "call"
+        spent.seconds += report.duration
+        spent.cpu += getattr(report, "cpu", 0.0)
+
+    def pytest_sessionfinish(self) -> None:
+        """A worker hands over what it counted."""
+        if self._is_worker:
+            self.config.workeroutput["queries"] = self.queries  # type: ignore[attr-defined]
+        else:
+            self._processes.end()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        """A worker has ended."""
+        self.queries += getattr(node, "workeroutput", {}).get("queries", 0)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """The last lines of a run."""
+        if self._is_worker or not self.spent:
+            return
+        write = terminalreporter.write_line
+        terminalreporter.section("what the run cost")
+        write(f"{'kind':10}{'tests':>7}{'seconds':>10}{'CPU s':>9}")
+        for kind, total in sorted(self._by_kind().items(), key=lambda one: -one[1].seconds):
+            write(f"{kind:10}{total.tests:>7}{total.seconds:>10.1f}{total.cpu:>9.1f}")
+        count, cpu = self._processes.count(), self._processes.seconds()
+        write(
+            f"started: {count['Spark JVM']} Spark JVMs, {count['other JVM']} other JVMs, "
+            f"{count['broker']} brokers, {self.queries} queries in the tests' own sessions"
+        )
+        by_cpu = sorted(cpu, key=cpu.__getitem__, reverse=True)
+        write("CPU s: " + ", ".join(f"{kind} {cpu[kind]:.0f}" for kind in by_cpu))
+        write(f"the {SLOWEST} slowest (seconds, CPU s):")
+        slowest = sorted(self.spent.items(), key=lambda one: -one[1].seconds)[:SLOWEST]
+        for test, spent in slowest:
+            write(f"{spent.seconds:>8.1f}{spent.cpu:>8.1f}  {test.partition('@')[0]}")
+        self._say_if_long(write)
+
+    def _by_kind(self) -> dict[str, _Spent]:
+        found: dict[str, _Spent] = defaultdict(_Spent)
+        for test, spent in self.spent.items():
+            total = found[test.split("/")[1]]
+            total.tests += spent.tests
+            total.seconds += spent.seconds
+            total.cpu += spent.cpu
+        return found
+
+    def _say_if_long(self, write: Any) -> None:
+        took, budget = monotonic() - self.began, float(self.config.getoption("--budget") or 0)
+        if budget and took > budget:
+            write(
+                f"This run took {took / 60:.1f} minutes; its budget is {budget / 60:.0f} minutes.", red=True
+            )
+
+
+def _cpu_seconds() -> float:
+    """Of this process, the children that ended, and its Spark."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system + _jvm_seconds()
+
+
+def _jvm_seconds() -> float:
+    pyspark = sys.modules.get("pyspark")
+    gateway = pyspark.SparkContext._gateway if pyspark else None
+    process = getattr(gateway, "proc", None)
+    try:
+        stat = (_PROC / str(process.pid) / "stat").read_text() if process else ""
+    except OSError:
+        return 0.0
+    words = stat.rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / _TICKS if words else 0.0

@@ -1,0 +1,162 @@
+"""A Spark checkpoint's files are read as Spark writes them, whatever a running query does meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position, kafka_position
+from common.errors import CheckpointMismatchError
+
+DELTA = {
+    "sourceVersion": 1,
+    "reservoirId": "t-1",
+    "reservoirVersion": 7,
+    "index": -1,
+    "isStartingVersion": False,
+}
+
+
+def plan(
+    root: Path, batch: int, *sources: object, watermark: int = 0, at: int = 1_000, commit: bool = False
+) -> None:
+    head = {
+        "batchWatermarkMs": watermark,
+        "batchTimestampMs": at,
+        "conf": {"spark.sql.shuffle.partitions": "2"},
+    }
+    lines = ["v1", json.dumps(head), *("-" if source is None else json.dumps(source) for source in sources)]
+    for folder, text in (("offsets", "\n".join(lines)), ("commits", 'v1\n{"nextBatchWatermarkMs":0}')):
+        if folder == "offsets" or commit:
+            (root / folder).mkdir(parents=True, exist_ok=True)
+            (root / folder / str(batch)).write_text(text)
+
+
+def test_a_checkpoint_that_is_not_there_says_none(tmp_path: Path) -> None:
+    none = Checkpoint(str(tmp_path / "bronze.quakes"))
+    assert not none.exists()
+    assert none.query_id() is None
+    assert none.last_planned() is None
+    assert none.last_committed() is None
+    assert none.planned_batch(0) is None
+    assert none.planned_batch(none.last_committed()) is None
+    assert none.batches() == ()
+
+
+def test_the_query_id_is_read(tmp_path: Path) -> None:
+    (tmp_path / "metadata").write_text('{"id":"0b0e7c3a-1"}')
+    assert Checkpoint(str(tmp_path)).query_id() == "0b0e7c3a-1"
+    assert Checkpoint(str(tmp_path)).exists()
+
+
+def test_a_planned_batch_is_not_a_committed_one(tmp_path: Path) -> None:
+    plan(tmp_path, 9, {"quakes": {"0": 90}}, commit=True)
+    plan(tmp_path, 10, {"quakes": {"0": 100}})
+    checkpoint = Checkpoint(str(tmp_path))
+    assert (checkpoint.last_committed(), checkpoint.last_planned()) == (9, 10)
+    assert checkpoint.batches() == (9, 10)
+
+
+def test_a_commit_has_its_time(tmp_path: Path) -> None:
+    plan(tmp_path, 9, {"quakes": {"0": 90}}, commit=True)
+    os.utime(tmp_path / "commits" / "9", (1_700_000_000.25, 1_700_000_000.25))
+    assert Checkpoint(str(tmp_path)).committed_ms(9) == 1_700_000_000_250
+    assert Checkpoint(str(tmp_path)).committed_ms(10) is None
+
+
+def test_only_whole_numbers_are_batches(tmp_path: Path) -> None:
+    plan(tmp_path, 3, {"quakes": {"0": 1}}, commit=True)
+    for name in (".3.crc", ".4.5d0c.tmp", "9.compact", "5.tmp"):
+        (tmp_path / "offsets" / name).write_text("")
+    assert Checkpoint(str(tmp_path)).batches() == (3,)
+
+
+def test_an_entry_has_its_times_and_positions(tmp_path: Path) -> None:
+    plan(tmp_path, 0, {"a": {"0": 5, "1": 7}}, None, watermark=123, at=456)
+    entry = Checkpoint(str(tmp_path)).planned_batch(0)
+    assert entry is not None
+    assert (entry.batch_id, entry.watermark_ms, entry.timestamp_ms) == (0, 123, 456)
+    assert entry.sources == ({"a": {"0": 5, "1": 7}}, None)
+    assert kafka_position(entry) == {"a": {0: 5, 1: 7}}
+
+
+def test_the_partitions_of_a_state_are_read(tmp_path: Path) -> None:
+    plan(tmp_path, 0, DELTA)
+    checkpoint = Checkpoint(str(tmp_path))
+    assert checkpoint.state_partitions() is None  # it keeps none
+    (tmp_path / "state" / "0").mkdir(parents=True)
+    assert checkpoint.state_partitions() == 2
+
+
+def test_a_state_whose_partitions_are_not_recorded_says_none(tmp_path: Path) -> None:
+    (tmp_path / "state" / "0").mkdir(parents=True)
+    checkpoint = Checkpoint(str(tmp_path))
+    assert checkpoint.state_partitions() is None
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n-')
+    assert checkpoint.state_partitions() is None
+
+
+def test_a_delta_position_is_read(tmp_path: Path) -> None:
+    plan(tmp_path, 0, DELTA)
+    plan(tmp_path, 1, None)
+    checkpoint = Checkpoint(str(tmp_path))
+    first, second = checkpoint.planned_batch(0), checkpoint.planned_batch(1)
+    assert first is not None
+    assert second is not None
+    assert delta_position(first) == DeltaPosition(version=7, index=-1, table_id="t-1", in_snapshot=False)
+    assert delta_position(second) is None
+
+
+def test_a_batch_purged_after_listing_is_absent(tmp_path: Path) -> None:
+    plan(tmp_path, 0, DELTA)
+    checkpoint = Checkpoint(str(tmp_path))
+    newest = checkpoint.last_planned()
+    (tmp_path / "offsets" / "0").unlink()
+    assert checkpoint.planned_batch(newest) is None
+
+
+def test_an_empty_file_is_no_planned_batch(tmp_path: Path) -> None:
+    plan(tmp_path, 0, DELTA)
+    (tmp_path / "offsets" / "1").write_bytes(b"")
+    assert Checkpoint(str(tmp_path)).planned_batch(1) is None
+
+
+@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1", "v1\n{}\n17", "v1\nnot json\n-", 'v1\n{"conf":7}\n-'])
+def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text(text)
+    with pytest.raises(CheckpointMismatchError, match="offsets/0 is not what Spark"):
+        Checkpoint(str(tmp_path)).planned_batch(0)
+
+
+def test_a_foreign_metadata_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "metadata").write_text("{}")
+    with pytest.raises(CheckpointMismatchError, match="metadata is not what Spark"):
+        Checkpoint(str(tmp_path)).query_id()
+
+
+def test_a_file_uri_is_a_local_path(tmp_path: Path) -> None:
+    folder = tmp_path / "with space"
+    plan(folder, 0, DELTA, commit=True)
+    assert Checkpoint(folder.as_uri()).last_committed() == 0
+
+
+def test_an_object_store_is_read_through_pyarrow(tmp_path: Path) -> None:
+    plan(tmp_path, 4, DELTA, commit=True)
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    from pyarrow import fs  # only this test needs it
+
+    checkpoint = Checkpoint("s3a://bucket/checkpoints/silver.quakes")
+    store = (fs.LocalFileSystem(), str(tmp_path))
+    checkpoint._root._store = store
+    for name in ("offsets", "commits"):
+        getattr(checkpoint, f"_{name}")._store = (store[0], f"{store[1]}/{name}")
+    assert checkpoint.query_id() == "q"
+    assert checkpoint.last_committed() == 4
+    assert checkpoint.planned_batch(4) is not None
+    assert checkpoint.planned_batch(5) is None
+    assert checkpoint.exists()

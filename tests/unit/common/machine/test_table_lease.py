@@ -1,0 +1,142 @@
+"""One writer per table: a second one is told who holds it, and a dead one's lease is free."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.errors import LeaseHeldError
+from common.machine import table_lease
+from common.machine.processes import start_mark
+from common.machine.table_lease import Leases, lease_file
+
+ROOT = Path(__file__).parents[4]
+HOLDER = """
+import sys, time
+from pathlib import Path
+from common.machine.table_lease import Leases
+with Leases(Path(sys.argv[1]), ["silver.orders"], "silver of shop"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the lease on ``silver.orders``."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that stands for a JVM whose parent is gone."""
+    process = subprocess.Popen(["/bin/sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def left_behind(folder: Path, **holder: object) -> None:
+    """A lock file as a killed holder leaves it."""
+    lease_file(folder, "silver.orders").write_text(
+        json.dumps({"job": "old", "host": socket.gethostname(), **holder}), encoding="utf-8"
+    )
+
+
+def test_a_second_writer_is_refused_and_told_the_holder(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
+    with pytest.raises(LeaseHeldError) as refused, Leases(tmp_path, ["silver.orders"], "second"):
+        pass
+    assert refused.value.exit_code == 4
+    assert refused.value.table == "silver.orders"
+    told = refused.value.holder
+    assert told.startswith(f"silver of shop (pid {holder.pid} on {socket.gethostname()}, since 20")
+
+
+def test_a_killed_writers_lease_is_free_at_once(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert json.loads(lease_file(tmp_path, "silver.orders").read_bytes())["pid"] == holder.pid
+    with Leases(tmp_path, ["silver.orders"], "second"):
+        assert json.loads(lease_file(tmp_path, "silver.orders").read_bytes())["pid"] == os.getpid()
+
+
+def test_leases_are_taken_together_or_not_at_all(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    with pytest.raises(LeaseHeldError), Leases(tmp_path, ["bronze.orders", "silver.orders"], "second"):
+        pass
+    with Leases(tmp_path, ["bronze.orders"], "third"):
+        pass
+
+
+def test_a_lease_given_back_names_nobody(tmp_path: Path) -> None:
+    with Leases(tmp_path, ["gold.a", "gold.b"], "gold of shop") as held:
+        held.record_jvm(os.getpid())
+        told = json.loads(lease_file(tmp_path, "gold.b").read_bytes())
+        assert (told["job"], told["jvm_pid"], told["jvm_started"]) == (
+            *("gold of shop", os.getpid(), start_mark(os.getpid())),
+        )
+    assert lease_file(tmp_path, "gold.a").read_bytes() == b""
+    held.release()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b'{"jvm_pid": "x"}'])
+def test_a_lock_file_that_says_nothing_stops_nobody(tmp_path: Path, content: bytes) -> None:
+    lease_file(tmp_path, "silver.orders").write_bytes(content)
+    with Leases(tmp_path, ["silver.orders"], "next"):
+        pass
+
+
+def test_the_next_writer_waits_until_the_killed_ones_jvm_is_gone(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    """It may still finish a commit."""
+    left_behind(tmp_path, jvm_pid=sleeper.pid, jvm_started=start_mark(sleeper.pid))
+    script = f"import os, time, signal; time.sleep(0.7); os.kill({sleeper.pid}, signal.SIGKILL)"
+    killer = subprocess.Popen([sys.executable, "-c", script])
+    began = time.monotonic()
+    with Leases(tmp_path, ["silver.orders"], "next"):
+        assert time.monotonic() - began > 0.5
+        assert start_mark(sleeper.pid) is None
+    assert killer.wait() == 0
+
+
+def test_a_jvm_that_does_not_end_is_named_with_what_to_type(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_lease, "_ORPHAN_SECONDS", 0.2)
+    left_behind(tmp_path, jvm_pid=sleeper.pid, jvm_started=start_mark(sleeper.pid))
+    for _ in range(2):  # a refused one leaves the record for the next
+        with pytest.raises(LeaseHeldError, match=f"kill {sleeper.pid}"):
+            Leases(tmp_path, ["silver.orders"], "x").__enter__()
+    sleeper.kill()
+    sleeper.wait()
+    with Leases(tmp_path, ["silver.orders"], "next"):
+        pass
+
+
+@pytest.mark.parametrize("other", [{"jvm_started": "1"}, {"host": "another-host"}])
+def test_a_pid_given_out_again_or_of_another_host_is_not_waited_for(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes], other: dict[str, str]
+) -> None:
+    left_behind(tmp_path, **{"jvm_pid": sleeper.pid, "jvm_started": start_mark(sleeper.pid), **other})
+    began = time.monotonic()
+    with Leases(tmp_path, ["silver.orders"], "next"):
+        assert time.monotonic() - began < 5

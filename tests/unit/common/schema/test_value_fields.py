@@ -1,0 +1,172 @@
+"""A JSON value's schema is read as Spark reads it, from DDL, a file or a StructType; every fault is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.declare import Json
+from common.errors import PipelineError
+from common.schema.ddl import DDL_TYPES, Field
+from common.schema.value_fields import fields, spark_schema_text
+
+HERE = Path(__file__).parent
+QUAKE = (
+    "id string, properties struct<mag:double,time:bigint>, tags array<struct<k:string>>, m map<string,int>"
+)
+
+
+class Struct:
+    """What a StructType offers."""
+
+    def jsonValue(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        return {
+            "type": "struct",
+            "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}],
+        }
+
+
+def faults(schema: object, folder: Path = HERE) -> list[str]:
+    with pytest.raises(PipelineError) as caught:
+        fields(Json(schema), folder)
+    assert {problem.place for problem in caught.value.problems} == {"Json"}
+    assert all(f"{Path(__file__).name}:" in problem.source for problem in caught.value.problems)
+    return [problem.message for problem in caught.value.problems]
+
+
+def test_ddl_gives_names_types_and_what_is_nested() -> None:
+    key, properties, tags, counts = fields(Json(QUAKE), HERE)
+    assert key == Field("id", "string")
+    assert properties.type == "struct<mag:double,time:bigint>"
+    assert properties.nested == (Field("mag", "double"), Field("time", "bigint"))
+    assert tags.nested == (Field("element", "struct<k:string>", (Field("k", "string"),)),)
+    assert counts.nested == (Field("key", "string"), Field("value", "int"))
+
+
+@pytest.mark.parametrize(
+    ("ddl", "names", "types"),
+    [
+        ("`a b` int, order string", ["a b", "order"], ["int", "string"]),
+        ("a: LONG not null comment 'it''s', b Dec(12, 2)", ["a", "b"], ["bigint", "decimal(12,2)"]),
+        ("struct<a: int>", ["a"], ["int"]),
+        ("a timestamp_ltz, b string collate utf8_lcase, c interval day to second", ["a", "b", "c"], None),
+        ("a array<array<int>>", ["a"], ["array<array<int>>"]),
+    ],
+)
+def test_ddl_is_read_as_spark_reads_it(ddl: str, names: list[str], types: list[str] | None) -> None:
+    found = fields(Json(ddl, strict=False), HERE)
+    assert [field.name for field in found] == names
+    if types is not None:
+        assert [field.type for field in found] == types
+
+
+@pytest.mark.parametrize(
+    ("ddl", "message"),
+    [
+        ("", "the schema is empty; write it like 'id string, amount decimal(12,2)'"),
+        ("a strng", "field 'a': 'strng' is no type of Spark's; did you mean 'string'?"),
+        ("a struct<b: datetime>", "field 'a.b': 'datetime' is no type of Spark's; did you mean 'timestamp'?"),
+        ("a", "field 'a' has no type; write it like 'a string'"),
+        ("a int b int", "the schema cannot be read at 'b' after field 'a': a ',' is missing"),
+        ("a int,", "the schema has a ',' too many after field 'a'"),
+        ("a struct<b: int", "the schema ends inside field 'a.b': a '>' is missing"),
+        ("a-b int", "the schema cannot be read at '-' after 'a'; a name with it needs backquotes"),
+        ("id int, id int", "field 'id' is there twice; keep one"),
+        ("id int, ID int", "fields 'id' and 'ID' differ only by case, which Spark ignores; keep one"),
+        (
+            "s struct<a: int, A: int>",
+            "fields 's.a' and 's.A' differ only by case, which Spark ignores; keep one",
+        ),
+        ("größe int", "field 'größe': a name with other letters than a to z needs backquotes: `größe`"),
+    ],
+)
+def test_wrong_ddl_is_told_in_words(ddl: str, message: str) -> None:
+    assert faults(ddl) == [message]
+
+
+@given(st.sampled_from(sorted(DDL_TYPES)), st.data())
+def test_a_type_with_one_letter_doubled_is_told_and_a_right_one_named(name: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(name) - 1))
+    wrong = name[:at] + name[at] + name[at:]
+    assert f"{wrong!r} is no type of Spark's; did you mean" in faults(f"a {wrong}")[0]
+
+
+def test_a_file_is_read_relative_to_the_pipeline(tmp_path: Path) -> None:
+    document = {
+        "type": "struct",
+        "fields": [
+            {"name": "id", "type": "long", "nullable": True, "metadata": {}},
+            {"name": "at", "type": {"type": "array", "elementType": "decimal(10, 2)", "containsNull": True}},
+            {
+                "name": "m",
+                "type": {"type": "map", "keyType": "string", "valueType": "date", "valueContainsNull": True},
+            },
+        ],
+    }
+    (tmp_path / "v.json").write_text(json.dumps(document))
+    found = fields(Json("v.json"), tmp_path)
+    assert [(field.name, field.type) for field in found] == [
+        ("id", "bigint"),
+        ("at", "array<decimal(10,2)>"),
+        ("m", "map<string,date>"),
+    ]
+    assert json.loads(spark_schema_text(Json("v.json"), tmp_path)) == document
+
+
+def test_the_text_for_spark_is_the_ddl_itself_or_json() -> None:
+    assert spark_schema_text(Json(QUAKE), HERE) == QUAKE
+    assert json.loads(spark_schema_text(Json(Struct()), HERE)) == Struct().jsonValue()
+    assert fields(Json(Struct()), HERE) == (Field("id", "bigint"),)
+
+
+def test_a_schema_that_spark_would_refuse_gives_no_text() -> None:
+    with pytest.raises(PipelineError, match="did you mean 'string'"):
+        spark_schema_text(Json("a strng"), HERE)
+
+
+def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "quake.schema.json").write_text("{}")
+    assert faults("quakes.schema.json", tmp_path) == [
+        f"there is no file 'quakes.schema.json' in {tmp_path}; did you mean 'quake.schema.json'?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("{", "v.json:1 is not JSON"),
+        ("[1]", "v.json is a list, not a struct"),
+        ('{"type": "array"}', "v.json is not a struct"),
+        ('{"$schema": "x", "properties": {}}', "v.json is a JSON Schema document, which Spark does not read"),
+        (
+            '{"type": "object", "properties": {}}',
+            "v.json is a JSON Schema document, which Spark does not read",
+        ),
+        ("[" * 100_000, "v.json is not JSON"),
+    ],
+)
+def test_a_file_that_is_no_struct_is_refused_in_words(tmp_path: Path, text: str, part: str) -> None:
+    (tmp_path / "v.json").write_text(text)
+    (message,) = faults("v.json", tmp_path)
+    assert message.startswith(part)
+    assert "frame.schema.json() of Spark" in message
+
+
+def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    members = [
+        {"name": "a", "type": "bigint"},
+        {"name": "b", "type": "strin"},
+        {"nme": "c"},
+        {"name": "d", "type": {"type": "array", "elementType": "long"}},
+    ]
+    (tmp_path / "v.json").write_text(json.dumps({"type": "struct", "fields": members}))
+    told = faults("v.json", tmp_path)
+    assert told[0] == "v.json, field 'a': 'bigint' is no type in Spark's JSON; write 'long'"
+    assert told[1] == "v.json, field 'b': 'strin' is no type of Spark's; did you mean 'string'?"
+    assert told[2].startswith("v.json: a field lacks its name or type")
+    assert told[3] == "v.json, field 'd' lacks 'containsNull': true or false; Spark asks for it"

@@ -1,0 +1,173 @@
+"""What the logs alone tell an audit: ranges, micro-batches that are lost, counts that do not add up."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from common.declare import Json, Pipeline, Silver, Topic
+from common.delta.checkpoint import DeltaPosition
+from common.delta.commit import Commit, DataFile
+from common.errors import UsageError
+from orchestration.audit import batch_counts
+from orchestration.audit.account import Account, Fault, PartitionAccount
+from orchestration.audit.offset_ranges import bronze_reach
+from orchestration.audit.run import chosen, moment
+from orchestration.audit.table_log import Pins, TableLog, Told, missing_batches, told
+from orchestration.cli.audit_output import document, error, verdict
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+ORDERS = Silver(
+    "orders",
+    reads="bronze.orders",
+    value=Json("id string, at timestamp"),
+    columns={"order_id": "id", "ordered_at": "at"},
+    key=["order_id"],
+    event_time="ordered_at",
+    watermark="1 hour",
+)
+EMPTY = TableLog("x", "x", (), is_whole=True)
+
+
+def commit(version: int, *rows: int | None, removed: tuple[int, ...] = ()) -> Commit:
+    """A commit that adds a file per number of rows."""
+    files = [tuple(DataFile(1, n, f"{version}-{n}") for n in each) for each in (rows, removed)]
+    return Commit(version, AT, "WRITE", *files, len(removed), bool(removed), None)
+
+
+def bronze(version: int, batch_id: int, end: int, *rows: int) -> Told:
+    """A bronze micro-batch of one partition."""
+    return Told(commit(version, *rows), {"positions": [{"t": {"0": end}}]}, "b", batch_id, "append")
+
+
+def silver(version: int, batch_id: int, upto: tuple[int, int], rows: int, **counts: int) -> Told:
+    """A silver micro-batch that has read bronze up to a version and file."""
+    source = {"reservoirVersion": upto[0], "index": upto[1], "reservoirId": "x", "isStartingVersion": False}
+    facts: dict[str, Any] = {"positions": [source], "counts": {"accepted": rows, **counts}}
+    return Told(commit(version, rows), facts, "s", batch_id, "accepted")
+
+
+def log(name: str, *commits: Told) -> TableLog:
+    """A whole log."""
+    return TableLog(name, name, commits, is_whole=True)
+
+
+def pins(of_bronze: TableLog, of_silver: TableLog) -> Pins:
+    """Without rows beside silver."""
+    return Pins(of_bronze, of_silver, EMPTY, EMPTY, None, None)
+
+
+def test_bronzes_reach_is_what_its_commits_say() -> None:
+    """Silver has read the second commit in part: from there on, only files tell."""
+    reach = bronze_reach(
+        log("b", bronze(1, 0, 4, 4), bronze(2, 1, 9, 3, 2), bronze(3, 2, 10, 1)),
+        DeltaPosition(2, 0, "x", False),
+    )
+    assert (reach.ends, reach.cut, reach.is_told) == ({("t", 0): 10}, {("t", 0): 9}, True)
+    assert reach.begun[("t", 0)].version == 1
+    assert not bronze_reach(log("b", Told(commit(1, 5), {})), None).is_told
+
+
+def test_micro_batches_that_are_skipped_are_named() -> None:
+    told_ones = [silver(1, 0, (1, -1), 1), silver(2, 3, (2, -1), 1)]
+    assert list(missing_batches("s", told_ones)) == [
+        "s has no commit of micro-batches 1 to 2, between versions 1 and 2"
+    ]
+
+
+def test_each_micro_batchs_counts_are_the_rows_it_read_and_wrote() -> None:
+    """Files within a commit count one by one; a change of rows counts nothing."""
+    source = log(
+        "b", bronze(1, 0, 4, 4), bronze(2, 1, 9, 3, 2), Told(commit(3, 8, removed=(9,)), {"by": "erasure"})
+    )
+    good = log("s", silver(1, 0, (2, 0), 5, duplicates=2), silver(2, 1, (4, -1), 1, tombstones=1))
+    assert list(batch_counts.batch_faults(pins(source, good), ORDERS, -1, None)) == []
+    bad = log("s", silver(1, 0, (2, 0), 5, duplicates=1), silver(2, 1, (4, -1), 1, late=2))
+    assert list(batch_counts.batch_faults(pins(source, bad), ORDERS, -1, None)) == [
+        "micro-batch 0 of silver.orders (version 1) read 7 rows of bronze.orders, but its counts are 6",
+        "micro-batch 1 of silver.orders (version 2) read 2 rows of bronze.orders, but its counts are 3",
+    ]
+    after_first = batch_counts.batch_faults(pins(source, bad), ORDERS, 1, DeltaPosition(2, 0, "x", False))
+    assert len(list(after_first)) == 1
+
+
+@pytest.mark.parametrize(
+    ("second", "may_have_gaps", "expected"),
+    [
+        (bronze(2, 1, 9, 5), False, []),
+        (bronze(2, 1, 9, 4), False, ["wrote 4 rows for 5 offsets"]),
+        (bronze(2, 1, 9, 4), True, []),
+        (bronze(2, 1, 9, 6), True, ["wrote 6 rows for 5 offsets"]),
+        (bronze(2, 1, 3, 1), False, ["ends before the one before it, in t/0: they do not join up"]),
+    ],
+)
+def test_bronze_writes_a_row_per_offset(second: Told, may_have_gaps: bool, expected: list[str]) -> None:  # noqa: FBT001
+    whole = log("b", bronze(1, 0, 4, 4), second)
+    found = batch_counts.bronze_faults(
+        whole, bronze_reach(whole, None), {("t", 0): 0}, after=-1, may_have_gaps=may_have_gaps
+    )
+    assert list(found) == [f"micro-batch 1 of b (version 2) {text}" for text in expected]
+
+
+def test_rows_that_only_the_engine_moved_are_no_fault() -> None:
+    """A replay takes rows out and says so; somebody else's deletion does not."""
+    replay = Told(commit(2, 3, removed=(5,)), {"by": "replay"})
+    other = Told(commit(2, 3, removed=(5,)), {})
+    mine = silver(1, 0, (1, -1), 5)
+    held = {"silver": 3, "late": 0, "quarantine": 0}
+    after = dict.fromkeys(held, -1)
+    assert list(batch_counts.table_faults(pins(EMPTY, log("s", mine, replay)), held, after)) == []
+    ((table, text),) = batch_counts.table_faults(pins(EMPTY, log("s", mine, other)), held, after)
+    assert table.table == "s"
+    assert text.startswith(
+        "s holds 3 rows, but the engine's commits left 5 there; written by someone else: s v"
+    )
+
+
+def test_metadata_that_is_not_ours_tells_nothing() -> None:
+    for text in ("no json", "[1]", "null"):
+        found = told(Commit(1, AT, "WRITE", (), (), 0, False, text), "silver.orders")
+        assert (found.facts, found.batch_id, found.counts) == ({}, None, {})
+
+
+def test_since_is_last_or_a_moment_with_its_offset() -> None:
+    assert moment("last") == "last"
+    assert moment("2026-01-01T01:00+01:00") == AT
+    for text in ("yesterday", "2026-01-01T00:00"):
+        with pytest.raises(UsageError, match="neither 'last' nor a time"):
+            moment(text)
+
+
+def test_a_table_is_chosen_by_its_name() -> None:
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders")], silver=[ORDERS])
+    assert (
+        chosen(pipeline, None) == chosen(pipeline, "orders") == chosen(pipeline, "silver.orders") == (ORDERS,)
+    )
+    with pytest.raises(UsageError, match=r"did you mean 'silver\.orders'"):
+        chosen(pipeline, "silver.order")
+
+
+def test_an_account_as_text_and_as_a_document() -> None:
+    """Twenty coordinates are shown, all are counted."""
+    places = tuple(("t", 0, offset) for offset in range(20))
+    account = Account(
+        table="silver.orders",
+        reads="bronze.orders",
+        versions={"silver.orders": 3},
+        batch_id=2,
+        since="",
+        looked_at=100,
+        partitions=(PartitionAccount("t", 0, 0, 100, {"silver": 75}),),
+        faults=(Fault("missing", "in no table", 25, places), Fault("counts", "do not add up")),
+    )
+    text = str(error([account])).splitlines()
+    assert text[:2] == ["silver.orders does not balance:", "  missing: 25 offsets: in no table"]
+    assert text[2].startswith("    topic/partition/offset: t/0/0, t/0/1, ")
+    assert text[2].endswith("t/0/19, and 5 more")
+    assert text[4] == "  counts: do not add up"
+    found = document([account])
+    assert (found["balanced"], found["offsets"], found["tables"][0]["totals"]["silver"]) == (False, 100, 75)
+    assert found["tables"][0]["faults"][0]["examples"][19] == {"topic": "t", "partition": 0, "offset": 19}
+    assert verdict([account]) == "balanced: 100 offsets, each in exactly one place"

@@ -1,0 +1,122 @@
+"""What a job writes, whether its topics are there, and how the end of a process is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from common.config.paths import all_tables
+from common.config.settings import load_settings
+from common.declare import ConsoleSink, Pipeline, Publish
+from common.errors import BrokerError
+from common.machine import processes
+from orchestration.jobs import job
+from orchestration.jobs.job import broker_for, written
+from orchestration.jobs.separate_processes import _failure
+from orchestration.jobs.supervisor import StopSignal
+from orchestration.jobs.wiring import LAYERS, Layer
+from orchestration.pipeline.load_file import load_pipeline
+
+EXAMPLE = Path(__file__).parents[4] / "examples" / "earthquakes" / "pipeline.py"
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    """The example."""
+    return load_pipeline(EXAMPLE)
+
+
+def test_a_job_holds_the_leases_of_all_that_its_layers_write(pipeline: Pipeline) -> None:
+    assert written(pipeline, ["silver"]) == (
+        "silver.quakes",
+        "silver.quakes__quarantine",
+        "silver.quakes__late",
+    )
+    assert written(pipeline, LAYERS) == all_tables(pipeline)
+
+
+def test_no_two_layers_write_one_table(pipeline: Pipeline) -> None:
+    tables = [table for layer in LAYERS for table in written(pipeline, [layer])]
+    assert len(tables) == len(set(tables))
+
+
+class _Told:
+    """Stands for wiring and supervisor: notes what is started, in order."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.started: list[tuple[str, bool]] = []
+
+    def await_sources(self, layers: object, **_: object) -> list[str]:
+        return []
+
+    def has_begun(self, stream: object) -> bool:
+        return True
+
+    def streams(self, layer: str) -> str:
+        return layer
+
+    def publications(self) -> str:
+        return "publications"
+
+    def start(self, streams: str, *, available_now: bool = False, when: object = None) -> None:
+        self.started.append((streams, available_now))
+
+    def run(self) -> None:
+        self.started.append(("run", True))
+
+
+def test_publications_run_beside_gold_or_once_it_is_done(pipeline: Pipeline) -> None:
+    """With ``--available-now`` they begin when gold is done: its last rows would else wait for a next run."""
+    published = replace(pipeline, publish=[Publish("x", reads="silver.quakes", to=ConsoleSink())])
+
+    def opened(declared: Pipeline, *layers: Layer) -> tuple[job.Job, _Told]:
+        told = _Told(declared)
+        return job.Job(layers, told, told, StopSignal()), told  # type: ignore[arg-type]
+
+    one, told = opened(published, "silver", "gold")
+    one.start()
+    assert told.started == [("silver", False), ("gold", False), ("publications", False)]
+    one, told = opened(published, "gold")
+    one.start(available_now=True)
+    assert told.started == [("gold", True)]
+    one.publish()
+    assert told.started == [("gold", True), ("publications", True), ("run", True)]
+    for declared, layer in ((published, "silver"), (pipeline, "gold")):
+        one, told = opened(declared, layer)  # type: ignore[arg-type]
+        one.publish()
+        assert told.started == []
+    one, told = opened(published, "gold")
+    one.stop.say()
+    one.publish()
+    assert told.started == []
+
+
+def test_a_broker_that_does_not_answer_is_told_by_its_address(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "_REACH_SECONDS", 1.0)
+    address = f"127.0.0.1:{processes.free_port()}"
+    settings = load_settings(overrides=[f"data_dir={tmp_path}", f"kafka.bootstrap_servers={address}"])
+    opening = broker_for(pipeline, settings)
+    with pytest.raises(BrokerError, match=f"No Kafka broker answered at {address} within 1 s"):
+        opening.__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(0, "ended with exit code 0"), (3, "ended with exit code 3"), (-9, "was ended by signal 9 (SIGKILL)")],
+)
+def test_how_a_process_ended_is_told_in_words(code: int, words: str) -> None:
+    assert processes.describe_exit(code) == words
+
+
+@pytest.mark.parametrize(("code", "exit_code"), [(4, 4), (1, 1), (0, 1), (-9, 1)])
+def test_a_separate_job_that_ends_gives_the_run_its_exit_code(code: int, exit_code: int) -> None:
+    """A job that merely ended was not asked to: that is an error as well."""
+    failure = _failure("silver", code)
+    assert failure.exit_code == exit_code
+    assert str(failure).startswith(f"the silver job failed: it {processes.describe_exit(code)}; ")

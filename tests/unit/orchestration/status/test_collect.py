@@ -1,0 +1,395 @@
+"""``medallion status`` says exactly what tables, checkpoints and leases do; it never waits for a broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import typer
+from deltalake import DeltaTable, write_deltalake
+from rich.console import Console
+from typer.testing import CliRunner
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
+from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
+from common.machine.table_lease import Leases
+from orchestration.cli.commands.status import register
+from orchestration.cli.status_output import document, render
+from orchestration.status.collect import Collector, TableStatus
+from orchestration.status.lease_holder import holder
+from orchestration.status.throughput import rate_per_second
+from orchestration.status.topic_offsets import BrokerOffsets, Reach, records_behind
+
+PIPELINE = Pipeline(
+    name="earthquakes",
+    bronze=[Topic("quakes")],
+    silver=[
+        Silver(
+            "quakes",
+            reads="bronze.quakes",
+            value=Json("id string, at timestamp"),
+            columns={"quake_id": "id", "event_at": "at"},
+            key=["quake_id"],
+            event_time="event_at",
+            watermark="7 days",
+        )
+    ],
+    gold=[
+        Aggregate("by_network", reads="silver.quakes", by=["network"], measures={"quakes": "count(*)"}),
+        Upsert("latest", reads="silver.quakes", key=["quake_id"], newest_by=["event_at"]),
+    ],
+)
+
+
+class Answering(BrokerOffsets):
+    """A broker that has said what it had to say."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    def ask(self, topics: object) -> Reach:
+        assert topics == {"bronze.quakes": frozenset({"quakes"})}
+        return self._reach
+
+
+REACH = Reach("broker:9092", first={"quakes": {0: 0, 1: 0}}, end={"quakes": {0: 120, 1: 30}})
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(str(tmp_path / "earthquakes/tables"), str(tmp_path / "earthquakes/checkpoints"), tmp_path)
+
+
+def write(layout: Layout, table: str, rows: int, mode: str = "append") -> None:
+    write_deltalake(layout.table_path(table), pa.table({"n": list(range(rows))}), mode=mode)
+
+
+def batch(  # a micro-batch has as many facts
+    layout: Layout, query: str, number: int, source: object, *, ago: float = 1, watermark: int = 0
+) -> None:
+    """A committed micro-batch that began this many seconds ago and took half a second."""
+    root = Path(layout.checkpoint_path(query))
+    planned = time.time() - ago
+    head = {"batchWatermarkMs": watermark, "batchTimestampMs": int(planned * 1000)}
+    for folder, text in (("offsets", f"v1\n{json.dumps(head)}\n{json.dumps(source)}"), ("commits", "v1\n{}")):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder / str(number)).write_text(text)
+    os.utime(root / "commits" / str(number), (planned + 0.5, planned + 0.5))
+
+
+def delta(layout: Layout, table: str, version: int, index: int = -1) -> dict[str, object]:
+    table_id = str(DeltaTable(layout.table_path(table)).metadata().id)
+    return {
+        "sourceVersion": 1,
+        "reservoirId": table_id,
+        "reservoirVersion": version,
+        "index": index,
+        "isStartingVersion": False,
+    }
+
+
+def look(layout: Layout, reach: Reach = REACH) -> dict[str, TableStatus]:
+    status = Collector(PIPELINE, layout, Answering(reach)).collect()
+    return {table.table: table for table in status.tables}
+
+
+def test_before_the_first_run_everything_is_not_yet(layout: Layout) -> None:
+    tables = look(layout)
+    assert list(tables) == ["bronze.quakes", "silver.quakes", "gold.by_network", "gold.latest"]
+    assert [table.now for table in tables.values()] == [None] * 4
+    assert tables["bronze.quakes"].lag.count == 150
+    assert (tables["silver.quakes"].lag.count, tables["silver.quakes"].lag.note) == (
+        0,
+        "waits for bronze.quakes",
+    )
+    assert [table.holder for table in tables.values()] == [None] * 4
+
+
+def test_bronze_lag_is_end_minus_next_offset_over_all_partitions(layout: Layout) -> None:
+    batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}})
+    lag = look(layout)["bronze.quakes"].lag
+    assert (lag.unit, lag.count, lag.versions, lag.note) == ("records", 20, None, "")
+
+
+def test_a_planned_batch_that_is_not_done_is_still_lag(layout: Layout) -> None:
+    batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}})
+    batch(layout, "bronze.quakes", 1, {"quakes": {"0": 120, "1": 30}})
+    (Path(layout.checkpoint_path("bronze.quakes")) / "commits/1").unlink()
+    bronze = look(layout)["bronze.quakes"]
+    assert (bronze.last_batch_id, bronze.lag.count) == (0, 20)
+
+
+def test_a_partition_without_a_position_counts_from_its_oldest_record() -> None:
+    reach = Reach("b", first={"quakes": {0: 0, 1: 10}}, end={"quakes": {0: 120, 1: 30}})
+    assert records_behind(Topic("quakes"), reach, {"quakes": {0: 100}}) == 40
+    assert records_behind(Topic("quakes"), reach, None) == 140
+
+
+def test_a_start_at_the_latest_has_no_known_lag_before_it_starts() -> None:
+    topic = Topic("quakes", starting_offsets="latest")
+    assert records_behind(topic, REACH, None) is None
+    assert records_behind(topic, REACH, {"quakes": {0: 119, 1: 30}}) == 1
+
+
+def test_only_assigned_partitions_count() -> None:
+    topic = Topic("quakes", assign={"quakes": [1]})
+    assert records_behind(topic, REACH, {"quakes": {1: 25}}) == 5
+
+
+def test_silver_lag_is_what_bronze_holds_beyond_its_position(layout: Layout) -> None:
+    for rows in (10, 20, 40):
+        write(layout, "bronze.quakes", rows)
+    batch(layout, "silver.quakes", 4, delta(layout, "bronze.quakes", 1))
+    added = DeltaTable(layout.table_path("bronze.quakes")).get_add_actions()
+    sizes = dict(
+        zip(added.column("num_records").to_pylist(), added.column("size_bytes").to_pylist(), strict=True)
+    )
+    silver = look(layout)["silver.quakes"]
+    lag = silver.lag
+    assert (lag.unit, lag.count, lag.versions, lag.files, lag.bytes) == (
+        "rows",
+        60,
+        2,
+        2,
+        sizes[20] + sizes[40],
+    )
+    assert silver.last_batch_id == 4
+
+
+def test_a_table_says_rows_files_bytes_version_and_newest_commit(layout: Layout) -> None:
+    for rows in (10, 20):
+        write(layout, "silver.quakes", rows)
+    write(layout, "gold.by_network", 5)
+    write(layout, "gold.by_network", 7, mode="overwrite")
+    tables = look(layout)
+    silver, gold = tables["silver.quakes"].now, tables["gold.by_network"].now
+    assert silver is not None
+    assert gold is not None
+    assert (silver.rows, silver.files, silver.version) == (30, 2, 1)
+    assert (gold.rows, gold.files, gold.version) == (7, 1, 1)
+    assert tables["gold.latest"].lag.count == 30
+    assert abs((datetime.now(UTC) - gold.timestamp).total_seconds()) < 60
+
+
+def test_a_checkpoint_of_another_table_is_told(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 10)
+    batch(layout, "silver.quakes", 0, {**delta(layout, "bronze.quakes", 1), "reservoirId": "another"})
+    lag = look(layout)["silver.quakes"].lag
+    assert (lag.count, lag.note) == (None, "its checkpoint belongs to another bronze.quakes")
+
+
+def test_a_broken_checkpoint_is_told_and_the_rest_is_shown(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 10)
+    batch(layout, "silver.quakes", 0, delta(layout, "bronze.quakes", 1))
+    (Path(layout.checkpoint_path("silver.quakes")) / "offsets/0").write_text("v9")
+    tables = look(layout)
+    assert tables["silver.quakes"].lag.count is None
+    assert tables["silver.quakes"].lag.note.endswith("offsets/0 is not what Spark 4.1 writes")
+    assert tables["bronze.quakes"].now is not None
+
+
+def test_the_watermark_is_that_of_the_newest_batch(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 10)
+    for number, watermark in enumerate((0, 1_772_366_400_000)):
+        batch(layout, "silver.quakes", number, delta(layout, "bronze.quakes", number), watermark=watermark)
+    tables = look(layout)
+    assert tables["silver.quakes"].watermark == datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert tables["gold.latest"].watermark is None
+
+
+def test_quarantined_rows_are_counted_by_reason(layout: Layout) -> None:
+    path = layout.table_path("silver.quakes__quarantine")
+    collector = Collector(PIPELINE, layout, Answering(REACH))
+    write_deltalake(path, pa.table({"reasons": [["unreadable"], ["no_key", "unreadable"]]}))
+    first = collector.collect().tables[1].quarantine
+    write_deltalake(path, pa.table({"reasons": [["no_key"], ["no_key"]]}), mode="append")
+    second = collector.collect().tables[1].quarantine
+    assert first is not None
+    assert second is not None
+    assert (first.table, first.rows, first.reasons) == (
+        "silver.quakes__quarantine",
+        2,
+        (("unreadable", 2), ("no_key", 1)),
+    )
+    assert (second.rows, second.reasons) == (4, (("no_key", 3), ("unreadable", 2)))
+
+
+def kafka_rows(start: PlannedBatch | None, end: PlannedBatch) -> int:
+    return kafka_position(end)["quakes"][0] - (kafka_position(start)["quakes"][0] if start else 0)
+
+
+@pytest.mark.parametrize(
+    ("began_seconds_ago", "first_batch", "rate"),
+    [
+        ([50, 30, 10], 0, 300 / 50),  # from the very beginning
+        ([50, 30, 10], 7, 200 / 50),  # the one before is purged: it cannot say where the first began
+        ([600, 30, 10], 0, 200 / 30),  # the old one ended long ago
+        ([600, 500, 400], 0, 0.0),  # idle
+        ([], 0, 0.0),  # never ran
+    ],
+)
+def test_rows_per_second_are_those_of_the_last_minute(
+    layout: Layout, began_seconds_ago: list[int], first_batch: int, rate: float
+) -> None:
+    for number, ago in enumerate(began_seconds_ago):
+        batch(layout, "q", first_batch + number, {"quakes": {"0": 100 * (number + 1)}}, ago=ago)
+    checkpoint = Checkpoint(layout.checkpoint_path("q"))
+    found = rate_per_second(checkpoint, checkpoint.last_committed(), datetime.now(UTC), kafka_rows)
+    assert found == pytest.approx(rate, rel=0.02)
+
+
+def test_a_batch_that_took_minutes_counts_when_it_is_done(layout: Layout) -> None:
+    batch(layout, "q", 0, {"quakes": {"0": 6_000}}, ago=300)
+    done = Path(layout.checkpoint_path("q")) / "commits/0"
+    os.utime(done, (time.time() - 5, time.time() - 5))
+    found = rate_per_second(Checkpoint(layout.checkpoint_path("q")), 0, datetime.now(UTC), kafka_rows)
+    assert found == pytest.approx(20, rel=0.02)
+
+
+def test_silver_reads_source_rows_per_second(layout: Layout) -> None:
+    for rows in (10, 20, 40):
+        write(layout, "bronze.quakes", rows)
+    batch(layout, "silver.quakes", 0, delta(layout, "bronze.quakes", 1), ago=300)
+    batch(layout, "silver.quakes", 1, delta(layout, "bronze.quakes", 2, index=0), ago=30)
+    rate = look(layout)["silver.quakes"].rows_per_second
+    assert rate == pytest.approx(60 / 30, rel=0.05)
+
+
+def test_a_held_lease_names_its_job_and_a_free_one_nobody(layout: Layout) -> None:
+    with Leases(layout.leases, ["bronze.quakes", "silver.quakes"], "run"):
+        tables = look(layout)
+    found = tables["bronze.quakes"].holder
+    assert found is not None
+    assert (found.job, found.pid) == ("run", os.getpid())
+    assert found.started_at is not None
+    assert tables["silver.quakes"].holder == found
+    assert tables["gold.latest"].holder is None
+    assert look(layout)["bronze.quakes"].holder is None
+
+
+def test_what_a_killed_job_left_in_its_lease_is_nobody(tmp_path: Path) -> None:
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    lease = tmp_path / "bronze.quakes.lock"
+    for content in ("", "{", "[]", json.dumps({"job": "run", "pid": gone, "host": os.uname().nodename})):
+        lease.write_text(content)
+        assert holder(tmp_path, "bronze.quakes") is None
+    lease.write_text(json.dumps({"job": "run", "pid": os.getpid(), "host": os.uname().nodename}))
+    assert holder(tmp_path, "bronze.quakes") is None
+
+
+def test_without_a_broker_its_lag_is_unknown_and_nothing_waits(tmp_path: Path, layout: Layout) -> None:
+    batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100}})
+    status = Collector(PIPELINE, layout, BrokerOffsets(PIPELINE, Settings(data_dir=tmp_path))).collect()
+    assert (status.broker, status.broker_note) == (None, "broker not running")
+    assert (status.tables[0].lag.count, status.tables[0].lag.note) == (None, "broker not running")
+
+
+def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 10)
+    batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}}, ago=10)
+    written = document(Collector(PIPELINE, layout, Answering(REACH)).collect())
+    assert list(written) == ["pipeline", "at", "broker", "tables"]
+    assert written["broker"] == {"address": "broker:9092", "note": ""}
+    bronze = written["tables"][0]
+    now = DeltaTable(layout.table_path("bronze.quakes"))
+    assert bronze.pop("committed_at").endswith("Z")
+    assert bronze.pop("rows_per_second") == pytest.approx(1.0, rel=0.1)
+    assert bronze == {
+        "table": "bronze.quakes",
+        "layer": "bronze",
+        "kind": "topic",
+        "reads": ["quakes"],
+        "path": layout.table_path("bronze.quakes"),
+        "exists": True,
+        "rows": 10,
+        "files": 1,
+        "bytes": now.get_add_actions().column("size_bytes").to_pylist()[0],
+        "version": 0,
+        "lag": {"unit": "records", "count": 20, "versions": None, "files": None, "bytes": None, "note": ""},
+        "last_batch_id": 0,
+        "watermark_at": None,
+        "quarantine": None,
+        "job": None,
+    }
+    json.dumps(written)
+
+
+def pictured(layout: Layout, width: int = 120) -> list[str]:
+    screen = StringIO()
+    status = Collector(PIPELINE, layout, Answering(REACH)).collect()
+    Console(file=screen, width=width, color_system=None).print(render(status))
+    return screen.getvalue().splitlines()
+
+
+def test_the_picture_is_a_hundred_columns_wide(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 1_234)
+    batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}}, ago=300)
+    lines = pictured(layout)
+    assert max(len(line.rstrip()) for line in lines) == 100
+    (title,) = [line for line in lines if "earthquakes" in line]
+    assert "kafka broker:9092" in title
+    (bronze,) = [line.split() for line in lines if "20 records" in line]
+    assert bronze[1:5] == ["○", "quakes", "1,234", "1"]
+    assert bronze[-4:-1] == ["0", "20", "records"]
+    (later,) = [line.split() for line in lines if "by_network" in line]
+    assert later == ["│", "○", "by_network", "not", "yet", "│"]
+
+
+def test_a_narrow_terminal_keeps_every_number_it_shows_whole(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 1_234)
+    lines = pictured(layout, width=80)
+    assert {len(line.rstrip()) for line in lines if line.startswith(("│", "╭"))} == {80}
+    (head,) = [line.split() for line in lines if "BRONZE" in line]
+    assert head == ["│", "BRONZE", "rows", "size", "commit", "rows/s", "lag", "│"]
+    assert not [line for line in lines if "…" in line]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
+    (tmp_path / "pipeline.py").write_text(
+        "from common.declare import Pipeline, Topic\n"
+        'pipeline = Pipeline(name="earthquakes", bronze=[Topic("quakes")])\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    app = typer.Typer()
+    register(app)
+
+    def run(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["-p", "pipeline.py", *words])
+        return result.exit_code, result.stdout
+
+    return run
+
+
+def test_json_prints_one_document(command: Callable[..., tuple[int, str]]) -> None:
+    code, printed = command("--json")
+    assert code == 0
+    assert [table["table"] for table in json.loads(printed)["tables"]] == ["bronze.quakes"]
+
+
+def test_ctrl_c_ends_watching_with_success(
+    command: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    code, printed = command("--watch", "--every", "0.5")
+    assert (code, looks) == (0, [0.5, 0.5])
+    assert printed.count("BRONZE") == 2
