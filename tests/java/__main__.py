@@ -22,7 +22,7 @@ from common.config.settings import Settings, load_settings
 from common.errors import JarError, JavaError, MedallionError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import USUAL_FOLDERS, find_java
-from common.java.ivy import Ivy, last_words
+from common.java.ivy import Ivy, failure_lines
 from common.java.jar_cache import cache_dir, require
 from common.java.jar_lock import Jar, read_lock
 
@@ -87,7 +87,14 @@ def _formatted(settings: Settings, jdk: Path, *, write: bool) -> None:
     way = ["--replace"] if write else ["--dry-run", "--set-exit-if-changed"]
     done = _run(
         [jdk / "bin" / "java", *exports, "-cp", _path(tools)],
-        ["com.google.googlejavaformat.java.Main", "--aosp", *_STEADY, *way, *_java(SOURCES), *_java(TESTS)],
+        [
+            "com.google.googlejavaformat.java.Main",
+            "--aosp",
+            *_STEADY,
+            *way,
+            *_java(SOURCES),
+            *_java(TESTS.parent),
+        ],
         check=write,
     )
     if done.returncode != 0:
@@ -99,7 +106,7 @@ def _compiled_and_tested(settings: Settings, jdk: Path) -> None:
     beside = [*sorted(_spark_jars()), *require(settings, "spark")]
     junit = _tools(settings, "java-test")
     product = reader_jar(settings)
-    javac = [jdk / "bin" / "javac", *LINT, "--release", str(RELEASE)]
+    javac: list[str | Path] = [jdk / "bin" / "javac", *LINT, "--release", str(RELEASE)]
     with tempfile.TemporaryDirectory() as scratch:
         linted, tests = Path(scratch) / "sources", Path(scratch) / "tests"
         _run([*javac, "-cp", _path(beside), "-d", linted], _java(SOURCES))
@@ -139,7 +146,7 @@ def _fetch(settings: Settings, wanted: Sequence[Jar], folder: Path) -> None:
             files = Path(scratch).rglob(jar.file_name)
             found = next((file for file in files if jar.state_of(file) == "ok"), None)
             if found is None:
-                words = "".join(f"\n  {line}" for line in [f"From {log}:", *last_words(log)])
+                words = "".join(f"\n  {line}" for line in [f"From {log}:", *failure_lines(log)])
                 raise JarError(f"{jar.coordinate} cannot be fetched, or is not the locked one.{words}")
             found.replace(folder / jar.file_name)
 
