@@ -24,10 +24,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 
 /**
- * JSON objects of structs and plain values as strictly as the engine reads them, by Jackson's streaming parser.
+ * JSON objects of structs and plain values as strictly as the engine reads them, by Jackson's
+ * streaming parser.
  *
- * <p>It has no arrays, no maps, no unknown fields and no path of a fault: what it takes is the least that Jackson
- * takes.
+ * <p>It has no arrays, no maps, no unknown fields and no path of a fault: what it takes is the
+ * least that Jackson takes.
  */
 public final class JacksonReader {
     private static final ThreadLocal<JacksonReader> OWN = new ThreadLocal<JacksonReader>();
@@ -87,7 +88,9 @@ public final class JacksonReader {
                 return Rows.fault(fault, null);
             }
             String absent = spec.absent(row);
-            return absent == null ? Rows.value(row, null) : Rows.fault(Reasons.MISSING_REQUIRED, absent);
+            return absent == null
+                    ? Rows.value(row, null)
+                    : Rows.fault(Reasons.MISSING_REQUIRED, absent);
         } catch (Fault found) {
             return Rows.fault(found.reason, null);
         } catch (JsonProcessingException malformed) {
@@ -154,7 +157,9 @@ public final class JacksonReader {
         String text = parser.getText();
         for (int i = 0; i < text.length(); i++) {
             if (Character.isSurrogate(text.charAt(i))) {
-                boolean isPair = i + 1 < text.length() && Character.isSurrogatePair(text.charAt(i), text.charAt(i + 1));
+                boolean isPair =
+                        i + 1 < text.length()
+                                && Character.isSurrogatePair(text.charAt(i), text.charAt(i + 1));
                 if (!isPair) {
                     throw new Fault(Reasons.BAD_UNICODE);
                 }
