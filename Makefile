@@ -50,11 +50,12 @@ bench-check: setup $(VENV)/.installed-dev ## what CI may ask: the tutorial's way
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only drain --events 20000 --rounds 1 --against tutorial \
 		--cpu-at-least 3 --no-page $(ARGS)
 
-check: $(VENV)/.installed-dev check-java ## format, lint, types, import law, Java
+check: $(VENV)/.installed-dev ## format, lint, types, import law, Java
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@PYTHONPATH=. $(BIN)/python -m tests.java check
 
 check-java: $(VENV)/.installed-dev ## format, lint and tests of the Java sources, where a JDK is
 	@PYTHONPATH=. $(BIN)/python -m tests.java check

@@ -1,9 +1,10 @@
 """The value reader's jar: its Java source compiled once per version, into the user's cache.
 
 The source is in ``sources/`` beside this module. It is compiled by janino, which Spark ships, so that
-any Java will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version.
+any Java will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version;
+the jar's own sha256 lies beside it and is compared at every start.
 
-    <cache>/reader/value-reader-<hash>.jar
+    <cache>/reader/value-reader-<hash>.jar      value-reader-<hash>.jar.sha256
 """
 
 from __future__ import annotations
@@ -18,26 +19,41 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from rich.console import Console
+
 from common.config.settings import Settings
 from common.errors import JarError
 from common.java.find_java import Java, find_java
 from common.java.jar_cache import cache_dir, require
+from common.java.sealed_file import seal, state_of
+from common.machine.terminal import say
 
 _SOURCES = Path(__file__).with_name("sources")
 _FIXED = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same source
+_FIXED_SECONDS = 315532800.0
+
+
+def jar_file(settings: Settings) -> Path:
+    """Where the jar lies, or would."""
+    return cache_dir(settings) / "reader" / f"value-reader-{_digest(_sources())}.jar"
 
 
 def reader_jar(settings: Settings) -> Path:
-    """The jar, built first where it is not there. Safe while other processes do the same.
+    """The jar, verified; built first where it is missing, cut short or changed.
+
+    Safe while other processes do the same: the same source gives the same bytes.
 
     Raises:
         JarError: The source cannot be compiled, or the jar cannot be written.
         JavaError: It must be built and there is no Java to do it with.
     """
-    sources = _sources()
-    path = cache_dir(settings) / "reader" / f"value-reader-{_digest(sources)}.jar"
-    if not path.is_file():
-        _write(path, compiled(sources, find_java(settings), [*require(settings, "spark")]))
+    path = jar_file(settings)
+    state = state_of(path)
+    if state == "ok":
+        return path
+    if state == "altered":
+        say(Console(stderr=True), f"{path} is cut short or changed; building it again")
+    _write(path, compiled(_sources(), find_java(settings), [*require(settings, "spark")]))
     return path
 
 
@@ -125,7 +141,10 @@ def _write(path: Path, classes: Mapping[str, bytes]) -> None:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".build-", delete=False) as draft:
             draft.write(content.getvalue())
         Path(draft.name).chmod(0o644)
+        # The archive of classes names the time of each jar: one that is built again must fit it.
+        os.utime(draft.name, (_FIXED_SECONDS, _FIXED_SECONDS))
         os.replace(draft.name, path)  # noqa: PTH105
+        seal(path)
     except OSError as error:
         raise JarError(
             f"{path}: the value reader cannot be written ({error.strerror}). "

@@ -3,8 +3,11 @@
 The JVM writes the archive when a process ends that was started with an option for it, and maps the archive at
 a later start with the same Java and class path. With another Java, another class path or a damaged archive
 the JVM starts without it: only the duration of a start depends on the archive.
+Its sha256 is in a file beside it and is compared at every start, which takes 0.15 seconds: an archive that
+is cut short or changed is not used, and set-up creates it again.
 
-    <user cache>/classes/<key>.jsa      about 190 MB; the key names Java, class path and Spark's version
+    <user cache>/classes/<key>.jsa      <key>.jsa.sha256
+                                        about 190 MB; the key names Java, class path and Spark's version
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 from common.config.paths import user_cache
 from common.config.settings import Settings
 from common.java.find_java import Java
+from common.java.sealed_file import seal, state_of
 
 _RECORD_SECONDS = 300.0
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
@@ -35,20 +39,20 @@ def archive_file(java: Java, class_path: Sequence[Path]) -> Path:
 
 
 def jvm_options(java: Java, class_path: Sequence[Path]) -> list[str]:
-    """Options with which the JVM uses the archive; empty where there is none."""
+    """Options with which the JVM uses the archive; empty where there is no archive, or it is not whole."""
     file = archive_file(java, class_path)
-    return [f"-XX:SharedArchiveFile={file}", *_QUIET.split()] if file.is_file() else []
+    return [f"-XX:SharedArchiveFile={file}", *_QUIET.split()] if state_of(file) == "ok" else []
 
 
 def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -> Path | None:
-    """Create the archive if there is none, by a short run of Spark and Delta that takes about half a minute.
+    """Create the archive if there is no whole one, by a short run of Spark and Delta of about half a minute.
 
     Returns:
         The archive; ``None`` where this Java cannot create one. The ``.log`` file beside its path then has
         the reason. The archive is optional, so no error is raised.
     """
     file = archive_file(java, class_path)
-    if file.is_file():
+    if state_of(file) == "ok":
         return file
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".record-", dir=file.parent) as scratch:
@@ -71,6 +75,7 @@ def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -
                 file.with_suffix(".log").write_bytes(done.stdout)
                 return None
             draft.replace(file)
+            seal(file)
         except (subprocess.SubprocessError, OSError):
             return None
     return file

@@ -5,6 +5,7 @@ A probe that fails is a finding too, so that one fault never hides the others.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import re
@@ -18,10 +19,13 @@ from typing import Any, Literal
 
 from common.config.paths import broker_dir
 from common.config.settings import Settings
-from common.errors import MedallionError
+from common.errors import JavaError, MedallionError
 from common.java import jar_cache
+from common.java.compile_sources import jar_file
 from common.java.find_java import find_java
+from common.java.sealed_file import state_of
 from common.machine.processes import describe_listener, is_port_free
+from common.spark.class_archive import archive_file
 from orchestration.kafka.connectivity import ProbeResult, probe_broker
 from orchestration.pipeline.load_file import load_pipeline
 
@@ -124,6 +128,23 @@ def _jars(settings: Settings) -> Iterator[Finding]:
             yield Finding("jars", name, "warn", value, "medallion setup, or the first run fetches them")
         else:
             yield Finding("jars", name, "ok", "not fetched; the first pipeline that uses it fetches it")
+    yield _built_file("value reader", jar_file(settings))
+    with contextlib.suppress(JavaError):  # which is a finding of its own
+        locked = jar_cache.locked("spark")
+        class_path = [*(jar_cache.jar_path(settings, jar) for jar in locked), jar_file(settings)]
+        yield _built_file("class archive", archive_file(find_java(settings), class_path))
+
+
+def _built_file(name: str, file: Path) -> Finding:
+    """A file that set-up builds, verified by the sha256 that set-up wrote beside it."""
+    state = state_of(file)
+    if state == "altered":
+        return Finding(
+            "jars", name, "warn", f"{file} is cut short or changed", "medallion setup builds it again"
+        )
+    if state == "missing":
+        return Finding("jars", name, "ok", "not built yet; medallion setup builds it")
+    return Finding("jars", name, "ok", "verified")
 
 
 def _pipeline(settings: Settings) -> Iterator[Finding]:

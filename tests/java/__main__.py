@@ -87,7 +87,14 @@ def _formatted(settings: Settings, jdk: Path, *, write: bool) -> None:
     way = ["--replace"] if write else ["--dry-run", "--set-exit-if-changed"]
     done = _run(
         [jdk / "bin" / "java", *exports, "-cp", _path(tools)],
-        ["com.google.googlejavaformat.java.Main", "--aosp", *_STEADY, *way, *_java(SOURCES), *_java(TESTS)],
+        [
+            "com.google.googlejavaformat.java.Main",
+            "--aosp",
+            *_STEADY,
+            *way,
+            *_java(SOURCES),
+            *_java(TESTS.parent),
+        ],
         check=write,
     )
     if done.returncode != 0:
@@ -99,7 +106,7 @@ def _compiled_and_tested(settings: Settings, jdk: Path) -> None:
     beside = [*sorted(_spark_jars()), *require(settings, "spark")]
     junit = _tools(settings, "java-test")
     product = reader_jar(settings)
-    javac = [jdk / "bin" / "javac", *LINT, "--release", str(RELEASE)]
+    javac: list[str | Path] = [jdk / "bin" / "javac", *LINT, "--release", str(RELEASE)]
     with tempfile.TemporaryDirectory() as scratch:
         linted, tests = Path(scratch) / "sources", Path(scratch) / "tests"
         _run([*javac, "-cp", _path(beside), "-d", linted], _java(SOURCES))

@@ -15,6 +15,7 @@ from common.config.settings import Settings
 from common.java import jar_cache
 from common.java.compile_sources import reader_jar
 from common.java.find_java import Java
+from common.java.sealed_file import state_of
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes, say, wrapped
 from common.spark import class_archive
@@ -88,7 +89,7 @@ def _class_archive(loaded: Settings, java: Java) -> str | None:
     """
     class_path = (*jar_cache.require(loaded, "spark"), reader_jar(loaded))
     file = class_archive.archive_file(java, class_path)
-    if not file.is_file():
+    if state_of(file) != "ok":
         say(
             err,
             "recording an archive of Spark's classes, once (half a minute, 190 MB): starts are 5 s faster",

@@ -12,9 +12,10 @@ import pytest
 from common.config.settings import Settings, load_settings
 from common.errors import JarError
 from common.java import compile_sources as module
-from common.java.compile_sources import compiled, reader_jar
+from common.java.compile_sources import compiled, jar_file, reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
+from common.java.sealed_file import state_of
 
 
 def settings(folder: Path) -> Settings:
@@ -40,7 +41,34 @@ def test_the_jar_holds_every_class_and_is_built_once(tmp_path: Path, monkeypatch
     assert {source.with_suffix(".class").relative_to(root).as_posix() for source in sources} <= names
     monkeypatch.setattr(module, "compiled", lambda *_: pytest.fail("built again"))
     assert reader_jar(settings(tmp_path)) == path
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.sha256"}
+
+
+@pytest.mark.parametrize("harm", ["cut", "changed", "without its hash", "with another hash"])
+def test_a_jar_that_is_cut_or_changed_is_built_again(
+    tmp_path: Path, harm: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the next start, with the same bytes and the same time; a start without harm builds nothing."""
+    path = jar_file(settings(tmp_path))
+    monkeypatch.setattr(module, "compiled", lambda *_: {"medallion/A.class": b"code"})
+    assert reader_jar(settings(tmp_path)) == path
+    whole, time = path.read_bytes(), path.stat().st_mtime
+    assert capsys.readouterr().err == ""
+    seal = path.with_name(f"{path.name}.sha256")
+    if harm == "cut":
+        path.write_bytes(whole[:-10])
+    elif harm == "changed":
+        path.write_bytes(whole[:-1] + b"?")
+    elif harm == "without its hash":
+        seal.unlink()
+    else:
+        seal.write_text("0" * 64)
+    assert state_of(path) == "altered"
+    assert reader_jar(settings(tmp_path)) == path
+    assert f"{path} is cut short or changed; building it again" in capsys.readouterr().err
+    assert (path.read_bytes(), path.stat().st_mtime, state_of(path)) == (whole, time, "ok")
+    monkeypatch.setattr(module, "compiled", lambda *_: pytest.fail("built again"))
+    assert reader_jar(settings(tmp_path)) == path
 
 
 def test_two_processes_that_build_at_once_both_have_the_jar(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from common.config.settings import Settings
 from common.java.find_java import Java
+from common.java.sealed_file import seal
 from common.spark import class_archive
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
@@ -32,6 +33,7 @@ def test_an_archive_is_of_one_java_and_one_class_path(java: Java) -> None:
     file = class_archive.archive_file(java, JARS)
     file.parent.mkdir(parents=True)
     file.touch()
+    seal(file)
     assert f"-XX:SharedArchiveFile={file}" in class_archive.jvm_options(java, JARS)
     assert class_archive.jvm_options(java, JARS[:1]) == []
     assert class_archive.jvm_options(java, tuple(reversed(JARS))) == []
@@ -43,8 +45,20 @@ def test_an_archive_that_is_there_is_not_made_again(java: Java) -> None:
     file = class_archive.archive_file(java, JARS)
     file.parent.mkdir(parents=True)
     file.write_bytes(b"classes")
+    seal(file)
     assert class_archive.create_archive(Settings(), java, JARS) == file
     assert file.read_bytes() == b"classes"
+
+
+def test_an_archive_that_is_cut_or_changed_is_not_used_and_made_anew(java: Java) -> None:
+    file = class_archive.archive_file(java, JARS)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"classes")
+    seal(file)
+    file.write_bytes(b"classe")
+    assert class_archive.jvm_options(java, JARS) == []
+    assert class_archive.create_archive(Settings(java_home=java.home), java, JARS) is None
+    assert file.with_suffix(".log").is_file()  # of the Java that was started for it, and makes none
 
 
 def test_a_java_that_makes_none_leaves_only_what_it_said(java: Java) -> None:

@@ -14,7 +14,11 @@ from typer.testing import CliRunner
 
 from common.config.settings import JarSettings, KafkaSettings, Settings
 from common.java import find_java as java_module
+from common.java import jar_cache
+from common.java.find_java import find_java
+from common.java.sealed_file import seal
 from common.machine.processes import describe_listener, is_port_free
+from common.spark import class_archive
 from orchestration.cli.commands import doctor as command
 from orchestration.install import doctor
 from orchestration.install.doctor import Finding, examine
@@ -73,6 +77,27 @@ def test_an_altered_jar_fails_with_the_command_that_repairs_it(tmp_path: Path) -
     finding = found(settings(tmp_path), "avro")
 
     assert (finding.state, finding.advice) == ("fail", "medallion jars fetch --set-name avro")
+
+
+@pytest.mark.parametrize("name", ["value reader", "class archive"])
+def test_what_set_up_makes_is_verified(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    wanted = settings(tmp_path)
+    assert found(wanted, name) == Finding("jars", name, "ok", "not made yet; medallion setup makes it")
+
+    file = doctor.jar_file(wanted)
+    if name == "class archive":
+        locked = jar_cache.locked("spark")
+        jars = [*(jar_cache.jar_path(wanted, jar) for jar in locked), doctor.jar_file(wanted)]
+        file = class_archive.archive_file(find_java(wanted), jars)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"classes")
+    seal(file)
+    assert found(wanted, name) == Finding("jars", name, "ok", "verified")
+
+    file.write_bytes(b"classe")
+    value = f"{file} is cut short or changed"
+    assert found(wanted, name) == Finding("jars", name, "warn", value, "medallion setup makes it anew")
 
 
 def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, server: int) -> None:

@@ -15,7 +15,7 @@ import pytest
 from common.java import compile_sources
 from common.java.jar_lock import locked, read_lock
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SOURCES = ROOT / "common" / "java" / "sources"
 TESTS = ROOT / "tests" / "java"
 MAVEN = "{http://maven.apache.org/POM/4.0.0}"
