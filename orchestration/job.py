@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 
 from common import process
 from common.declare import KafkaSink, Pipeline, Table
-from common.errors import BrokerError, QueryFailedError, nearest
+from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.layout import Layout
 from common.lease import Leases
 from common.settings import Settings
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _REACH_SECONDS = 15.0
 _GONE_SECONDS = 5.0
+_OUT_OF_MEMORY = 3
+"""Exit code of a JVM under ``-XX:+ExitOnOutOfMemoryError``, and a line in its output."""
+_OUT_OF_MEMORY_LINE = "Terminating due to java.lang.OutOfMemoryError"
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ def opened(
     Raises:
         BrokerError: The broker cannot be reached, or lacks a topic.
         LeaseHeldError: Another process writes one of the tables.
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended under the job.
         SetupError: Java, a jar or the broker is missing.
     """
@@ -102,7 +106,7 @@ def opened(
                 require_topics(pipeline, settings, address.result())
         began = time.monotonic()
         spark = build_session(settings, name, layout.log, compiled=compiled)
-        stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
+        stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log", settings.spark.driver_memory))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
         took = f"{time.monotonic() - began:.1f} s"
@@ -121,6 +125,7 @@ def writing(
 
     Raises:
         LeaseHeldError: Another process writes one of the tables.
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended under the command.
         SetupError: Java or a jar is missing.
     """
@@ -129,7 +134,7 @@ def writing(
         stack.enter_context(term_interrupts())
         leases = stack.enter_context(Leases(layout.leases, tables, name))
         spark = build_session(settings, name, layout.log, compiled="rows")
-        stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
+        stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log", settings.spark.driver_memory))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
         yield spark
@@ -140,6 +145,7 @@ def reading(pipeline: Pipeline, settings: Settings, *, name: str) -> Iterator[Sp
     """Spark for a command that writes no table, and so may run beside the jobs.
 
     Raises:
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended under the command.
         SetupError: Java or a jar is missing.
     """
@@ -236,7 +242,7 @@ def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _living(spark: SparkSession, output: Path) -> Iterator[None]:
+def _living(spark: SparkSession, output: Path, heap: str) -> Iterator[None]:
     """Stop Spark at the end; when its JVM is gone, say that instead of what py4j makes of it."""
     try:
         try:
@@ -250,12 +256,22 @@ def _living(spark: SparkSession, output: Path) -> Iterator[None]:
         # The connection breaks a moment before the process is gone.
         if jvm is None or not _has_ended(jvm):
             raise
+        if jvm.returncode == _OUT_OF_MEMORY and _OUT_OF_MEMORY_LINE in _tail(output):
+            raise OutOfMemoryError(heap) from error
         raise QueryFailedError(
             "Spark's JVM",
             f"it {process.ended(jvm.returncode)} under the job. If the machine ran out of memory, set "
             f"spark.driver_memory lower; its output is in {output}. Nothing is lost: the same command goes "
             "on, and replays the micro-batch that was running",
         ) from error
+
+
+def _tail(output: Path, size: int = 4096) -> str:
+    """The end of what the JVM printed; earlier runs printed to the same file."""
+    try:
+        return output.read_bytes()[-size:].decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _has_ended(jvm: subprocess.Popen[bytes]) -> bool:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, Pipeline, Topic
+from common.declare import Aggregate, Message, Pipeline, Topic
 from tests.conftest import make_settings
 from tests.integration import heap
 from tests.integration.engine import Engine
+from tests.integration.test_commands import assert_told_in_words
 from tests.integration.test_exact import FIRST, LATEST
 from tests.integration.test_verbs import event, records
+from tests.processes import await_that, medallion
 
 pytestmark = pytest.mark.integration
 
@@ -38,3 +43,54 @@ def test_a_query_that_has_ended_leaves_nothing_in_the_jvm(spark: Any, tmp_path: 
     bounds = {heap.QUERY: 3, heap.SESSION: before[heap.SESSION] + 3, heap.PLAN: before[heap.PLAN] + 20}
     found = heap.settled(spark, bounds)
     assert all(found[name] <= most for name, most in bounds.items()), (before, found)
+
+
+def test_a_frame_is_released_at_its_last_use(spark: Any) -> None:
+    """Without Python's collector: it looks at everything only once hundreds of micro-batches are over."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = heap.live(spark, [heap.PLAN])[heap.PLAN]
+        for number in range(30):
+            spark.range(number).selectExpr("id + 1 as id").where("id > 3").schema  # noqa: B018
+        time.sleep(1)  # py4j tells the JVM of it from a thread of its own
+        after = heap.live(spark, [heap.PLAN])[heap.PLAN]
+    finally:
+        gc.enable()
+    assert after <= before + 3
+
+
+TOO_LARGE = """
+from common.declare import Json, Pipeline, Silver, Topic
+
+pipeline = Pipeline(
+    name="numbers",
+    bronze=[Topic("numbers", topics=[{topic!r}])],
+    silver=[
+        Silver("numbers", reads="bronze.numbers", value=Json("id int"),
+            columns={{"id": "id", "size": "size(sequence(1, id))", "sent_at": "_kafka.timestamp"}},
+            key=["id"], event_time="sent_at", watermark="1 day")
+    ],
+)
+"""
+
+
+@pytest.mark.long
+def test_a_job_without_memory_ends_at_once_and_says_what_to_set(
+    broker: str, topic: str, send: Callable[..., None], tmp_path: Path
+) -> None:
+    """A value of silver is larger than the heap: exit code 1 and one line within seconds, and no stack."""
+    (tmp_path / "numbers.py").write_text(TOO_LARGE.format(topic=topic))
+    send(topic, [Message(b"k", b'{"id": 1}')])
+    with medallion(tmp_path, tmp_path / "numbers.py", f"kafka.bootstrap_servers={broker}") as commands:
+        command = commands.start("up")
+        command.await_said("running ")
+        send(topic, [Message(b"k", b'{"id": 400000000}')])
+        output = commands.layout.log / "up.jvm.log"
+        await_that(lambda: "OutOfMemoryError" in output.read_text(), "its heap is full")
+        began = time.monotonic()
+        assert command.code() == 1
+        assert time.monotonic() - began < 20
+        error = assert_told_in_words(command)
+        assert error.startswith("error: Spark's JVM failed: its heap of 1g was full, so it ended. ")
+        assert "Set spark.driver_memory higher" in error
