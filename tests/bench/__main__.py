@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import drain, files, flat, freshness, idle, machine, restart, state, topic
+from tests.bench import drain, files, flat, freshness, heap, idle, machine, restart, state, topic
 from tests.bench.contenders.started import ContenderError
 from tests.bench.report import Report, Section
 from tests.bench.run import OURS, PEERS, Run, Workload
@@ -27,6 +27,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "restart": restart.restart,
     "files": files.files,
     "idle": idle.idle,
+    "heap": heap.heap,
     "flat": flat.flat,
     "state": state.state,
 }
