@@ -323,8 +323,8 @@ OURS: Sequence[Conf] = (
     _both(
         JAVA_OPTIONS,
         OfRun("ours, then yours"),
-        "Yours are added: ours say where the JVM logs, how it collects garbage, and, in a run that ends, "
-        "what it need not optimize (`common/compiler.json`).",
+        "Yours are added: ours say where the JVM logs, how it collects garbage, that it ends when its heap "
+        "is full, and, in a run that ends, what it need not optimize (`common/compiler.json`).",
     ),
 )
 """These ``spark.conf`` cannot replace."""

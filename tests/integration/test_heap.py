@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from common.declare import Aggregate, Message, Pipeline, Topic
+from common.errors import QueryFailedError
+from silver.write import Writer
 from tests.conftest import make_settings
 from tests.integration import heap
 from tests.integration.engine import Engine
@@ -43,6 +45,26 @@ def test_a_query_that_has_ended_leaves_nothing_in_the_jvm(spark: Any, tmp_path: 
     bounds = {heap.QUERY: 3, heap.SESSION: before[heap.SESSION] + 3, heap.PLAN: before[heap.PLAN] + 20}
     found = heap.settled(spark, bounds)
     assert all(found[name] <= most for name, most in bounds.items()), (before, found)
+
+
+def test_a_query_that_has_died_leaves_nothing_in_the_jvm(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the error, whose traceback refers to the frames of the micro-batch."""
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders")], silver=[FIRST])
+    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1"))
+    engine.append_bronze("bronze.orders", records([event("k", minutes=1)], 0))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Writer, "__call__", refuse)
+    for _ in range(RESTARTS):
+        with pytest.raises(QueryFailedError, match="the disk is gone"):
+            engine.run("silver")
+    bounds = {heap.QUERY: 2, heap.SESSION: 9}
+    found = heap.settled(spark, bounds)
+    assert all(found[name] <= most for name, most in bounds.items()), found
 
 
 def test_a_frame_is_released_at_its_last_use(spark: Any) -> None:
