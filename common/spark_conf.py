@@ -163,7 +163,8 @@ RELIED_ON: Sequence[Conf] = (
     _both(
         "spark.driver.maxResultSize",
         "256m",
-        "Results that come to the driver are few; what would fill its heap is refused before it does.",
+        "Results that come to the driver are few; what would fill its heap is refused before it does. Of all "
+        "queries so many results come at once as fit into half of the heap at this size.",
     ),
     _both(
         "spark.sql.redaction.options.regex",

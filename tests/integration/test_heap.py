@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from common.declare import Aggregate, Message, Pipeline, Topic
 from common.errors import QueryFailedError
+from common.settled import at_once, collected
 from silver.write import Writer
 from tests.conftest import make_settings
 from tests.integration import heap
@@ -80,6 +82,31 @@ def test_a_frame_is_released_at_its_last_use(spark: Any) -> None:
     finally:
         gc.enable()
     assert after <= before + 3
+
+
+def test_results_of_many_queries_come_into_the_heap_a_few_at_a_time(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as fit into half of the heap at their largest: with 2 GB, and 256 MB a result, three."""
+    allowed, frames = at_once(spark), [spark.range(100_000) for _ in range(12)]
+    running: list[int] = []
+    most = []
+    real = type(frames[0]).toArrow
+
+    def counted(frame: Any) -> Any:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.2)
+        rows = real(frame)
+        running.pop()
+        return rows
+
+    monkeypatch.setattr(type(frames[0]), "toArrow", counted)
+    with ThreadPoolExecutor(len(frames)) as pool:
+        results = list(pool.map(collected, frames))
+    assert [len(rows) for rows in results if rows is not None] == [100_000] * len(frames)
+    assert 1 <= allowed < len(frames)
+    assert max(most) == allowed
 
 
 TOO_LARGE = """
