@@ -19,7 +19,8 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
 │   ├── RuleFailedError         a row broke a rule with on_fail="fail"
 │   ├── ChangeRefusedError      a change feed has an unknown operation, such as a truncation
-│   └── UnknownFieldError       a value has an unknown field under unknown_fields="fail"
+│   ├── UnknownFieldError       a value has an unknown field under unknown_fields="fail"
+│   └── OutOfMemoryError        the heap of Spark's JVM was full, and the JVM ended
 ├── RegistryError               the schema registry does not answer; the query waits and retries
 ├── AccountError                the audit found lost, duplicated or miscounted offsets
 ├── QualityFailedError          exit 3: a quality suite failed
@@ -180,6 +181,24 @@ class ChangeRefusedError(QueryFailedError):
 
 class UnknownFieldError(QueryFailedError):
     """A value has a field that its schema does not have, under ``unknown_fields="fail"``."""
+
+
+class OutOfMemoryError(QueryFailedError):
+    """The heap of Spark's JVM was full; the JVM ended, and every query with it.
+
+    Attributes:
+        heap: The size of the heap, as ``spark.driver_memory`` has it.
+    """
+
+    def __init__(self, heap: str) -> None:
+        self.heap = heap
+        super().__init__(
+            "Spark's JVM",
+            f"its heap of {heap} was full, so it ended. Set spark.driver_memory higher, or have a "
+            "micro-batch take less: lower driver.batch_mb, bronze.max_offsets_per_trigger, "
+            "silver.max_files_per_trigger or gold.max_files_per_trigger. Nothing is lost: the same command "
+            "goes on, and replays the micro-batches that were running",
+        )
 
 
 class RegistryError(MedallionError):

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
-from common.errors import BrokerError, QueryFailedError, nearest
+from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
 from common.machine.table_lease import Leases
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _REACH_SECONDS = 15.0
 _GONE_SECONDS = 5.0
+_OUT_OF_MEMORY = 3
+"""Exit code of a JVM under ``-XX:+ExitOnOutOfMemoryError``, and a line in its output."""
+_OUT_OF_MEMORY_LINE = "Terminating due to java.lang.OutOfMemoryError"
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ def open_job(
     Raises:
         BrokerError: The broker cannot be reached, or a topic is missing.
         LeaseHeldError: Another process writes one of the tables.
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended while the job was running.
         SetupError: Java, a jar or the broker is missing.
     """
@@ -103,7 +107,8 @@ def open_job(
                 require_topics(pipeline, settings, address.result())
         began = time.monotonic()
         spark = build_session(settings, name, layout.log, compiled=compiled)
-        stack.enter_context(_stop_at_end(spark, layout.log / f"{name}.jvm.log"))
+        output = layout.log / f"{name}.jvm.log"
+        stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
         took = f"{time.monotonic() - began:.1f} s"
@@ -122,6 +127,7 @@ def spark_for_writing(
 
     Raises:
         LeaseHeldError: Another process writes one of the tables.
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended while the command was running.
         SetupError: Java or a jar is missing.
     """
@@ -130,7 +136,8 @@ def spark_for_writing(
         stack.enter_context(term_interrupts())
         leases = stack.enter_context(Leases(layout.leases, tables, name))
         spark = build_session(settings, name, layout.log, compiled="rows")
-        stack.enter_context(_stop_at_end(spark, layout.log / f"{name}.jvm.log"))
+        output = layout.log / f"{name}.jvm.log"
+        stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
         yield spark
@@ -141,6 +148,7 @@ def spark_for_reading(pipeline: Pipeline, settings: Settings, *, name: str) -> I
     """Spark for a command that writes no table and may run beside the jobs.
 
     Raises:
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended while the command was running.
         SetupError: Java or a jar is missing.
     """
@@ -237,7 +245,7 @@ def written_tables(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ..
 
 
 @contextmanager
-def _stop_at_end(spark: SparkSession, output: Path) -> Iterator[None]:
+def _stop_at_end(spark: SparkSession, output: Path, heap: str) -> Iterator[None]:
     """Stop Spark at the end. If its JVM has ended, raise that cause instead of py4j's connection error."""
     try:
         try:
@@ -251,12 +259,22 @@ def _stop_at_end(spark: SparkSession, output: Path) -> Iterator[None]:
         # The connection breaks a moment before the process is gone.
         if jvm is None or not _has_ended(jvm):
             raise
+        if jvm.returncode == _OUT_OF_MEMORY and _OUT_OF_MEMORY_LINE in _tail(output):
+            raise OutOfMemoryError(heap) from error
         raise QueryFailedError(
             "Spark's JVM",
             f"it {processes.describe_exit(jvm.returncode)} while the job was running. If the machine ran "
             f"out of memory, set spark.driver_memory lower; the JVM's output is in {output}. Nothing is "
             "lost: the same command continues and replays the micro-batch that was running",
         ) from error
+
+
+def _tail(output: Path, size: int = 4096) -> str:
+    """The end of what the JVM printed; earlier runs printed to the same file."""
+    try:
+        return output.read_bytes()[-size:].decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _has_ended(jvm: subprocess.Popen[bytes]) -> bool:
