@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from bronze.table import INGESTED
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.delta.delta_rs import is_for_driver
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError
 from common.machine.storage_folder import Folder
 from common.rows.materialized import Settled, collected
-from common.rows.row_size import Weight
+from common.rows.row_size import RowSizeEstimate
 
 _BYTES = ("value", "headers.list.element.value")
 
@@ -32,8 +32,8 @@ class Few:
     """
 
     path: str
-    small: Small
-    weight: Weight
+    small: DriverLimits
+    weight: RowSizeEstimate
 
     def rows(self, frame: DataFrame, batch: MicroBatch) -> DataFrame | Settled:
         """A micro-batch's frame; its rows, where they are few and likely to be light.

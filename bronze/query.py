@@ -14,9 +14,9 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Topic
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import Settled
-from common.rows.row_size import Weight
+from common.rows.row_size import RowSizeEstimate
 from common.streaming.query import Stream
 
 
@@ -42,12 +42,12 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
         reader = reader.option(name, value)
     files = spark.sparkContext.defaultParallelism
 
-    few = Few(path, settings.small, Weight(settings.small.batch_bytes))
+    few = Few(path, settings.driver_limits, RowSizeEstimate(settings.driver_limits.batch_bytes))
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         # One task per Kafka partition would make one small file per partition and batch.
         rows = few.rows(frame.coalesce(files), batch)
-        delta_table.append(rows, path, batch, "append", {}, small=settings.small)
+        delta_table.append(rows, path, batch, "append", {}, small=settings.driver_limits)
         if not isinstance(rows, Settled):
             few.has_written()
 

@@ -20,7 +20,7 @@ from common.delta import table as delta
 from common.delta import user_writes
 from common.delta.checkpoint_match import last_own_commit
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
 from common.streaming.query import Stream
 from gold.source.stream import batch_rows

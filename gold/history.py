@@ -15,12 +15,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import History
 from common.declare.declared import source_of
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import Settled, of_batch, settled
 from common.streaming.query import Stream
 from gold.source.stream import CHANGE, GONE, at_version, changes, changes_of, read_beside, reads_feed
@@ -43,7 +43,7 @@ def stream(context: Context, gold: History) -> Stream:
         TableShapeError: The table exists with other columns.
     """
     frame, feed = versions(changes(context, gold), gold), reads_feed(context, gold)
-    path, small = context.path(gold.table), context.small
+    path, small = context.path(gold.table), context.limits
     tables.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
 
     def write(rows: DataFrame, batch: MicroBatch) -> None:
@@ -159,7 +159,7 @@ def _last_of_ties(found: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def _merge(  # noqa: PLR0913, PLR0917
-    rows: DataFrame, silver: DataFrame, path: str, batch: MicroBatch, gold: History, small: Small
+    rows: DataFrame, silver: DataFrame, path: str, batch: MicroBatch, gold: History, small: DriverLimits
 ) -> None:
     """Put a micro-batch's versions where they belong."""
     with ExitStack() as held:

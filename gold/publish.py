@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, StringType
 from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.declared import source_of
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.streaming.query import Stream
 from gold.source.stream import CHANGE, OF_THE_FEED, keeps_feed
 from gold.source.stream import stream as table_stream
@@ -110,7 +110,7 @@ def _changes(context: Context, publish: Publish) -> DataFrame:
     wanted = publish.reading.changes
     keeps = keeps_feed(context, path)
     if wanted == "feed" and not keeps:
-        raise delta_table.no_feed(publish.table, publish.reads, path)
+        raise delta_table.change_feed_missing(publish.table, publish.reads, path)
     if keeps and wanted != "appends":
         return table_stream(context, path, publish.reading, feed=True)
     return table_stream(context, path, publish.reading).withColumn(CHANGE, F.lit("insert"))

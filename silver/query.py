@@ -12,7 +12,7 @@ from common.config.settings import Settings
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
-from common.rows.row_size import Weight
+from common.rows.row_size import RowSizeEstimate
 from common.spark.session import registry_conf
 from common.streaming.query import Stream
 from silver.judge import lookups
@@ -122,8 +122,8 @@ def stream(
             late_rows,
             hand_over,
             watch,
-            settings.small,
-            Weight(settings.small.batch_bytes),
+            settings.driver_limits,
+            RowSizeEstimate(settings.driver_limits.batch_bytes),
             rule_version,
         ),
         checkpoint=checkpoint,

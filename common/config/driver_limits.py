@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Small:
+class DriverLimits:
     """What counts as small.
 
     Attributes:
@@ -31,5 +31,5 @@ class Small:
         return self.batch_bytes // 4
 
 
-NEVER = Small()
+NO_DRIVER = DriverLimits()
 """Everything is Spark's."""

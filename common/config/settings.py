@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariableError
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.errors import SettingsError, nearest
 
 SETTINGS_FILE = "medallion.yaml"
@@ -196,7 +196,7 @@ class GoldSettings(_Section):
 
 
 class DriverSettings(_Section):
-    """What is small: worked out in the driver and written from there, without a job of Spark's."""
+    """Limits below which rows are computed in the driver and written from there, without a Spark job."""
 
     batch_rows: int = Field(
         default=100_000, ge=0, description="Up to so many rows of a micro-batch; 0: never, Spark does it all."
@@ -277,9 +277,9 @@ class Settings(BaseSettings):
     jars: JarSettings = JarSettings()
 
     @property
-    def small(self) -> Small:
-        """What is worked out, read and written in the driver."""
-        return Small(
+    def driver_limits(self) -> DriverLimits:
+        """Limits of what is computed, read and written in the driver."""
+        return DriverLimits(
             self.driver.batch_rows,
             self.driver.file_rows,
             batch_bytes=self.driver.batch_mb * 2**20,

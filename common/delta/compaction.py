@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import delta_rs
-from common.delta.table import noting
+from common.delta.table import commit_metadata
 from common.spark.session_conf import SMALL_FILE
 
 if TYPE_CHECKING:
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def compact(
-    spark: SparkSession, path: str, told: str, *, cluster_by: Sequence[str] = (), small: Small = NEVER
+    spark: SparkSession,
+    path: str,
+    told: str,
+    *,
+    cluster_by: Sequence[str] = (),
+    small: DriverLimits = NO_DRIVER,
 ) -> None:
     """Make many small files few, or lay rows together by some columns; no commit where nothing is to be done.
 
@@ -36,7 +41,7 @@ def compact(
 
     if not cluster_by and _is_compact(path, small, spark.conf.get(SMALL_FILE, "0") or "0"):
         return
-    with noting(spark, told):
+    with commit_metadata(spark, told):
         if cluster_by:
             known = DeltaTable.forPath(spark, path).detail().select("clusteringColumns").first()
             if known is None or list(known[0] or ()) != list(cluster_by):
@@ -45,13 +50,13 @@ def compact(
         spark.sql(f"OPTIMIZE {_named(path)}")
 
 
-def _is_compact(path: str, small: Small, file_bytes: str) -> bool:
+def _is_compact(path: str, small: DriverLimits, file_bytes: str) -> bool:
     """Whether no two files are small, as far as the driver can tell: Spark takes seconds to find that out."""
     from deltalake.exceptions import DeltaError  # loaded where a table is small
 
     try:
-        table = delta_rs.opened(path, small)
-        return table is not None and table.lighter_than(int(file_bytes)) <= 1
+        table = delta_rs.open_table(path, small)
+        return table is not None and table.files_smaller_than(int(file_bytes)) <= 1
     except (DeltaError, OSError, ValueError):
         return False  # Spark knows
 
@@ -60,7 +65,7 @@ def vacuum(spark: SparkSession, path: str, told: str) -> int:
     """Delete the files that no version needs which the table's own retention keeps; how many they were."""
     from delta.tables import DeltaTable
 
-    with noting(spark, told):
+    with commit_metadata(spark, told):
         spark.sql(f"VACUUM {_named(path)}")
     done = DeltaTable.forPath(spark, path).history(2).where("operation = 'VACUUM END'").first()
     metrics = {} if done is None else done["operationMetrics"] or {}

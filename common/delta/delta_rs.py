@@ -32,10 +32,10 @@ from common.spark.literals import FEW
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, WriterProperties
 
-    from common.config.driver_limits import Small
+    from common.config.driver_limits import DriverLimits
     from common.delta.commit import Commit
 
-DO = "__do"
+ACTION = "__do"
 INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
 """The column that says what is to be done with a row, and what it says."""
 
@@ -54,14 +54,14 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class DeltaRsTable:
     """A small table as it is now."""
 
     table: DeltaTable
     path: str
-    small: Small
+    small: DriverLimits
 
-    def near(self, groups: pa.Table, columns: Sequence[str] | None = None) -> pa.Table | None:
+    def rows_with_keys(self, groups: pa.Table, columns: Sequence[str] | None = None) -> pa.Table | None:
         """The rows that have one of the groups, compared null-safe; ``None`` where they are many.
 
         Args:
@@ -101,10 +101,10 @@ class Direct:
         )  # type: ignore[call-overload]
 
     def change(self, changes: pa.Table, told: str, *, key: Sequence[str]) -> None:
-        """Do with the table's rows what the column ``DO`` of ``changes`` says.
+        """Do with the table's rows what the column ``ACTION`` of ``changes`` says.
 
         Args:
-            changes: At most one row per key, with the table's columns beside ``DO``.
+            changes: At most one row per key, with the table's columns beside ``ACTION``.
             told: The commit's metadata.
             key: Columns that name a row; compared null-safe.
 
@@ -113,7 +113,7 @@ class Direct:
         """
         if self._is_much(" AND ".join(_bounds(changes, key)) or None):
             raise TooMuchError
-        names = [name for name in changes.column_names if name != DO]
+        names = [name for name in changes.column_names if name != ACTION]
         values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
         same = " AND ".join(_same(changes, name) for name in key)
         merge = self.table.merge(
@@ -125,10 +125,10 @@ class Direct:
             post_commithook_properties=_afterwards(self.table),
             writer_properties=_compressed(),
         )
-        merge = merge.when_matched_delete(f"s.{DO} = '{DELETED}'").when_matched_update(values)
-        merge.when_not_matched_insert(values, f"s.{DO} <> '{DELETED}'").execute()
+        merge = merge.when_matched_delete(f"s.{ACTION} = '{DELETED}'").when_matched_update(values)
+        merge.when_not_matched_insert(values, f"s.{ACTION} <> '{DELETED}'").execute()
 
-    def lighter_than(self, file_bytes: int) -> int:
+    def files_smaller_than(self, file_bytes: int) -> int:
         """How many live files are smaller than that."""
         return int(pc.sum(pc.less(self._files["size_bytes"], file_bytes)).as_py() or 0)
 
@@ -156,17 +156,17 @@ class TooMuchError(Exception):
     """A write that is Spark's."""
 
 
-def opened(path: str, small: Small) -> Direct | None:
+def open_table(path: str, small: DriverLimits) -> DeltaRsTable | None:
     """A table, if it is one that is read and written directly."""
     if not is_for_driver(path, small):
         return None
-    table = delta_rs_handles.opened(Folder(path).path)
+    table = delta_rs_handles.open_table(Folder(path).path)
     if not _is_plain(table):
         return None
-    return Direct(table, path, small)
+    return DeltaRsTable(table, path, small)
 
 
-def is_for_driver(path: str, small: Small) -> bool:
+def is_for_driver(path: str, small: DriverLimits) -> bool:
     """Whether a table may be written directly, as far as that is known before it is opened."""
     return bool(small.rows) and Folder(path).is_plain and "%" not in path and not _names_many(path)
 
@@ -195,20 +195,22 @@ def _is_plain(table: DeltaTable) -> bool:
     )  # generated, invariant, of limited length
 
 
-def near(path: str, groups: pa.Table, small: Small, columns: Sequence[str] | None = None) -> pa.Table | None:
+def rows_with_keys(
+    path: str, groups: pa.Table, small: DriverLimits, columns: Sequence[str] | None = None
+) -> pa.Table | None:
     """A table's rows of some groups, if it is small and they are few; errors are left to Spark to tell."""
     import duckdb
     from deltalake.exceptions import DeltaError
 
     try:
-        table = opened(path, small)
-        return None if table is None else table.near(groups, columns)
+        table = open_table(path, small)
+        return None if table is None else table.rows_with_keys(groups, columns)
     except (DeltaError, duckdb.Error, OSError, ValueError, LookupError, pa.ArrowException) as error:
         _log.warning("delta-rs cannot read this, Spark does", table=path, error=str(error))
         return None
 
 
-def written(path: str, small: Small, told: str, write: Callable[[Direct], None]) -> bool:
+def try_write(path: str, small: DriverLimits, told: str, write: Callable[[DeltaRsTable], None]) -> bool:
     """Write a small table; whether that is done. Where it is not, nothing is written: Spark may.
 
     Args:
@@ -225,7 +227,7 @@ def written(path: str, small: Small, told: str, write: Callable[[Direct], None])
 
     for _ in range(_ATTEMPTS):
         try:
-            table = opened(path, small)
+            table = open_table(path, small)
         except DeltaError as error:
             _log.warning("delta-rs cannot open this, Spark does", table=path, error=str(error))
             return False
@@ -270,7 +272,7 @@ def _may_be_done_anew(error: Exception, path: str, since: Sequence[Commit]) -> b
     return True
 
 
-def mend(path: str, query_id: str | None = None, counted: int | None = None) -> None:
+def roll_back_torn_commit(path: str, query_id: str | None = None, counted: int | None = None) -> None:
     """Take back a newest commit that a power cut has left without its text or its files.
 
     delta-rs names a commit before the disk has all of it, and who writes goes on once the disk has: nobody

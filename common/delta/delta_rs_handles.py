@@ -47,7 +47,7 @@ class _Open:
     files: tuple[int, pa.Table] | None = None
 
 
-def opened(path: str) -> DeltaTable:
+def open_table(path: str) -> DeltaTable:
     """A table on the local disk as it is now; of the calling thread alone, until it asks again.
 
     Raises:

@@ -16,10 +16,11 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType, StringType, VariantType
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import delta_rs
 from common.delta import table as delta_table
-from common.delta.delta_rs import DELETED, DO, INSERTED, UPDATED
+from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import Settled, local, settled
 from common.spark.broadcast import small_side
 from common.spark.literals import FEW, ORDERED, literal, told
@@ -45,7 +46,7 @@ def insert_new(frame: DataFrame, path: str, told: str, *, key: Sequence[str]) ->
         told: The commit's metadata.
         key: Columns that are compared.
     """
-    with delta_table.noting(frame.sparkSession, told):
+    with delta_table.commit_metadata(frame.sparkSession, told):
         _merge(frame, path, _same_key(frame, key)).whenNotMatchedInsertAll().execute()
 
 
@@ -59,21 +60,21 @@ def delete_matching(frame: DataFrame, path: str, told: str, *, key: Sequence[str
         key: Columns that are compared; not null.
     """
     keys = frame.select(*key).distinct()
-    with delta_table.noting(frame.sparkSession, told):
+    with delta_table.commit_metadata(frame.sparkSession, told):
         _merge(keys, path, _same_key(frame, key)).whenMatchedDelete().execute()
 
 
 def replace_groups(  # noqa: PLR0913
     frame: DataFrame,
     path: str,
-    batch: delta_table.MicroBatch,
+    batch: MicroBatch,
     counts: Mapping[str, Any],
     *,
     touched: Settled,
     group: Sequence[str],
     key: Sequence[str],
     step: str = delta_table.MERGE,
-    small: Small = NEVER,
+    small: DriverLimits = NO_DRIVER,
 ) -> Mapping[str, int]:
     """Make the table's rows of some groups those of the frame; write only the rows that differ.
 
@@ -98,7 +99,7 @@ def replace_groups(  # noqa: PLR0913
         return {}
     have = rows_of(path, touched, group, small)
     with settled(_differences(have, frame, key), small) as changes:
-        done = counted(changes, DO)
+        done = counted(changes, ACTION)
         told = {what: done.get(what, 0) for what in (INSERTED, UPDATED, DELETED)}
         write_changes(
             changes, path, batch.metadata(step, {**counts, **told}), key=key, numbers=told, small=small
@@ -121,7 +122,7 @@ def write_changes(  # noqa: PLR0913
     key: Sequence[str],
     numbers: Mapping[str, int],
     near: Sequence[Column] | None = None,
-    small: Small = NEVER,
+    small: DriverLimits = NO_DRIVER,
 ) -> None:
     """Do with the table's rows what the column ``__do`` of ``changes`` says: insert, update or delete.
 
@@ -140,31 +141,33 @@ def write_changes(  # noqa: PLR0913
     rows = changes.arrow
     grows = not numbers.get(UPDATED) and not numbers.get(DELETED)
     if rows is not None:
-        write = _appending(rows.drop_columns([DO]), told) if grows else _changing(rows, told, key)
-        if delta_rs.written(path, small, told, write):
+        write = _appending(rows.drop_columns([ACTION]), told) if grows else _changing(rows, told, key)
+        if delta_rs.try_write(path, small, told, write):
             return
     frame = changes.frame
     if grows:
-        delta_table.append_told(delta_table.packed(frame.drop(DO), numbers.get(INSERTED, 0), key), path, told)
+        delta_table.append_with_metadata(
+            delta_table.packed(frame.drop(ACTION), numbers.get(INSERTED, 0), key), path, told
+        )
         return
     same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
     same = reduce(and_, bounds(changes, key, "t") if near is None else near, same)
-    values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in frame.columns if n != DO}
-    with delta_table.noting(frame.sparkSession, told):
+    values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in frame.columns if n != ACTION}
+    with delta_table.commit_metadata(frame.sparkSession, told):
         (
             _merge(delta_table.packed(frame, sum(numbers.values())), path, same)
-            .whenMatchedDelete(F.col(f"s.{DO}") == DELETED)
+            .whenMatchedDelete(F.col(f"s.{ACTION}") == DELETED)
             .whenMatchedUpdate(set=values)
-            .whenNotMatchedInsert(condition=F.col(f"s.{DO}") != DELETED, values=values)
+            .whenNotMatchedInsert(condition=F.col(f"s.{ACTION}") != DELETED, values=values)
             .execute()
         )
 
 
-def _appending(rows: pa.Table, told: str) -> Callable[[delta_rs.Direct], None]:
+def _appending(rows: pa.Table, told: str) -> Callable[[delta_rs.DeltaRsTable], None]:
     return lambda table: table.append(rows, told)
 
 
-def _changing(rows: pa.Table, told: str, key: Sequence[str]) -> Callable[[delta_rs.Direct], None]:
+def _changing(rows: pa.Table, told: str, key: Sequence[str]) -> Callable[[delta_rs.DeltaRsTable], None]:
     return lambda table: table.change(rows, told, key=key)
 
 
@@ -180,19 +183,19 @@ def part(changes: Settled, what: str, columns: Sequence[str], rows: int) -> Sett
 
     def made() -> DataFrame:
         frame = changes.frame.where(F.col(what).isNotNull())
-        return frame.select(*(F.col(f"`{name}`") for name in columns), F.col(what).alias(DO))
+        return frame.select(*(F.col(f"`{name}`") for name in columns), F.col(what).alias(ACTION))
 
     if changes.arrow is None:
         return Settled(made(), rows)
     arrow = changes.arrow.filter(pc.is_valid(changes.arrow[what])).select([*columns, what])
-    return Settled.of(changes.session, arrow.rename_columns([*columns, DO]), made)
+    return Settled.of(changes.session, arrow.rename_columns([*columns, ACTION]), made)
 
 
 def rows_of(  # noqa: PLR0913
     path: str,
     touched: Settled,
     group: Sequence[str],
-    small: Small,
+    small: DriverLimits,
     near: Sequence[Column] | None = None,
     *,
     columns: Sequence[str] | None = None,
@@ -209,7 +212,7 @@ def rows_of(  # noqa: PLR0913
     """
     session = touched.session
     if touched.arrow is not None:
-        rows = delta_rs.near(path, touched.arrow.select(list(group)), small, columns)
+        rows = delta_rs.rows_with_keys(path, touched.arrow.select(list(group)), small, columns)
         if rows is not None:
             return local(session, rows).frame
     found = of_groups(session.read.format("delta").load(path), touched, group, near)
@@ -252,7 +255,7 @@ def _differences(have: DataFrame, want: DataFrame, key: Sequence[str]) -> DataFr
         else F.col(f"s.`{n}`").alias(n)
         for n in want.columns
     ]
-    return old.join(new, same, "full_outer").select(*row, do.alias(DO)).where(F.col(DO).isNotNull())
+    return old.join(new, same, "full_outer").select(*row, do.alias(ACTION)).where(F.col(ACTION).isNotNull())
 
 
 def _equal(name: str, kind: DataType) -> Column:

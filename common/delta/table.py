@@ -11,17 +11,17 @@ same, but have the whole state of the table rebuilt at every commit: five times 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import delta_rs
 from common.delta.checkpoint_match import own_commits
 from common.delta.log import LogReader
+from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.machine.storage_folder import Folder
 from common.rows.materialized import Settled
@@ -39,99 +39,6 @@ BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution")
 
 MERGE = "merge"
 """The step of a batch that is merged; one that turns out to change nothing leaves its mark by the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class MicroBatch:
-    """The identity of one micro-batch of one query.
-
-    Attributes:
-        query: The query's name, such as ``silver.quakes``.
-        query_id: Spark's id of the query; lives in the checkpoint.
-        batch_id: Counts from 0 per checkpoint; a replay has the same one.
-        positions: Source positions at the end of the batch, as Spark's offset log writes them.
-        before: The same at the end of the batch before; empty for the first one of a checkpoint.
-        is_first: Whether it is the first of this run of its query, which alone may be a replay.
-        dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
-            once the batch was consumed whole.
-        forget_dropped: Counts them anew; to be called before the batch is consumed again.
-        late_watermark_ms: By which watermark it judged rows late, milliseconds since the epoch.
-        declared: Marks of what the table's declaration means.
-        planned_ms: When it was planned, milliseconds since the epoch: ``current_timestamp`` in it and in its
-            replays. 0 where that is not known.
-    """
-
-    pipeline: str
-    query: str
-    query_id: str
-    batch_id: int
-    positions: tuple[Any, ...]
-    is_first: bool = True
-    before: tuple[Any, ...] = ()
-    dropped: Callable[[], Mapping[str, int]] = dict
-    forget_dropped: Callable[[], None] = lambda: None
-    late_watermark_ms: Callable[[], int | None] = lambda: None
-    declared: Mapping[str, str] = field(default_factory=dict)
-    planned_ms: int = 0
-
-    def source_version(self, source: int = 0) -> int | None:
-        """The newest version of a Delta source whose rows the batch has, whole or in part.
-
-        Every commit below it was read to its end. ``None`` where the source has given nothing yet.
-        """
-        position = _of(self.positions, source)
-        if position is None:
-            return None
-        version = int(position["reservoirVersion"])
-        return version if position.get("isStartingVersion") or int(position["index"]) >= 0 else version - 1
-
-    def in_first_state(self, source: int = 0) -> bool:
-        """Whether it brings nothing but the state that the source had when the query began.
-
-        What reads the source itself, at ``source_version()``, has all of that since the first micro-batch.
-        """
-        position, before = _of(self.positions, source), _of(self.before, source)
-        if position is not None and position.get("isStartingVersion"):
-            # A source that was not there at first begins with all it has.
-            return self.batch_id == 0 or not self.begins(source)
-        # The last part of that state ends before the next commit.
-        if before is None or not before.get("isStartingVersion"):
-            return False
-        return bool(before["reservoirVersion"] == self.source_version(source))
-
-    def begins(self, source: int = 0) -> bool:
-        """Whether it has the first part of the state that the source had when it was first read."""
-        position = _of(self.positions, source)
-        is_state = position is not None and bool(position.get("isStartingVersion"))
-        return is_state and _of(self.before, source) is None
-
-    def in_commit(self, source: int = 0) -> bool:
-        """Whether it ends in the middle of the commit ``source_version()``, whose other rows come later."""
-        position = _of(self.positions, source)
-        return position is not None and not position.get("isStartingVersion") and int(position["index"]) >= 0
-
-    def in_commit_before(self, source: int = 0) -> bool:
-        """Whether all it brings is of a commit in the middle of which the batch before ended."""
-        before = replace(self, positions=self.before, before=())
-        return before.in_commit(source) and before.source_version(source) == self.source_version(source)
-
-    def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
-        """What a commit says of itself: who wrote it, what it covers, what became of the rows."""
-        told = {
-            "pipeline": self.pipeline,
-            "query": self.query,
-            "query_id": self.query_id,
-            "batch_id": self.batch_id,
-            "step": step,
-            "positions": list(self.positions),
-            "counts": dict(counts),
-        }
-        return json.dumps(told | ({"declared": dict(self.declared)} if self.declared else {}))
-
-
-def _of(positions: Sequence[Any], source: int) -> Any:
-    """A source's position; none where it has none."""
-    return positions[source] if source < len(positions) else None
 
 
 def exists(path: str) -> bool:
@@ -201,17 +108,17 @@ def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
     return {} if found is None else dict(found[0])
 
 
-def no_feed(reader: str, table: str, path: str) -> TableShapeError:
+def change_feed_missing(reader: str, table: str, path: str) -> TableShapeError:
     """A reader needs a table's change data feed, and the table keeps none."""
     return TableShapeError(
         f"{reader} reads the change data feed of {table}, and the table at {path} keeps none. Have it keep "
-        f"one from now on, and start again: {to_keep_a_feed(path)}. What the table holds by then is "
+        f"one from now on, and start again: {enable_feed_statement(path)}. What the table holds by then is "
         "read first, so nothing is left out; if "
         f"{reader} has a checkpoint already: medallion rebuild {reader}."
     )
 
 
-def to_keep_a_feed(path: str) -> str:
+def enable_feed_statement(path: str) -> str:
     """The statement that has a table keep a change data feed from now on."""
     escaped = path.replace("`", "``")
     return f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
@@ -221,17 +128,17 @@ def add_columns(
     spark: SparkSession, pipeline: str, table: str, path: str, columns: Sequence[StructField]
 ) -> None:
     """Add columns at a table's end; rows that are there have nulls in them."""
-    told = note(pipeline, table, "evolution", columns=[field.name for field in columns])
+    metadata = maintenance_metadata(pipeline, table, "evolution", columns=[field.name for field in columns])
     texts = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in columns)
     escaped = path.replace("`", "``")
-    with noting(spark, told):
+    with commit_metadata(spark, metadata):
         spark.sql(f"ALTER TABLE delta.`{escaped}` ADD COLUMNS ({texts})")
 
 
 def set_property(spark: SparkSession, path: str, told: str, name: str, value: str) -> None:
     """Set one property of a table; streams that read the table go on."""
     escaped = path.replace("`", "``")
-    with noting(spark, told):
+    with commit_metadata(spark, told):
         spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{value}')")
 
 
@@ -244,7 +151,7 @@ def append(  # noqa: PLR0913  # a write has this many parts
     *,
     mode: str = "append",
     by: Sequence[str] = (),
-    small: Small = NEVER,
+    small: DriverLimits = NO_DRIVER,
 ) -> None:
     """Append a batch, or put it in place of the whole table with ``mode="overwrite"``; once per identity.
 
@@ -262,7 +169,7 @@ def append(  # noqa: PLR0913  # a write has this many parts
         return
     told = batch.metadata(step, counts)
     few = rows.arrow if isinstance(rows, Settled) else None
-    if few is None or not delta_rs.written(path, small, told, lambda to: to.append(few, told, mode=mode)):
+    if few is None or not delta_rs.try_write(path, small, told, lambda to: to.append(few, told, mode=mode)):
         frame = packed(rows.frame, rows.rows, by) if isinstance(rows, Settled) else rows
         # All of the table, whatever the session says of partitions.
         writer = frame.write.format("delta").mode(mode).option("partitionOverwriteMode", "static")
@@ -270,13 +177,20 @@ def append(  # noqa: PLR0913  # a write has this many parts
 
 
 def append_nothing(  # noqa: PLR0913, PLR0917
-    spark: SparkSession, path: str, batch: MicroBatch, step: str, counts: Mapping[str, Any], small: Small
+    spark: SparkSession,
+    path: str,
+    batch: MicroBatch,
+    step: str,
+    counts: Mapping[str, Any],
+    small: DriverLimits,
 ) -> None:
     """A commit without rows: the mark of a batch that has nothing to do."""
     told = batch.metadata(step, counts)
-    if is_written(path, batch, step) or delta_rs.written(path, small, told, lambda to: to.append(None, told)):
+    if is_written(path, batch, step) or delta_rs.try_write(
+        path, small, told, lambda to: to.append(None, told)
+    ):
         return
-    append_told(spark.read.format("delta").load(path).limit(0), path, told)
+    append_with_metadata(spark.read.format("delta").load(path).limit(0), path, told)
 
 
 def packed(frame: DataFrame, rows: int, by: Sequence[str] = ()) -> DataFrame:
@@ -308,7 +222,7 @@ def is_written(path: str, batch: MicroBatch, step: str) -> bool:
     return False
 
 
-def note(pipeline: str, table: str, by: str, **facts: Any) -> str:
+def maintenance_metadata(pipeline: str, table: str, by: str, **facts: Any) -> str:
     """What a commit outside any micro-batch says of itself; ``by`` is one of ``BY``.
 
     It names no query, so that none takes it for its own.
@@ -318,7 +232,7 @@ def note(pipeline: str, table: str, by: str, **facts: Any) -> str:
     return json.dumps({"pipeline": pipeline, "table": table, "by": by, **facts})
 
 
-def append_told(frame: DataFrame, path: str, told: str) -> None:
+def append_with_metadata(frame: DataFrame, path: str, told: str) -> None:
     """Append rows outside any micro-batch; ``told`` is the commit's metadata. Not idempotent by itself."""
     frame.write.format("delta").mode("append").option("userMetadata", told).save(path)
 
@@ -330,7 +244,7 @@ def replace_all(frame: DataFrame, path: str, told: str, *, partition_by: str) ->
 
 
 @contextmanager
-def noting(spark: SparkSession, told: str) -> Iterator[None]:
+def commit_metadata(spark: SparkSession, told: str) -> Iterator[None]:
     """Commits in here say this of themselves.
 
     What takes no options, such as MERGE, reads the session that runs it: a query's own clone.

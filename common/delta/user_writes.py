@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from common.delta import table as delta_table
 from common.delta.merge import bounds, comparable
-from common.delta.table import noting
+from common.delta.table import commit_metadata
 from common.errors import ChangeRefusedError
 from common.spark.broadcast import small_side
 
@@ -50,7 +50,7 @@ def once(spark: SparkSession, application: str, version: int, told: str) -> Iter
     spark.conf.set(APPLICATION, application)
     spark.conf.set(VERSION, str(version))
     try:
-        with noting(spark, told):
+        with commit_metadata(spark, told):
             yield
     finally:
         forget(spark)

@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,9 +90,9 @@ class Settled:
         """Its columns, as Spark has them."""
         return self.frame.schema if self._schema is None else self._schema
 
-    def then(self, small: Small) -> Small:
+    def then(self, small: DriverLimits) -> DriverLimits:
         """What is small to that which is made of these rows: nothing, where they are many themselves."""
-        return NEVER if self.arrow is None else small
+        return NO_DRIVER if self.arrow is None else small
 
     def nulls(self, name: str) -> int:
         """How many rows have null in a column."""
@@ -120,7 +120,7 @@ class Settled:
 @contextmanager
 def settled(
     frame: DataFrame,
-    small: Small,
+    small: DriverLimits,
     *,
     once: bool = False,
     anew: Callable[[], None] | None = None,
@@ -157,7 +157,7 @@ def settled(
         kept.unpersist()
 
 
-def taken(frame: DataFrame, small: Small) -> pa.Table | None:
+def taken(frame: DataFrame, small: DriverLimits) -> pa.Table | None:
     """All rows of a frame, where they are few."""
     if not small.rows:
         return None
@@ -179,7 +179,7 @@ def collected(frame: DataFrame) -> pa.Table | None:
         raise
 
 
-def few(frame: DataFrame, at_most: int, small: Small) -> Settled:
+def few(frame: DataFrame, at_most: int, small: DriverLimits) -> Settled:
     """A frame of so many rows at most, which are read again at no cost: in the driver, where they are few."""
     return Settled(frame, at_most, taken(frame, small) if at_most <= small.rows else None)
 
@@ -205,7 +205,7 @@ def local(session: SparkSession, arrow: pa.Table, schema: StructType | None = No
     return Settled.of(session, arrow, made, schema)
 
 
-def of_batch(rows: DataFrame, small: Small, *, beside: int = 0) -> Small:
+def of_batch(rows: DataFrame, small: DriverLimits, *, beside: int = 0) -> DriverLimits:
     """What is small to a micro-batch: nothing, where it has much to read.
 
     Args:
@@ -213,7 +213,7 @@ def of_batch(rows: DataFrame, small: Small, *, beside: int = 0) -> Small:
         small: What is small else.
         beside: Bytes that are read beside it.
     """
-    return small if beside + size_of(rows) <= small.read_bytes else NEVER
+    return small if beside + size_of(rows) <= small.read_bytes else NO_DRIVER
 
 
 def size_of(frame: DataFrame) -> int:

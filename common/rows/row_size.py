@@ -12,7 +12,7 @@ _TOO_MANY_TIMES = 4  # so many times the bytes of a small micro-batch fill the d
 
 
 @dataclass
-class Weight:
+class RowSizeEstimate:
     """What is known of a query's rows.
 
     Attributes:

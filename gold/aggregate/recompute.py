@@ -21,12 +21,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Aggregate, Session, Window
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.checkpoint_match import last_own_commit
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import Settled, of_batch, settled
 from common.spark.broadcast import small_side
 from common.streaming.query import Stream
@@ -62,7 +62,7 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         silver,
         context.path(gold.table),
         reads_feed(context, gold),
-        context.small,
+        context.limits,
     )
     return Stream(
         pipeline=context.pipeline.name,
@@ -82,7 +82,7 @@ class _Recompute:
     silver: str
     table: str
     has_feed: bool
-    small: Small
+    small: DriverLimits
 
     def write(self, keys: DataFrame, batch: MicroBatch) -> None:
         """Write a micro-batch, given the groups of its rows."""
@@ -135,7 +135,7 @@ class _Recompute:
         delta_table.append_nothing(spark, self.table, batch, delta_table.MERGE, counts, self.small)
 
     def _write_touched(
-        self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None, few: Small
+        self, keys: DataFrame, batch: MicroBatch, version: int, covers: int | None, few: DriverLimits
     ) -> None:
         with settled(keys.distinct(), few) as touched:
             few = touched.then(few)
@@ -156,7 +156,7 @@ class _Recompute:
         window: Session,
         batch: MicroBatch,
         covers: int | None,
-        few: Small,
+        few: DriverLimits,
     ) -> None:
         by, gap = tuple(named(self.gold.by or ())), window.gap
         with settled(sessions.spans(touched.frame, by, gap), few) as spans:
@@ -173,7 +173,12 @@ class _Recompute:
                     self._replace(result.frame, concerned, batch, counts, few)
 
     def _replace(
-        self, result: DataFrame, touched: Settled, batch: MicroBatch, counts: Mapping[str, Any], few: Small
+        self,
+        result: DataFrame,
+        touched: Settled,
+        batch: MicroBatch,
+        counts: Mapping[str, Any],
+        few: DriverLimits,
     ) -> None:
         group = windows.group(self.gold)
         delta_merge.replace_groups(

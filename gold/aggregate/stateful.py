@@ -23,7 +23,7 @@ from common.declare import Aggregate
 from common.declare.declared import source_of
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import of_batch, settled
 from common.streaming.query import Stream
 from gold.aggregate import windows
@@ -48,7 +48,7 @@ def stream(context: Context, gold: Aggregate) -> Stream:
         gold, frame = stored, grouped(rows, stored)
     path = context.path(gold.table)
     tables.ensure(context, gold.table, frame.schema, gold.storage)
-    small = context.small
+    small = context.limits
     mode = cast("Literal['complete', 'update', 'append']", gold.mode)
     before = _Before()
 

@@ -14,12 +14,12 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Join, Reading
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.rows.materialized import Settled, of_batch, settled
 from common.spark.broadcast import small_side
@@ -56,7 +56,7 @@ def stream(context: Context, gold: Join) -> Stream:
 def _lookup(context: Context, gold: Join) -> Stream:
     """Each micro-batch joined with the other table as it is when that begins, and appended."""
     frame, other = new_rows(context, gold), other_path(context, gold)
-    path, small = context.path(gold.table), context.small
+    path, small = context.path(gold.table), context.limits
     tables.ensure(context, gold.table, shape(context, gold, other).schema, gold.storage)
 
     def write(rows: DataFrame, batch: MicroBatch) -> None:
@@ -73,7 +73,7 @@ def _lookup(context: Context, gold: Join) -> Stream:
 
 def _anew(context: Context, gold: Join) -> Stream:
     """Both tables watched; the rows that a change of either concerns are joined anew."""
-    other, path, small = other_path(context, gold), context.path(gold.table), context.small
+    other, path, small = other_path(context, gold), context.path(gold.table), context.limits
     reads, joins = changes(context, gold), _changes_of_other(context, gold, other)
     tables.ensure(context, gold.table, _numbered(shape(context, gold, other), gold).schema, gold.storage)
     keys = [F.col(f"`{name}`").alias(f"__v{place}") for place, name in enumerate(named(gold.on))]
@@ -111,7 +111,7 @@ def _join_again(  # noqa: PLR0913
     left: DataFrame,
     right: DataFrame,
     path: str,
-    small: Small,
+    small: DriverLimits,
 ) -> None:
     """Join the rows anew that a micro-batch concerns: those that changed, and those that meet what did."""
     values, on = [name for name in rows.columns if name.startswith("__v")], named(gold.on)

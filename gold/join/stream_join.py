@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from common.declare import Join, Reading, Within
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import settled
 from common.streaming.query import Stream
 from gold.join.columns import joined, other_path
@@ -42,10 +42,10 @@ def stream(context: Context, gold: Join) -> Stream:
     tables.ensure(context, gold.table, frame.schema, gold.storage)
 
     def write(result: DataFrame, batch: MicroBatch) -> None:
-        with settled(result, context.small, once=True) as rows:
+        with settled(result, context.limits, once=True) as rows:
             counts = {"rows": rows.rows, "late": batch.dropped()["late"]}
             mode = "overwrite" if batch.batch_id == 0 else "append"
-            delta_table.append(rows, path, batch, "join", counts, mode=mode, small=context.small)
+            delta_table.append(rows, path, batch, "join", counts, mode=mode, small=context.limits)
 
     return Stream(
         pipeline=context.pipeline.name,

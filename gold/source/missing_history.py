@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from common.declare import Custom, Gold
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import HistoryGoneError
 from common.streaming.query import Stream
 

@@ -14,7 +14,7 @@ from common.declare import Custom, Gold, Reading
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import HistoryGoneError
 from gold.table.context import Context
 
@@ -41,7 +41,7 @@ def reads_feed(context: Context, gold: Gold) -> bool:
     keeps = keeps_feed(context, context.path(gold.reads))
     changes_rows = gold.reads in context.replaced or gold.reads.startswith("gold.")
     if not keeps and (wanted == "feed" or changes_rows):
-        raise delta_table.no_feed(gold.table, gold.reads, context.path(gold.reads))
+        raise delta_table.change_feed_missing(gold.table, gold.reads, context.path(gold.reads))
     return keeps
 
 

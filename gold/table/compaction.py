@@ -15,7 +15,7 @@ from rich.console import Console
 from common.declare import Custom, Gold
 from common.delta import compaction
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.machine.terminal import say
 from common.streaming.query import Stream
 from gold.table.context import Context
@@ -39,10 +39,12 @@ def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
             return
         for table in (gold.table, *gold.side_tables):
             if delta_table.exists(path := context.path(table)):
-                told = delta_table.note(context.pipeline.name, table, "compaction")
+                told = delta_table.maintenance_metadata(context.pipeline.name, table, "compaction")
                 columns = clustered_by(gold, table)
                 try:
-                    compaction.compact(rows.sparkSession, path, told, cluster_by=columns, small=context.small)
+                    compaction.compact(
+                        rows.sparkSession, path, told, cluster_by=columns, small=context.limits
+                    )
                 except PySparkException as error:
                     # The micro-batch is written: what its upkeep dies of must not have it written again.
                     why = str(error).splitlines()[0]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Gold, Pipeline
@@ -27,9 +27,9 @@ class Context:
         return self.layout.table_path(table)
 
     @property
-    def small(self) -> Small:
+    def limits(self) -> DriverLimits:
         """What is worked out, read and written in the driver."""
-        return self.settings.small
+        return self.settings.driver_limits
 
     @cached_property
     def replaced(self) -> frozenset[str]:

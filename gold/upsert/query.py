@@ -16,14 +16,14 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import ChangeFeed, Upsert
 from common.delta import delta_rs
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.checkpoint_match import last_own_commit
-from common.delta.delta_rs import DELETED, DO, INSERTED, UPDATED
-from common.delta.table import MicroBatch
+from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
+from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError
 from common.rows.latest_in_driver import NotComparableError
 from common.rows.materialized import Settled, local, of_batch, settled, taken
@@ -89,7 +89,7 @@ def stream(context: Context, gold: Upsert | ChangeFeed) -> Stream:
         frame.select(*names).schema,
         tuple(gold.key),
         order,
-        context.small,
+        context.limits,
     )
     return Stream(
         pipeline=context.pipeline.name,
@@ -123,7 +123,7 @@ class _Write:
     schema: StructType
     key: tuple[str, ...]
     order: tuple[str, ...]
-    small: Small
+    small: DriverLimits
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -160,21 +160,23 @@ class _Write:
             if newest is None or not self._has_written_few(newest, batch, rows.sparkSession, few):
                 self._write(came, batch, told, came.then(few))
 
-    def _has_written_few(self, rows: pa.Table, batch: MicroBatch, session: SparkSession, few: Small) -> bool:
+    def _has_written_few(
+        self, rows: pa.Table, batch: MicroBatch, session: SparkSession, few: DriverLimits
+    ) -> bool:
         """Write what becomes of each key, where that can be told without a job of Spark's."""
         done = self._outcome_of_few(rows, session, few)
         if done is not None:
             self._put_all(done, batch, {"keys": done.rows, "recomputed": 0}, None)
         return done is not None
 
-    def _outcome_of_few(self, rows: pa.Table, session: SparkSession, few: Small) -> Settled | None:
+    def _outcome_of_few(self, rows: pa.Table, session: SparkSession, few: DriverLimits) -> Settled | None:
         """What becomes of each key, where that can be told without a job of Spark's."""
         if not is_few(rows, self.key, self.order):
             return None
         read = deleted_keys.columns(self.key, self.order)
         keys, have = rows.select(list(self.key)), {}
         for name, path in self._tables().items():
-            near = delta_rs.near(path, keys, few, read)
+            near = delta_rs.rows_with_keys(path, keys, few, read)
             if near is None:
                 return None
             have[name] = near
@@ -185,7 +187,7 @@ class _Write:
         marks = [StructField(name, StringType()) for name in (IN_TABLE, IN_DELETED)]
         return local(session, done, StructType([*self.schema, *marks]))
 
-    def _write(self, came: Settled, batch: MicroBatch, told: dict[str, int], few: Small) -> None:
+    def _write(self, came: Settled, batch: MicroBatch, told: dict[str, int], few: DriverLimits) -> None:
         near: list[Column] | None = None
         have: dict[str, DataFrame] = {}
         if batch.batch_id > 0:
@@ -285,7 +287,7 @@ class _Write:
             # Takes the place of what a lost checkpoint has left behind.
             by = self.gold.storage.cluster_by or self.key
             delta_table.append(
-                rows.without(DO),
+                rows.without(ACTION),
                 path,
                 batch,
                 step,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Silver, Topic
 from common.rows.materialized import Settled, settled
 from orchestration.audit import batch_counts
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-_FEW = Small(rows=20_000)
+_FEW = DriverLimits(rows=20_000)
 """So many rows come to the driver: what is asked of them next is asked there, without another shuffle."""
 
 

@@ -74,7 +74,7 @@ def maintain(spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str
     plan, path = planned(pipeline, layout, table), layout.table_path(table)
     if plan.before is None:
         return plan
-    told = delta_table.note(pipeline.name, table, "compaction")
+    told = delta_table.maintenance_metadata(pipeline.name, table, "compaction")
     gold = next((one for one in pipeline.gold if table in written(one)), None)
     columns = () if gold is None else clustered_by(gold, table)
     compaction.compact(spark, path, told, cluster_by=columns)

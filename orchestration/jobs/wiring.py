@@ -143,7 +143,7 @@ class Wiring:
         checkpoint = Checkpoint(self.layout.checkpoint_path(declared.table))
         query_id, counted = checkpoint.query_id(), checkpoint.last_committed()
         for table in (declared.table, *declared.side_tables):
-            delta_rs.mend(self.layout.table_path(table), query_id, counted)
+            delta_rs.roll_back_torn_commit(self.layout.table_path(table), query_id, counted)
 
     def _check(self, declared: Table) -> Mapping[str, Any] | None:
         """Refuse a checkpoint that is not the tables'; gives what ``check_identity`` gives."""
@@ -181,7 +181,7 @@ class Wiring:
 
     def _tell_of_a_lack(self, declared: Table) -> None:
         if not isinstance(declared, Topic | Silver) and lacks_feed(self._context, declared):
-            statement = delta_table.to_keep_a_feed(self.layout.table_path(declared.reads))
+            statement = delta_table.enable_feed_statement(self.layout.table_path(declared.reads))
             say(
                 f"{declared.table}: {declared.reads} keeps no change data feed, so rows that are deleted or "
                 f"replaced there stay in it. From now on: {statement}"

@@ -266,7 +266,7 @@ def _write(  # noqa: PLR0913
     count, newest = fresh.agg(F.count("*"), F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)).collect()[0]
     if count:
         say(f"inserting {count:,} rows into {silver.table}")
-        told = delta_table.note(
+        told = delta_table.maintenance_metadata(
             pipeline,
             silver.table,
             "replay",
@@ -277,12 +277,12 @@ def _write(  # noqa: PLR0913
         path = layout.table_path(silver.table)
         # Before the rows: a stream that starts in between only asks once too often.
         if (before := replayed_ms(path)) is None or before < newest:
-            mark = delta_table.note(pipeline, silver.table, "replay", **run)
+            mark = delta_table.maintenance_metadata(pipeline, silver.table, "replay", **run)
             delta_table.set_property(fresh.sparkSession, path, mark, REPLAYED, str(int(newest)))
         rows = evolved(accepted(fresh.drop(_FATE)), silver, pipeline, path)
         delta_merge.insert_new(rows, path, told, key=event_key(silver))
     say(f"taking {found.passed:,} rows out of {silver.quarantine}")
     counts = {"replayed": found.passed, "inserted": found.inserted, "duplicates": found.duplicates}
-    told = delta_table.note(pipeline, silver.quarantine, "replay", **run, counts=counts)
+    told = delta_table.maintenance_metadata(pipeline, silver.quarantine, "replay", **run, counts=counts)
     done = judged.where(F.col(_FATE) != _FAIL).select(*(f"{META}.{name}" for name in PLACE))
     delta_merge.delete_matching(done, layout.table_path(silver.quarantine), told, key=PLACE)

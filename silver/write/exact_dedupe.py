@@ -15,13 +15,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.checkpoint_match import own_commits
-from common.delta.delta_rs import DO, INSERTED, UPDATED
-from common.delta.table import MicroBatch
+from common.delta.delta_rs import ACTION, INSERTED, UPDATED
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import Settled, settled
 from common.spark.broadcast import small_side
 from silver.write.table_columns import ARRIVAL, COORDINATES
@@ -41,7 +41,7 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
     batch: MicroBatch,
     step: str,
     counts: Mapping[str, Any],
-    small: Small,
+    small: DriverLimits,
 ) -> Mapping[str, Any]:
     """Write a batch's accepted rows, each key once; returns the counts that the commit has.
 
@@ -71,7 +71,7 @@ def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
         settled(candidates, small) as asked,
         settled(_fresh(asked, silver, path, order, small), asked.then(small)) as changes,
     ):
-        numbers = delta_merge.counted(changes, DO)
+        numbers = delta_merge.counted(changes, ACTION)
         told = {
             **counts,
             "accepted": changes.rows,
@@ -95,7 +95,9 @@ def one_per_key(rows: DataFrame, *, key: Sequence[str], order: Sequence[str], ne
     )
 
 
-def _fresh(candidates: Settled, silver: Silver, path: str, order: Sequence[str], small: Small) -> DataFrame:
+def _fresh(
+    candidates: Settled, silver: Silver, path: str, order: Sequence[str], small: DriverLimits
+) -> DataFrame:
     """Candidates that are to be written, with what is to be done with each: insert or update.
 
     Of the table only keys and order are read, in the files that may hold the batch's keys.
@@ -108,12 +110,12 @@ def _fresh(candidates: Settled, silver: Silver, path: str, order: Sequence[str],
     meet = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__t_{name}`") for name in key))
     rows = candidates.frame
     if not is_newest:
-        return rows.join(known, meet, "left_anti").withColumn(DO, F.lit(INSERTED))
+        return rows.join(known, meet, "left_anti").withColumn(ACTION, F.lit(INSERTED))
     ours = F.struct(*(F.col(f"`{name}`") for name in order))
     theirs = F.struct(*(F.col(f"`__t_{name}`") for name in order))
     both = rows.join(known, meet, "left").where(F.col(_KNOWN).isNull() | (ours > theirs))
     do = F.when(F.col(_KNOWN).isNull(), INSERTED).otherwise(UPDATED)
-    return both.select(*(F.col(f"`{name}`") for name in rows.columns), do.alias(DO))
+    return both.select(*(F.col(f"`{name}`") for name in rows.columns), do.alias(ACTION))
 
 
 def _written(path: str, batch: MicroBatch, step: str) -> Mapping[str, Any] | None:

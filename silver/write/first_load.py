@@ -201,7 +201,7 @@ class FirstLoad:
             "silver_id": self._silver_id(),
             "positions": [_position(now.table_id if now else "", latest if left else latest + 1)],
         }
-        told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
+        told = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
         slim = frame.withColumn(META, without_bytes(F.col(_PART) != _ASIDE))
         delta_table.replace_all(slim, self.staging, told, partition_by=_PART)
 
@@ -233,8 +233,8 @@ class FirstLoad:
             self._append(frame, bad, self.quarantine_path, told)
 
     def _append(self, frame: DataFrame, rows: int, path: str, facts: Mapping[str, Any]) -> None:
-        told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
-        delta_table.append_told(delta_table.packed(frame, rows), path, told)
+        told = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
+        delta_table.append_with_metadata(delta_table.packed(frame, rows), path, told)
 
     def _say(self, text: str) -> None:
         say(Console(stderr=True), f"{self.silver.table}: {text}")

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from common.delta.checkpoint import Checkpoint, delta_position
 from common.delta.commit import Commit
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import ForeignChangeError
 
 OWN = ("erasure", "repair")

@@ -16,15 +16,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.declare import Rule
 from common.delta.checkpoint import delta_position_of
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError
 from common.rows.materialized import Settled, settled, size_of, taken
 from common.rows.materialized import few as few_of
-from common.rows.row_size import Weight
+from common.rows.row_size import RowSizeEstimate
 from silver.judge.rules import LATE, REASONS, VERDICT, WARNED
 from silver.read.parse import META
 from silver.write.table_columns import WATERMARK, accepted, accepted_rows, rejected, rejected_rows
@@ -42,8 +42,8 @@ class Judged:
     """
 
     kept: Settled
-    small: Small
-    fewer: Small
+    small: DriverLimits
+    fewer: DriverLimits
 
     @property
     def frame(self) -> DataFrame:
@@ -56,13 +56,13 @@ class Judged:
         rows = self.kept.arrow
         return rows is None or bool(pc.any(pc.is_valid(pc.struct_field(rows[META], "rescued"))).as_py())
 
-    def weighed(self, weight: Weight, tally: Tally) -> Judged:
+    def weighed(self, weight: RowSizeEstimate, tally: Tally) -> Judged:
         """With what is small to them, now that they were consumed and their size is known."""
         if self.kept.arrow is not None:
             return self
         size = size_of(self.frame)
         weight.learn(tally.rows, size)
-        return replace(self, small=self.small if size <= self.small.batch_bytes else NEVER)
+        return replace(self, small=self.small if size <= self.small.batch_bytes else NO_DRIVER)
 
     def of_keys(self, keys: Settled, columns: Sequence[str]) -> pa.Table | None:
         """Some columns of the accepted rows that have one of a few keys; nothing, where they are many.
@@ -125,7 +125,7 @@ class Judged:
 
 @contextmanager
 def consumed(
-    frame: DataFrame, batch: MicroBatch, bronze_path: str, small: Small, weight: Weight
+    frame: DataFrame, batch: MicroBatch, bronze_path: str, small: DriverLimits, weight: RowSizeEstimate
 ) -> Iterator[Judged]:
     """Consume a micro-batch whole, once, and keep it until the end of the block.
 
@@ -152,7 +152,7 @@ def consumed(
         rows.unpersist()
 
 
-def _few_read(batch: MicroBatch, path: str, small: Small) -> int | None:
+def _few_read(batch: MicroBatch, path: str, small: DriverLimits) -> int | None:
     """How many rows of a table a micro-batch reads, by its log, where they are few.
 
     Never those of the first after a start: what may have ended the last process does not come again.

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.spark.broadcast import small_side
 from silver.judge.dedupe import event_key
 from silver.write.first_load import Mark

@@ -20,14 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Silver
 from common.delta import delta_rs
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import AccountError, HistoryGoneError
 from common.machine.storage_folder import Folder
 from common.rows.latest_in_driver import NotComparableError, is_plain, lacking, newest
@@ -125,7 +125,7 @@ class LateRows:
             ):
                 yield Late(late, missing)
 
-    def write(self, late: Late, batch: MicroBatch, counts: Mapping[str, Any], small: Small) -> None:
+    def write(self, late: Late, batch: MicroBatch, counts: Mapping[str, Any], small: DriverLimits) -> None:
         """Keep the late rows, then append to silver those that it lacks; each once per micro-batch."""
         delta_table.append(late.rows, self.late_path, batch, STEP, counts, small=small)
         if late.missing and late.merged:
@@ -178,7 +178,7 @@ class LateRows:
         reader = spark.read.schema(self.bronze_schema).option("__globPaths__", "false")
         return reader.parquet(*paths)
 
-    def _missing_of_few(self, late: Settled, judged: Judged, small: Small) -> Settled | None:
+    def _missing_of_few(self, late: Settled, judged: Judged, small: DriverLimits) -> Settled | None:
         """What ``_missing`` finds, where it can be told without a job of Spark's."""
         rows, key = late.arrow, event_key(self.silver)
         if rows is None or not is_plain(rows.schema, (*key, *ARRIVAL)):
@@ -186,7 +186,7 @@ class LateRows:
         read = tuple(dict.fromkeys((*key, *COORDINATES)))
         try:
             first = rows.take(newest(rows, key=key, order=ARRIVAL, oldest=True))
-            table = delta_rs.near(self.silver_path, first.select(list(key)), small, read)
+            table = delta_rs.rows_with_keys(self.silver_path, first.select(list(key)), small, read)
             if table is None:
                 return None
             fresh = judged.of_keys(late.renamed({name: name for name in key}), read)
@@ -197,7 +197,7 @@ class LateRows:
             return None
         return Settled.of(late.session, found, lambda: local(late.session, found, late.frame.schema).frame)
 
-    def _missing(self, first: Settled, fresh: DataFrame, small: Small) -> DataFrame:
+    def _missing(self, first: Settled, fresh: DataFrame, small: DriverLimits) -> DataFrame:
         """Late rows, one per key, of the keys that no other row of silver or of the micro-batch has.
 
         A row that silver has from these very coordinates is one that a replayed batch has merged before.

@@ -14,12 +14,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Silver
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import Settled, few
-from common.rows.row_size import Weight
+from common.rows.row_size import RowSizeEstimate
 from silver.judge.late_verdict import judge_by
 from silver.read.unknown_fields import evolved, refuse
 from silver.write.exact_dedupe import write_exact
@@ -60,8 +60,8 @@ class Writer:
     late_rows: LateRows
     hand_over: HandOver
     watch: ChangeWatch
-    small: Small
-    weight: Weight
+    small: DriverLimits
+    weight: RowSizeEstimate
     rule_version: str
 
     def __call__(self, frame: DataFrame, batch: MicroBatch) -> None:

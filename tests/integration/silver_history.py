@@ -204,7 +204,12 @@ class Life:
             case Late():
                 rows = [tuple(row.values()) for row in self._arrow(deed.table, deed.rows).to_pylist()]
                 frame = self.engine.spark.createDataFrame(rows, _DDL[deed.table])
-                insert_new(frame, path, delta_table.note("shop", deed.table, "replay"), key=COORDINATES)
+                insert_new(
+                    frame,
+                    path,
+                    delta_table.maintenance_metadata("shop", deed.table, "replay"),
+                    key=COORDINATES,
+                )
             case Delete():
                 DeltaTable(path).delete(deed.where)
             case Update():

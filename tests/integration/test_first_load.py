@@ -151,7 +151,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
     print(f"a plain stream loses {lost} of {len(oracle.silver)} events; ours 0")  # noqa: T201
     assert lost > 0
 
-    real, calls = delta_table.append_told, []
+    real, calls = delta_table.append_with_metadata, []
 
     def dying(*args: Any) -> None:
         if len(calls) in {2, 4}:
@@ -162,7 +162,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
         if len(calls) == 4:
             raise OSError("the power went out again")
 
-    monkeypatch.setattr(delta_table, "append_told", dying)
+    monkeypatch.setattr(delta_table, "append_with_metadata", dying)
     for _ in range(3):
         with pytest.raises(OSError, match="the power went out"):
             engine.run("silver")

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from common.config.paths import Layout
 from common.config.settings import FOLLOW
 from common.declare import Aggregate, ConsoleSink, Json, Message, Pipeline, Publish, Rule, Silver, Topic
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.streaming import query as streaming
 from common.streaming import wake_up as waking_module
 from common.streaming.query import Gate, RunningQuery, Stream, start

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bronze.batch_in_driver import Few, at_most
-from common.config.driver_limits import Small
-from common.delta.table import MicroBatch
+from common.config.driver_limits import DriverLimits
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import Settled
-from common.rows.row_size import Weight
+from common.rows.row_size import RowSizeEstimate
 
 KIB = 1024
 
@@ -40,7 +40,9 @@ def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any)
 
 def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp_path: Path) -> None:
     most = 40_000 * KIB
-    few = Few(str(tmp_path), Small(rows=9_000, file_rows=9_000, batch_bytes=most), Weight(most))
+    few = Few(
+        str(tmp_path), DriverLimits(rows=9_000, file_rows=9_000, batch_bytes=most), RowSizeEstimate(most)
+    )
 
     def come(records: int, size: int) -> bool:
         frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
@@ -60,7 +62,7 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp
 
 def test_the_time_that_they_share_is_the_plans(spark: Any, tmp_path: Path) -> None:
     """What Spark would write is left out of the code that it makes."""
-    few = Few(str(tmp_path), Small(rows=100), Weight(1024 * KIB))
+    few = Few(str(tmp_path), DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
     frame = spark.range(3).selectExpr("id", "timestamp_millis(1700000000123) AS ingested_at")
     planned = replace(batch({"a": {"0": 0}}, {"a": {"0": 3}}), planned_ms=1_700_000_000_123)
     rows = few.rows(frame, planned)
@@ -74,8 +76,8 @@ def test_the_time_that_they_share_is_the_plans(spark: Any, tmp_path: Path) -> No
 
 def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so few of them as would fill a fourth of it."""
-    weight, asked = Weight(1024 * KIB), []
-    few = Few("/nowhere", Small(rows=1000, batch_bytes=1024 * KIB), weight)
+    weight, asked = RowSizeEstimate(1024 * KIB), []
+    few = Few("/nowhere", DriverLimits(rows=1000, batch_bytes=1024 * KIB), weight)
 
     def come(records: int) -> None:
         monkeypatch.setattr("bronze.batch_in_driver.collected", lambda _: asked.append(records))
@@ -92,8 +94,8 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
 
 def test_a_weight_is_learned_from_what_spark_has_written(spark: Any, tmp_path: Path) -> None:
     """As it is in memory: a start with much to catch up is not Spark's for long."""
-    path, weight = str(tmp_path / "t"), Weight(1024 * KIB)
-    few = Few(path, Small(rows=1000, batch_bytes=1024 * KIB), weight)
+    path, weight = str(tmp_path / "t"), RowSizeEstimate(1024 * KIB)
+    few = Few(path, DriverLimits(rows=1000, batch_bytes=1024 * KIB), weight)
     few.has_written()
     assert weight.bytes_per_row == 8 * KIB, "there is no table yet"
 
@@ -115,6 +117,6 @@ def test_a_weight_is_learned_from_what_spark_has_written(spark: Any, tmp_path: P
 
 def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:
     """What filled the driver, and ended it, comes again first."""
-    few = Few(str(tmp_path), Small(rows=100), Weight(1024 * KIB))
+    few = Few(str(tmp_path), DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
     first = batch({"a": {"0": 0}}, {"a": {"0": 5}}, is_first=True)
     assert few.rows("frame", first) == "frame"  # type: ignore[arg-type,comparison-overlap]

@@ -12,12 +12,12 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.delta import merge as delta_merge
-from common.delta.delta_rs import DO, UPDATED
+from common.delta.delta_rs import ACTION, UPDATED
 from common.delta.log import LogReader
 from common.delta.merge import comparable
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.rows.materialized import Settled, settled
 
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
@@ -59,7 +59,7 @@ def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, k
     near = reduce(and_, delta_merge.bounds(keys(spark), [key]))
     assert len(spark.read.format("delta").load(path).where(near).inputFiles()) == 3
     names = [key, "name"] if key != "name" else ["name"]
-    changes = Settled(keys(spark).withColumn(DO, F.lit(UPDATED)), 3)
+    changes = Settled(keys(spark).withColumn(ACTION, F.lit(UPDATED)), 3)
     delta_merge.write_changes(changes, path, "{}", key=names, numbers={UPDATED: 3})
     delta_merge.insert_new(keys(spark), path, "{}", key=names)
     delta_merge.delete_matching(keys(spark).where("k = 5 or k = 390"), path, "{}", key=names)
@@ -68,7 +68,9 @@ def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, k
 
 
 @pytest.mark.parametrize("key", ["k", "name", "at"])
-def test_groups_are_replaced_where_they_are(spark: Any, tmp_path: Path, key: str, small: Small) -> None:
+def test_groups_are_replaced_where_they_are(
+    spark: Any, tmp_path: Path, key: str, small: DriverLimits
+) -> None:
     path = table(spark, tmp_path)
     want = keys(spark).where("k <> 390")
     with settled(keys(spark).select(key), small) as groups:
@@ -82,7 +84,7 @@ def test_groups_are_replaced_where_they_are(spark: Any, tmp_path: Path, key: str
     assert str(commit.engine).startswith("delta-rs" if small.rows else "Apache-Spark")
 
 
-def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any, small: Small) -> None:
+def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any, small: DriverLimits) -> None:
     """Up to a few of them; of more, their ends."""
     everything = spark.range(100).selectExpr("if(id = 99, null, id) n")
     for wanted in ([1, 50, None], [1, 50], [7], list(range(0, 90, 10)), list(range(0, 98, 2))):
@@ -96,7 +98,7 @@ def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any, s
 
 
 def test_values_that_spark_cannot_compare_are_written_where_their_group_is_touched(
-    spark: Any, tmp_path: Path, small: Small
+    spark: Any, tmp_path: Path, small: DriverLimits
 ) -> None:
     path = str(tmp_path / "t")
     rows = spark.sql("select * from values ('a', map('x', 1)), ('b', map('x', 2)) t(k, counts)")

@@ -14,10 +14,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.rows.materialized import settled
 
@@ -178,7 +178,7 @@ def test_null_keys_stay_within_bounds_where_the_frame_has_one(spark: Any) -> Non
 
 
 def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(
-    spark: Any, tmp_path: Path, small: Small
+    spark: Any, tmp_path: Path, small: DriverLimits
 ) -> None:
     """Rows inserted, changed and gone, also of a null group; other groups and equal rows stay as they are."""
     path, schema = str(tmp_path / "t"), "g string, k int, v double"

@@ -11,14 +11,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.delta import delta_rs
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.delta.version_checksum import carried, carry_on
 from common.rows.materialized import local
 
-SMALL = Small(100, 1_000)
+SMALL = DriverLimits(100, 1_000)
 BEFORE: dict[str, Any] = {
     "txnId": "t",
     "tableSizeBytes": 1000,
@@ -116,7 +116,7 @@ def made(spark: Any, folder: Path) -> str:
         ),
         (5, lambda table: table.append(None, "5")),
     ):
-        assert delta_rs.written(path, SMALL, str(number), write), number
+        assert delta_rs.try_write(path, SMALL, str(number), write), number
     return path
 
 

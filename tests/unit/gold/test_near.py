@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.rows.materialized import settled
 from gold.aggregate.file_pruning import joined, near_keys, stretches, within
 
@@ -42,7 +42,7 @@ def test_whatever_is_joined_everything_stays_within() -> None:
         assert all(before[1] < after[0] for before, after in pairwise(found))
 
 
-def test_files_without_a_touched_group_are_not_read(spark: Any, tmp_path: Path, small: Small) -> None:
+def test_files_without_a_touched_group_are_not_read(spark: Any, tmp_path: Path, small: DriverLimits) -> None:
     """Text and days as they are in silver; what is no plain column has every file read."""
     path = str(tmp_path / "t")
     rows = spark.range(400).selectExpr("concat('k', lpad(id, 3, '0')) k", "id n", "timestamp_seconds(id) at")
@@ -62,11 +62,11 @@ def test_files_without_a_touched_group_are_not_read(spark: Any, tmp_path: Path, 
     assert len(near.inputFiles()) == 2
 
 
-def test_of_very_many_stretches_the_ends_alone_are_taken(spark: Any, small: Small) -> None:
+def test_of_very_many_stretches_the_ends_alone_are_taken(spark: Any, small: DriverLimits) -> None:
     spans = spark.range(10_001).selectExpr(
         "timestamp_seconds(id * 10) low", "timestamp_seconds(id * 10 + 1) high"
     )
-    with settled(spans, NEVER) as many, settled(spans.limit(200), small) as few:
+    with settled(spans, NO_DRIVER) as many, settled(spans.limit(200), small) as few:
         found = stretches(many, "low", "high")
         assert len(stretches(few, "low", "high")) <= 64
     assert len(found) == 1

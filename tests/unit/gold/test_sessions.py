@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.rows.materialized import settled
 from gold.aggregate.sessions import HIGH, LOW, concerned, linked, may_link, reach, spans
 
@@ -67,7 +67,7 @@ def test_changed_rows_close_to_each_other_are_one_span(spark: Any) -> None:
     ],
 )
 def test_sessions_within_a_gap_are_linked(
-    spark: Any, time: float, expected: list[float], small: Small
+    spark: Any, time: float, expected: list[float], small: DriverLimits
 ) -> None:
     """Of its own group only, whichever way."""
     there = table(spark, ("a", -5, 0), ("a", 40, 50), ("b", -100, 100), (None, -100, 100))
@@ -84,7 +84,7 @@ def test_sessions_within_a_gap_are_linked(
 def test_a_row_between_two_sessions_concerns_both_and_what_they_become(spark: Any) -> None:
     there = table(spark, ("a", 0, 0), ("a", 15, 20), (None, 7, 7))
     result = table(spark, ("a", 0, 20))
-    with settled(spans(touched(spark, ("a", 8), (None, 7)), BY, GAP), NEVER) as changed:
+    with settled(spans(touched(spark, ("a", 8), (None, 7)), BY, GAP), NO_DRIVER) as changed:
         all_of_them = minutes(concerned(linked(there, changed, BY, GAP), result, BY), "k", "window_start")
     assert all_of_them == [
         ("a", 0.0),
@@ -94,6 +94,6 @@ def test_a_row_between_two_sessions_concerns_both_and_what_they_become(spark: An
 
 
 def test_without_groups_all_rows_are_one(spark: Any) -> None:
-    with settled(spans(touched(spark, ("a", 0), ("b", 5), ("c", 30)), (), GAP), NEVER) as changed:
+    with settled(spans(touched(spark, ("a", 0), ("b", 5), ("c", 30)), (), GAP), NO_DRIVER) as changed:
         assert minutes(changed.frame, LOW, HIGH) == [(0.0, 5.0), (30.0, 30.0)]
         assert minutes(linked(table(spark, ("a", -9, -8)), changed, (), GAP), "window_start") == [(-9.0,)]

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Rule
 from common.rows.materialized import Settled, local
-from common.rows.row_size import Weight
+from common.rows.row_size import RowSizeEstimate
 from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE
 from silver.write.judged_batch import Judged
 from silver.write.table_columns import accepted, rejected
@@ -48,9 +48,9 @@ def rows(spark: Any) -> Any:
 def both(spark: Any) -> tuple[Judged, Judged]:
     """The same rows with the executors, and in the driver."""
     frame = rows(spark)
-    small = Small(rows=100)
+    small = DriverLimits(rows=100)
     with_driver = local(spark, frame.toArrow(), frame.schema)
-    return Judged(Settled(frame, 0), Small(), Small()), Judged(with_driver, small, small)
+    return Judged(Settled(frame, 0), DriverLimits(), DriverLimits()), Judged(with_driver, small, small)
 
 
 def test_rows_are_counted_by_verdict_and_by_rule(spark: Any) -> None:
@@ -93,20 +93,22 @@ def test_unknown_fields_are_seen(spark: Any) -> None:
     frame = rows(spark).selectExpr(
         "named_struct('rescued', if(id = 'id1', '{}', null)) as _kafka", "id", "__verdict"
     )
-    assert Judged(local(spark, frame.toArrow(), frame.schema), Small(rows=9), Small(rows=9)).has_unknown
+    assert Judged(
+        local(spark, frame.toArrow(), frame.schema), DriverLimits(rows=9), DriverLimits(rows=9)
+    ).has_unknown
 
 
 def test_a_weight_is_learned_from_what_the_executors_keep(spark: Any) -> None:
     """The next micro-batch is known to be light, or heavy, though none came to the driver yet."""
     frame = rows(spark).persist()
     try:
-        judged = Judged(Settled(frame, 0), Small(rows=100), Small(rows=100))
+        judged = Judged(Settled(frame, 0), DriverLimits(rows=100), DriverLimits(rows=100))
         tally = judged.tally(RULES)
         assert tally.rows == len(ROWS)
-        weight = Weight(2**20, bytes_per_row=10)
+        weight = RowSizeEstimate(2**20, bytes_per_row=10)
         assert judged.weighed(weight, tally).small.rows
         assert weight.bytes_per_row == 2**10
-        heavy = replace(judged, small=Small(rows=100, batch_bytes=10))
+        heavy = replace(judged, small=DriverLimits(rows=100, batch_bytes=10))
         assert not heavy.weighed(weight, tally).small.rows
     finally:
         frame.unpersist()
