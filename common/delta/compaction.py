@@ -23,7 +23,7 @@ def compact(
     told: str,
     *,
     cluster_by: Sequence[str] = (),
-    small: DriverLimits = NO_DRIVER,
+    limits: DriverLimits = NO_DRIVER,
 ) -> None:
     """Make many small files few, or lay rows together by some columns; no commit where nothing is to be done.
 
@@ -35,11 +35,11 @@ def compact(
         path: The table.
         told: The note of the commit.
         cluster_by: Columns by which rows are to lie together.
-        small: Tables that the driver has open anyway.
+        limits: What the driver may open.
     """
     from delta.tables import DeltaTable  # loaded with the first table
 
-    if not cluster_by and _is_compact(path, small, spark.conf.get(SMALL_FILE, "0") or "0"):
+    if not cluster_by and _is_compact(path, limits, spark.conf.get(SMALL_FILE, "0") or "0"):
         return
     with commit_metadata(spark, told):
         if cluster_by:
@@ -50,12 +50,12 @@ def compact(
         spark.sql(f"OPTIMIZE {_named(path)}")
 
 
-def _is_compact(path: str, small: DriverLimits, file_bytes: str) -> bool:
+def _is_compact(path: str, limits: DriverLimits, file_bytes: str) -> bool:
     """Whether no two files are small, as far as the driver can tell: Spark takes seconds to find that out."""
     from deltalake.exceptions import DeltaError  # loaded where a table is small
 
     try:
-        table = delta_rs.open_table(path, small)
+        table = delta_rs.open_table(path, limits)
         return table is not None and table.files_smaller_than(int(file_bytes)) <= 1
     except (DeltaError, OSError, ValueError):
         return False  # Spark knows

@@ -18,10 +18,10 @@ from pyspark import StorageLevel
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from common.delta import table as delta_table
-from common.delta.merge import bounds, comparable
+from common.delta.merge import comparable
 from common.delta.table import commit_metadata
 from common.errors import ChangeRefusedError
+from common.rows.rows import SparkRows
 from common.spark.broadcast import small_side
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def merge(
                 f"{rows} rows are to be merged by {', '.join(on)}, and they have {keys} keys only. Reduce "
                 "them to one row per key, by an order that says which of them counts. Nothing was written.",
             )
-        near = bounds(kept, on, "t")
+        near = SparkRows(kept).bounds(on, "t")
         same = _same(on)
         columns = table.toDF().schema
         values = [field.name for field in columns if field.name not in on and comparable(field.dataType)]
@@ -117,7 +117,7 @@ def merge(
         fresh = kept.alias("s").join(small_side(idle, rows), same, "left_anti")
         (
             table.alias("t")
-            .merge(delta_table.packed(fresh, rows).alias("s"), reduce(and_, near, same))
+            .merge(SparkRows(fresh, rows).packed().alias("s"), reduce(and_, near, same))
             .whenMatchedDelete(gone)
             .whenMatchedUpdateAll(changes)
             .whenNotMatchedInsertAll(~gone)

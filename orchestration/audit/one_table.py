@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from common.config.driver_limits import DriverLimits
 from common.declare import Silver, Topic
-from common.rows.materialized import Settled, settled
+from common.rows.rows import Rows, SparkRows
 from orchestration.audit import batch_counts
 from orchestration.audit import duplicate_witness as witness
 from orchestration.audit import row_places as rows
@@ -72,7 +72,7 @@ class Work:
             merges_late=silver.late == "merge",
             is_loading=pins.is_loading,
         )
-        with settled(placed, _FEW, once=True) as found:
+        with SparkRows(placed, None, _FEW).kept(whole=True) as found:
             return self._accounted(found.frame, sources, ranges)
 
     def _accounted(
@@ -228,14 +228,14 @@ class Work:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            with settled(witness.looked_up(bronze, rest, silver), _FEW, once=True) as looked_up:
+            with SparkRows(witness.looked_up(bronze, rest, silver), None, _FEW).kept(whole=True) as looked_up:
                 typed = looked_up.frame
                 alone = witness.unwitnessed(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":
                     # Those that came before they were kept are in bronze alone.
                     valueless = witness.unwitnessed(valueless, accepted, silver)
-                with settled(witness.alone(alone), _FEW, once=True) as lone:
+                with SparkRows(witness.alone(alone), None, _FEW).kept(whole=True) as lone:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)
@@ -248,9 +248,9 @@ class Work:
             text = f"late and not merged, but no row of {silver.table} has its key"
             self._found("no witness", text, unmerged)
 
-    def _alone(self, lone: Settled) -> None:
+    def _alone(self, lone: Rows) -> None:
         """Rows that no table has, and no other row of their key."""
-        if not lone.rows:
+        if not lone.count:
             return
         self._found(
             "missing",

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from common.delta.commit import Added
-from common.rows.materialized import local
+from common.rows.collect import frame_of
 from orchestration.audit.table_log import Partition, TableLog, Told
 
 PLACE = ("topic", "partition", "offset")
@@ -216,7 +216,7 @@ def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> Data
         {"topic": topic, "partition": partition, "start": one.first, "cut": one.cut, "stop": one.end}
         for (topic, partition), one in ranges.items()
     ]
-    return local(spark, pa.Table.from_pylist(rows, _RANGES)).frame
+    return frame_of(spark, pa.Table.from_pylist(rows, _RANGES))
 
 
 def examples(frame: DataFrame, limit: int) -> tuple[tuple[str, int, int], ...]:

@@ -28,10 +28,6 @@ from common.errors import PipelineError, Problem, TableMissingError
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.query import Stream
-from gold.source.stream import lacks_feed
-from gold.table.compaction import compacting
-from gold.table.context import Context
-from gold.table.declaration_marks import changed, meaning
 from orchestration.kafka.client import client_options, sink_options
 from orchestration.pipeline.lineage import in_data_order, sources, written
 from orchestration.pipeline.state_partitions import other_partitions
@@ -170,7 +166,7 @@ class Wiring:
         table = declared.table
         if last is None or "declared" not in last or table in self.settings.gold.accept_changed:
             return
-        if differs := changed(last["declared"], marks):
+        if differs := gold.query.changed_attributes(last["declared"], marks):
             text = (
                 "declared otherwise than when the table was last written: rows that no new event touches "
                 f"would stay as they were. Fill it anew: medallion rebuild {table}; or put back what was "
@@ -180,12 +176,10 @@ class Wiring:
             raise PipelineError([Problem(place, text, source_of(declared))])
 
     def _tell_of_a_lack(self, declared: Table) -> None:
-        if not isinstance(declared, Topic | Silver) and lacks_feed(self._context, declared):
-            statement = delta_table.enable_feed_statement(self.layout.table_path(declared.reads))
-            say(
-                f"{declared.table}: {declared.reads} keeps no change data feed, so rows that are deleted or "
-                f"replaced there stay in it. From now on: {statement}"
-            )
+        if isinstance(declared, Topic | Silver):
+            return
+        if (warning := gold.query.missing_feed_warning(self._context, declared)) is not None:
+            say(warning)
 
     def _tell_of_partitions(self, declared: Table) -> None:
         if isinstance(declared, Topic):
@@ -196,14 +190,14 @@ class Wiring:
             say(told)
 
     @property
-    def _context(self) -> Context:
-        return Context(self.spark, self.pipeline, self.settings, self.layout)
+    def _context(self) -> gold.query.Context:
+        return gold.query.Context(self.spark, self.pipeline, self.settings, self.layout)
 
     def _publication(self, declared: Publish) -> Stream:
         client: dict[str, str] = {}
         if isinstance(declared.to, KafkaSink):
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
-        made = gold.publish.stream(self._context, declared, client)
+        made = gold.publish.build_query(self._context, declared, client)
         return replace(made, reads=(declared.reads,), again=lambda: self._publication(declared))
 
     def _stream(self, declared: Table) -> Stream:
@@ -215,7 +209,7 @@ class Wiring:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
         if isinstance(declared, Topic):
             client = client_options(settings, self.pipeline, declared)
-            return bronze.query.stream(
+            return bronze.query.build_query(
                 self.spark,
                 name,
                 declared,
@@ -225,6 +219,5 @@ class Wiring:
                 client=client,
             )
         if isinstance(declared, Silver):
-            return silver.query.stream(self.spark, name, declared, settings=settings, layout=layout)
-        made = compacting(self._context, declared, gold.query.stream(self._context, declared))
-        return replace(made, declared=meaning(declared))
+            return silver.query.build_query(self.spark, name, declared, settings=settings, layout=layout)
+        return gold.query.build_query(self._context, declared)

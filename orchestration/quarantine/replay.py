@@ -25,22 +25,24 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
+from common.rows.rows import SparkRows
 from common.spark.broadcast import small_side
 from orchestration.quarantine.contents import missing
 from silver.judge import lookups
-from silver.judge.dedupe import EVENT_TIME, KEY, event_key
+from silver.judge.dedupe import event_key
 from silver.judge.judge import judge, read
-from silver.judge.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, version
-from silver.read.parse import META, PLACE
-from silver.read.unknown_fields import evolved, refuse
+from silver.judge.rules import version
+from silver.read.columns import ACCEPT, EVENT_TIME, KEY, META, PLACE, QUARANTINE, REASONS, VERDICT
+from silver.read.unknown_fields import refuse
 from silver.write.known_keys import REPLAYED, replayed_ms
+from silver.write.schema_evolution import evolved
 from silver.write.table_columns import accepted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FATE, _TURN, _THERE = "__fate", "__turn", "__there"
-"""Up to here the keys that are looked for in silver are sent to every task."""
+"""What becomes of a row; its place among the rows of its key; the records that silver has of its key."""
 
 _INSERT, _PRESENT, _DUPLICATE, _FAIL = "insert", "present", "duplicate", "fail"
 
@@ -279,8 +281,9 @@ def _write(  # noqa: PLR0913
         if (before := replayed_ms(path)) is None or before < newest:
             mark = delta_table.maintenance_metadata(pipeline, silver.table, "replay", **run)
             delta_table.set_property(fresh.sparkSession, path, mark, REPLAYED, str(int(newest)))
-        rows = evolved(accepted(fresh.drop(_FATE)), silver, pipeline, path)
-        delta_merge.insert_new(rows, path, told, key=event_key(silver))
+        rows = accepted(SparkRows(fresh.drop(_FATE)), count=int(count))
+        rows = evolved(rows, silver, pipeline, path)
+        delta_merge.insert_new(rows.frame, path, told, key=event_key(silver))
     say(f"taking {found.passed:,} rows out of {silver.quarantine}")
     counts = {"replayed": found.passed, "inserted": found.inserted, "duplicates": found.duplicates}
     told = delta_table.maintenance_metadata(pipeline, silver.quarantine, "replay", **run, counts=counts)

@@ -16,7 +16,8 @@ from common.declare.declared import source_of
 from silver.judge.dedupe import check_types, event_key, keyed
 from silver.judge.lookups import joined
 from silver.judge.rules import check_rules, judged
-from silver.read.parse import META, parsed, shaped
+from silver.read.columns import META
+from silver.read.parse import parsed, shaped
 from silver.read.unknown_fields import rescued
 
 

@@ -20,24 +20,12 @@ from pyspark.sql import functions as F
 from common.declare import Rule, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
-from silver.read.parse import META
+from silver.read.columns import ACCEPT, DROP, FAIL, META, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
 from silver.read.try_expression import attempted, outcome
 
 NULL_KEY = "null_key"
 NULL_EVENT_TIME = "null_event_time"
 FUTURE_EVENT_TIME = "future_event_time"
-
-REASONS = "__reasons"
-WARNED = "__warned"
-VERDICT = "__verdict"
-
-ACCEPT = "accept"
-TOMBSTONE = "tombstone"
-QUARANTINE = "quarantine"
-DROP = "drop"
-FAIL = "fail"
-LATE = "late"
-"""What becomes of a row; ``late`` is said of accepted ones, once the watermark is known."""
 
 
 def judged(  # noqa: PLR0913

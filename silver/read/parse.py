@@ -13,16 +13,11 @@ from pyspark.sql import functions as F
 
 from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
+from silver.read.columns import META
 from silver.read.try_expression import attempted, outcome
 from silver.read.value_reader import READ, reading
 
 COLUMN_FAILED = "column_failed"
-
-META = "_kafka"
-PLACE = ("topic", "partition", "offset")
-"""Of its fields, those that tell one Kafka record from all others."""
-
-"""The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
 
 
 def parsed(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:

@@ -24,13 +24,23 @@ from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import Folder
 from common.machine.terminal import say
-from silver.judge.dedupe import EVENT_TIME, KEY
+from common.rows.rows import SparkRows
 from silver.judge.judge import without_bytes
-from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
-from silver.read.parse import META, PLACE
+from silver.read.columns import (
+    ACCEPT,
+    DROP,
+    EVENT_TIME,
+    FAIL,
+    KEY,
+    META,
+    PLACE,
+    QUARANTINE,
+    TOMBSTONE,
+    VERDICT,
+)
 from silver.read.unknown_fields import refuse
 from silver.write import table_columns
-from silver.write.verdict_counts import counted, rule_failure
+from silver.write.verdict_counts import count_verdicts, rule_failure
 
 BY = "first load"
 _FACTS = ("of", "bronze_version", "begins", "silver_id", "positions")
@@ -69,7 +79,7 @@ class Mark:
 
 def mark(path: str) -> Mark | None:
     """How far a table's first load has come; None where it has none. Reads the log's beginning only."""
-    last = _last_told(path)
+    last = _last_load_commit(path)
     if last is None:
         return None
     return Mark(
@@ -128,7 +138,7 @@ class FirstLoad:
             raise AssertionError(f"{self.staging} has no rows that were just written there")
         staged = spark.read.format("delta").load(self.staging)
         counts = {(row[0], row[1]): row[2] for row in staged.groupBy(_PART, VERDICT).count().collect()}
-        tally = counted(staged.where(F.col(_PART) != _NOWHERE), self.silver.rules)
+        tally = count_verdicts(SparkRows(staged.where(F.col(_PART) != _NOWHERE)), self.silver.rules)
         if tally.failed:
             error = rule_failure(staged, tally, self.silver.rules, self.silver.table)
             discard(spark, self.staging)
@@ -149,7 +159,7 @@ class FirstLoad:
             }
             if part == of - 1:
                 told |= {**_others(counts), "rules": dict(tally.rules)}
-            frame = table_columns.accepted(staged.where(F.col(_PART) == part).drop(_PART))
+            frame = table_columns.accepted_frame(staged.where(F.col(_PART) == part).drop(_PART))
             self._append(frame, rows, self.silver_path, {**facts, "bucket": part, "counts": told})
             self._say(f"part {part + 1} of {of}: {rows:,} rows")
         discard(spark, self.staging)
@@ -201,9 +211,9 @@ class FirstLoad:
             "silver_id": self._silver_id(),
             "positions": [_position(now.table_id if now else "", latest if left else latest + 1)],
         }
-        told = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
+        metadata = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
         slim = frame.withColumn(META, without_bytes(F.col(_PART) != _ASIDE))
-        delta_table.replace_all(slim, self.staging, told, partition_by=_PART)
+        delta_table.replace_all(slim, self.staging, metadata, partition_by=_PART)
 
     def _bounds(self, bronze: DataFrame, rows: int) -> list[int]:
         """Event times, in microseconds, between which there are about as many rows in each part."""
@@ -227,14 +237,14 @@ class FirstLoad:
         self, staged: DataFrame, counts: Mapping[tuple[int, str], int], facts: Mapping[str, Any]
     ) -> None:
         bad = sum(n for (part, _), n in counts.items() if part == _ASIDE)
-        if bad and _last_told(self.quarantine_path) is None:
+        if bad and _last_load_commit(self.quarantine_path) is None:
             frame = self.rejected(staged.where(F.col(_PART) == _ASIDE))
-            told = {**facts, "bucket": 0, "of": 1, "counts": _others(counts)}
-            self._append(frame, bad, self.quarantine_path, told)
+            load = {**facts, "bucket": 0, "of": 1, "counts": _others(counts)}
+            self._append(frame, bad, self.quarantine_path, load)
 
     def _append(self, frame: DataFrame, rows: int, path: str, facts: Mapping[str, Any]) -> None:
-        told = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
-        delta_table.append_with_metadata(delta_table.packed(frame, rows), path, told)
+        metadata = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
+        delta_table.append_with_metadata(SparkRows(frame, rows).packed(), path, metadata)
 
     def _say(self, text: str) -> None:
         say(Console(stderr=True), f"{self.silver.table}: {text}")
@@ -272,7 +282,7 @@ def _position(table_id: str, version: int) -> dict[str, Any]:
     }
 
 
-def _last_told(path: str) -> dict[str, Any] | None:
+def _last_load_commit(path: str) -> dict[str, Any] | None:
     """What the newest commit of a table's first load says; all of them lie before its first micro-batch."""
     log = LogReader(path)
     oldest = log.oldest_version()

@@ -61,10 +61,9 @@ class ChangeWatch:
         Raises:
             ForeignChangeError: Somebody else changed rows of bronze.
         """
-        position = batch.positions[0] if batch.positions else None
+        position = batch.end()
         if position is not None:
-            version, begun = int(position["reservoirVersion"]), int(position["index"]) >= 0
-            self._look_to(version if begun else version - 1)
+            self._look_to(position.version if position.index >= 0 else position.version - 1)
 
     def _look_to(self, last: int) -> None:
         log = LogReader(self.path)

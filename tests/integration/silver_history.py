@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 
 from common.delta import table as delta_table
 from common.delta.merge import insert_new
-from silver.write.table_columns import COORDINATES, properties
+from silver.read.columns import COORDINATES
+from silver.write.table_columns import properties
 from tests.integration.engine import Engine
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Debezium
-from silver.read.parse import META, parsed
+from silver.read.columns import META
+from silver.read.parse import parsed
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,8 @@ import pytest
 
 from common.declare import Silver
 from orchestration.pipeline.load_file import load_pipeline
-from silver.judge.rules import REASONS, judged
+from silver.judge.rules import judged
+from silver.read.columns import REASONS
 from silver.read.parse import parsed, shaped
 
 pytestmark = pytest.mark.integration

@@ -22,7 +22,7 @@ from common.errors import HistoryGoneError
 from silver.query import rows
 from silver.read.bronze_stream import needs_snapshot
 from silver.write import first_load, table_columns
-from silver.write.known_keys import HandOver
+from silver.write.known_keys import KeysWrittenOutsideStream
 from tests.conftest import make_settings
 from tests.integration.engine import Engine
 from tests.integration.test_silver import NOON, ORDERS, records, value
@@ -143,7 +143,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
 ) -> None:
     engine, oracle = shop
     source = engine.spark.readStream.format("delta").option("maxFilesPerTrigger", "1")
-    plain = table_columns.accepted(rows(source.load(engine.path("bronze.orders")), SHORT)).writeStream
+    plain = table_columns.accepted_frame(rows(source.load(engine.path("bronze.orders")), SHORT)).writeStream
     plain = plain.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
     plain.trigger(availableNow=True).start(str(tmp_path / "plain")).awaitTermination()
     kept = {row["order_id"] for row in DeltaTable(tmp_path / "plain").to_pyarrow_table().to_pylist()}
@@ -247,7 +247,7 @@ def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
     def never(*_: object) -> None:
         raise AssertionError("silver was asked, although the watermark has passed the snapshot")
 
-    monkeypatch.setattr(HandOver, "_known", never)
+    monkeypatch.setattr(KeysWrittenOutsideStream, "_known", never)
     first = oracle.place
     events = [("n 5", last + timedelta(hours=1), 5.0), ("n 5", last + timedelta(hours=1), 5.0)]
     engine.append_bronze("bronze.orders", records(oracle.take(events), first))

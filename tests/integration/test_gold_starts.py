@@ -20,7 +20,7 @@ from common.delta.user_writes import APPLICATION, VERSION, forget
 from common.errors import PipelineError, QueryFailedError
 from orchestration.jobs.rebuild import rebuild
 from silver.write.table_columns import properties
-from tests.conftest import make_settings
+from tests.conftest import IN_DRIVER, make_settings
 from tests.integration.engine import Engine
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -63,9 +63,9 @@ COMMITS = [
 class Ran:
     """Gold over a silver table that tests fill."""
 
-    def __init__(self, spark: Any, folder: Path, small: DriverLimits, *gold: Any) -> None:
+    def __init__(self, spark: Any, folder: Path, limits: DriverLimits, *gold: Any) -> None:
         pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=gold)
-        settings = make_settings(folder, "none:1", f"driver.batch_rows={small.rows}")
+        settings = make_settings(folder, "none:1", f"driver.batch_rows={limits.rows}")
         self.engine, self.offset = Engine(spark, pipeline, settings), 0
         empty = spark.createDataFrame([], DDL).schema
         delta_table.ensure(spark, READS, self.engine.path(READS), empty, properties())
@@ -95,11 +95,9 @@ def stored(country: str | None) -> str | None:
     return country or None
 
 
-def test_an_empty_text_in_a_partition_is_null_in_every_kind(
-    spark: Any, tmp_path: Path, small: DriverLimits
-) -> None:
+def test_an_empty_text_in_a_partition_is_null_in_every_kind(spark: Any, tmp_path: Path) -> None:
     """Delta stores it so: a key with it would else be inserted by every micro-batch that touches it."""
-    ran = Ran(spark, tmp_path, small, *GOLD)
+    ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
     for number in range(1, len(COMMITS) + 1):
         ran.bring(COMMITS[number - 1])
         ran.engine.run("gold")
@@ -118,11 +116,9 @@ def test_an_empty_text_in_a_partition_is_null_in_every_kind(
         assert len(current) == len({(c, k) for c, k, _ in rows})
 
 
-def test_a_first_micro_batch_that_dies_may_come_again(
-    spark: Any, tmp_path: Path, small: DriverLimits
-) -> None:
+def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path) -> None:
     """Of a table that is filled anew, after its checkpoint was lost or it was to be rebuilt."""
-    ran = Ran(spark, tmp_path, small, *GOLD)
+    ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
     for commit in COMMITS:
         ran.bring(commit)
     ran.engine.run("gold")
@@ -146,11 +142,9 @@ def test_a_first_micro_batch_that_dies_may_come_again(
 
 
 @pytest.mark.long
-def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(
-    spark: Any, tmp_path: Path, small: DriverLimits
-) -> None:
+def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(spark: Any, tmp_path: Path) -> None:
     """Delta takes a write that names an id it knows for done, and says nothing."""
-    ran = Ran(spark, tmp_path, small, *GOLD)
+    ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
     ran.bring(COMMITS[0])
     ran.engine.run("gold")
     for commit in COMMITS[1:]:

@@ -16,7 +16,7 @@ from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.delta.version_checksum import carried, carry_on
-from common.rows.materialized import local
+from common.rows.rows import ArrowRows
 
 SMALL = DriverLimits(100, 1_000)
 BEFORE: dict[str, Any] = {
@@ -95,9 +95,11 @@ def made(spark: Any, folder: Path) -> str:
     delta_table.ensure(
         spark, "gold.t", path, StructType.fromDDL("k int, v int"), {"delta.minReaderVersion": "1"}
     )
-    rows = local(spark, pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 1], pa.int32())}))
-    delta_table.append(rows, path, batch(1), "a", {}, small=SMALL)
-    delta_table.append(rows, path, batch(2), "a", {}, small=SMALL)
+    rows = ArrowRows(
+        spark, pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 1], pa.int32())}), SMALL
+    )
+    delta_table.append(rows, path, batch(1), "a", {})
+    delta_table.append(rows, path, batch(2), "a", {})
     for number, write in (
         (3, lambda table: table.append(rows.arrow, "3", mode="overwrite")),
         (
@@ -166,11 +168,11 @@ def test_the_chain_goes_on_from_sparks_next_commit(spark: Any, tmp_path: Path) -
     path = made(spark, tmp_path)
     first = newest(path)
     (Path(path) / "_delta_log" / f"{first:020}.crc").unlink()
-    rows = local(spark, pa.table({"k": pa.array([7], pa.int32()), "v": pa.array([7], pa.int32())}))
-    delta_table.append(rows, path, batch(8), "a", {}, small=SMALL)
+    rows = ArrowRows(spark, pa.table({"k": pa.array([7], pa.int32()), "v": pa.array([7], pa.int32())}), SMALL)
+    delta_table.append(rows, path, batch(8), "a", {})
     assert checksum(path, first + 1) is None
     delta_table.append(rows.frame, path, batch(9), "a", {})
-    delta_table.append(rows, path, batch(10), "a", {}, small=SMALL)
+    delta_table.append(rows, path, batch(10), "a", {})
     told, jobs = opened(spark, path, "again")
     own = checksum(path, first + 3) or {}
     assert jobs == 0

@@ -16,15 +16,16 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common.config.driver_limits import DriverLimits
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import compaction, delta_rs
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DeltaRsTable
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
-from common.rows.materialized import Settled, local, settled
+from common.rows.rows import ArrowRows, Rows, SparkRows
 from gold.table.create import PROPERTIES
+from tests.conftest import IN_DRIVER
 
 SMALL = DriverLimits(100, 1_000)
 DDL = (
@@ -64,13 +65,15 @@ def held(spark: Any, path: str) -> Counter[str]:
     return Counter(map(str, spark.read.format("delta").load(path).collect()))
 
 
-def changes(spark: Any, frame: Any, path: str, **do: str) -> Settled:
+def changes(spark: Any, frame: Any, path: str, limits: DriverLimits = SMALL, **do: str) -> Rows:
     """Rows of ``frame`` with what is to be done, by their numbers."""
     empty = spark.read.format("delta").load(path).limit(0)
     arrow = empty.union(frame).toArrow()
     words = [do.get(f"n{number}".replace("-", "_")) for number in arrow["n"].to_pylist()]
-    return local(
-        spark, arrow.append_column(ACTION, pa.array(words, pa.string())).filter(pa.compute.is_valid(words))
+    return ArrowRows(
+        spark,
+        arrow.append_column(ACTION, pa.array(words, pa.string())).filter(pa.compute.is_valid(words)),
+        limits,
     )
 
 
@@ -78,10 +81,10 @@ def test_values_of_every_type_are_inserted_updated_and_deleted_as_by_spark(
     spark: Any, tmp_path: Path
 ) -> None:
     paths = {
-        small: made(spark, tmp_path, name) for name, small in (("direct", SMALL), ("spark", DriverLimits()))
+        limits: made(spark, tmp_path, name) for name, limits in (("direct", SMALL), ("spark", DriverLimits()))
     }
     newer = rows(spark).selectExpr("`Key.Of`", *(f"`{name}`" for name in StructType.fromDDL(DDL).names[1:]))
-    for small, path in paths.items():
+    for limits, path in paths.items():
         for step, (frame, do) in enumerate(
             [
                 (rows(spark).where("n <> 2"), {"n1": "inserted", "n3": "inserted", "n_4": "inserted"}),
@@ -92,14 +95,13 @@ def test_values_of_every_type_are_inserted_updated_and_deleted_as_by_spark(
                 (rows(spark), {"n3": "inserted", "n_4": "updated", "n2": "deleted"}),
             ]
         ):
-            done = changes(spark, frame, path, **do)
+            done = changes(spark, frame, path, limits, **do)
             delta_merge.write_changes(
                 done,
                 path,
                 f"step {step}",
                 key=["Key.Of"],
-                numbers=delta_merge.counted(done, ACTION),
-                small=small,
+                numbers=done.count_by(ACTION),
             )
     direct, of_spark = paths.values()
     assert held(spark, direct) == held(spark, of_spark)
@@ -148,7 +150,7 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
     path = made(spark, tmp_path, delta__enableChangeDataFeed="true", delta__minWriterVersion="4")
     rows(spark).write.format("delta").mode("append").save(path)
     done = changes(spark, rows(spark), path, n1="updated", n2="deleted")
-    delta_merge.write_changes(done, path, "x", key=["n"], numbers={"updated": 1, "deleted": 1}, small=SMALL)
+    delta_merge.write_changes(done, path, "x", key=["n"], numbers={"updated": 1, "deleted": 1})
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2).load(path)
     assert sorted((row.n, row._change_type) for row in feed.collect()) == [
         (1, "update_postimage"),
@@ -158,7 +160,7 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("spoil", "small"),
+    ("spoil", "limits"),
     [
         (lambda spark, t: None, DriverLimits(0, 1_000)),
         (lambda spark, t: spark.sql(f"ALTER TABLE {t} ADD CONSTRAINT few CHECK (n < 100)"), SMALL),
@@ -186,14 +188,14 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
     ids=["never", "constraint", "deletion vectors", "mapping", "clustering", "varchar", "compacts itself"],
 )
 def test_a_table_that_delta_rs_would_not_write_as_spark_is_sparks(
-    spark: Any, tmp_path: Path, spoil: Callable[[Any, str], Any], small: DriverLimits
+    spark: Any, tmp_path: Path, spoil: Callable[[Any, str], Any], limits: DriverLimits
 ) -> None:
     path = made(spark, tmp_path)
     rows(spark).write.format("delta").mode("append").save(path)
     spoil(spark, f"delta.`{path}`")
-    assert delta_rs.open_table(path, small) is None
-    assert not delta_rs.try_write(path, small, "x", lambda table: pytest.fail("opened"))
-    assert delta_rs.rows_with_keys(path, pa.table({"n": pa.array([1], pa.int32())}), small) is None
+    assert delta_rs.open_table(path, limits) is None
+    assert not delta_rs.try_write(path, limits, "x", lambda table: pytest.fail("opened"))
+    assert delta_rs.rows_with_keys(path, pa.table({"n": pa.array([1], pa.int32())}), limits) is None
 
 
 def test_files_with_many_rows_are_left_to_spark_and_others_are_not_counted(
@@ -270,10 +272,9 @@ def test_where_another_writer_has_changed_rows_first_nothing_is_written(spark: A
         delta_rs.try_write(path, SMALL, "mine", late)
     assert LogReader(path).latest_version() == 2
     # Without a conflict, a row that is gone already stays gone.
-    for small in (SMALL, DriverLimits()):
-        delta_merge.write_changes(
-            local(spark, done), path, str(small), key=["n"], numbers={"deleted": 1, "updated": 1}, small=small
-        )
+    for limits in (SMALL, DriverLimits()):
+        gone = ArrowRows(spark, done, limits)
+        delta_merge.write_changes(gone, path, str(limits), key=["n"], numbers={"deleted": 1, "updated": 1})
         assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [-4, 2, 3]
 
 
@@ -287,8 +288,9 @@ def test_a_table_that_delta_rs_cannot_open_is_sparks(spark: Any, tmp_path: Path)
         assert delta_rs.open_table(made(spark, tmp_path, name), SMALL) is None
 
 
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
 def test_a_key_of_bytes_that_are_no_text_is_merged_once(
-    spark: Any, tmp_path: Path, small: DriverLimits
+    spark: Any, tmp_path: Path, limits: DriverLimits
 ) -> None:
     """A binary key cast to text: bytes that no literal can say."""
     path = str(tmp_path / "t")
@@ -296,21 +298,20 @@ def test_a_key_of_bytes_that_are_no_text_is_merged_once(
     one.write.format("delta").save(path)
     want = spark.sql("select cast(x'ff01' as string) k, 2 v union all select 'a', 2")
     batch = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
-    with settled(want.select("k"), small) as groups:
-        done = delta_merge.replace_groups(
-            want, path, batch, {}, touched=groups, group=["k"], key=["k"], small=small
-        )
+    with SparkRows(want.select("k"), None, limits).kept() as groups:
+        done = delta_merge.replace_groups(want, path, batch, {}, touched=groups, group=["k"], key=["k"])
     assert done == {"inserted": 0, "updated": 2, "deleted": 0}
     assert [row.v for row in spark.read.format("delta").load(path).collect()] == [2, 2]
 
 
-def test_types_that_arrow_does_not_tell_apart_stay_what_they_are(spark: Any, small: DriverLimits) -> None:
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
+def test_types_that_arrow_does_not_tell_apart_stay_what_they_are(spark: Any, limits: DriverLimits) -> None:
     frame = spark.sql(
         "select timestamp_ntz'2026-03-29 02:30:00' local, named_struct('at', timestamp_ntz'2026-01-01') s, "
         "timestamp'2026-01-01 00:00:00Z' at, 'x' text"
     )
     for once in (False, True):
-        with settled(frame, small, once=once) as rows_of:
+        with SparkRows(frame, None, limits).kept(whole=once) as rows_of:
             assert rows_of.frame.dtypes == frame.dtypes
             assert rows_of.frame.collect() == frame.collect()
 
@@ -384,18 +385,18 @@ def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
     assert len(list(spark.read.format("delta").load(path).collect())) == 8
 
 
-@pytest.mark.parametrize("small", [SMALL, DriverLimits()])
+@pytest.mark.parametrize("limits", [SMALL, DriverLimits()])
 def test_small_files_are_put_together_where_there_are_two(
-    spark: Any, tmp_path: Path, small: DriverLimits
+    spark: Any, tmp_path: Path, limits: DriverLimits
 ) -> None:
     """Each row stays; with nothing to do there is no commit."""
     path = made(spark, tmp_path)
     delta_table.append_with_metadata(rows(spark).coalesce(1), path, "{}")
-    compaction.compact(spark, path, "{}", small=small)
+    compaction.compact(spark, path, "{}", limits=limits)
     assert LogReader(path).latest_version() == 1
     delta_table.append_with_metadata(rows(spark).coalesce(1), path, "{}")
     before = held(spark, path)
-    compaction.compact(spark, path, '{"by": "compaction"}', small=small)
+    compaction.compact(spark, path, '{"by": "compaction"}', limits=limits)
     assert held(spark, path) == before
     assert len(DeltaTable(path).file_uris()) == 1
     commit = LogReader(path).commit(3)
@@ -408,7 +409,7 @@ def test_one_small_file_is_nobodys_job(spark: Any, tmp_path: Path, monkeypatch: 
     delta_table.append_with_metadata(rows(spark).coalesce(1), path, "{}")
     asked: list[str] = []
     monkeypatch.setattr(type(spark), "sql", lambda _, text: asked.append(text))
-    compaction.compact(spark, path, "{}", small=SMALL)
+    compaction.compact(spark, path, "{}", limits=SMALL)
     assert asked == []
     compaction.compact(spark, path, "{}")
     assert len(asked) == 1

@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Json, Rule
-from silver.judge.rules import REASONS, judged
-from silver.read.parse import META, parsed, selected
+from silver.judge.rules import judged
+from silver.read.columns import META, REASONS
+from silver.read.parse import parsed, selected
 
 COLUMNS = {
     "id": "id",

@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Json
-from silver.read.parse import META, parsed
+from silver.read.columns import META
+from silver.read.parse import parsed
 from tests.unit.silver import reading
 
 KINDS: dict[str, Any] = {
