@@ -42,7 +42,7 @@ class Writer:
     table needs a step of its own, and keeps it from batch to batch.
 
     Attributes:
-        spark: The session of the batch; frames that are not made from its rows are made with this one.
+        spark: The session of the batch; frames that are not derived from its rows are created with this one.
         batch_id: Counts from 0; a replay has the same one.
     """
 
@@ -99,7 +99,7 @@ class Writer:
         delete_when: str | None = None,
         step: str = "merge",
     ) -> None:
-        """Insert rows with a new key, replace those whose key is there; equal rows are not written anew.
+        """Insert rows with a new key, replace those whose key exists; equal rows are not written again.
 
         Args:
             frame: At most one row per key; has the table's columns, and may have others.
@@ -139,7 +139,7 @@ class Writer:
     def once(self, table: str, step: str) -> Iterator[None]:
         """The one Delta write in the block happens once, whether DataFrame, SQL or ``DeltaTable`` does it.
 
-        It must be done by the batch's own session: by frames made from its rows or with ``spark``.
+        It must use the batch's own session: frames derived from its rows, or created with ``spark``.
 
         Raises:
             PipelineError: The batch has used this step for this table, or another ``once`` is open.
@@ -177,8 +177,11 @@ class Writer:
 
     def _refuse_others(self, name: str, path: str) -> None:
         for commit in LogReader(path).commits(self._versions[name] + 1):
-            told = commit.told
-            is_own = (told.get("query_id"), told.get("batch_id")) == (self._batch.query_id, self.batch_id)
+            metadata = commit.told
+            is_own = (metadata.get("query_id"), metadata.get("batch_id")) == (
+                self._batch.query_id,
+                self.batch_id,
+            )
             if (commit.added or commit.removed) and not is_own:
                 before = commit.version - 1
                 raise QueryFailedError(

@@ -86,11 +86,11 @@ def messages(rows: DataFrame, publish: Publish, sink: KafkaSink) -> DataFrame:
     given = {name: F.expr(f"({sql})") for name, sql in texts.items() if sql is not None}
     try:
         key, value = given.get("key", F.lit(None).cast("binary")), given.get("value", whole)
-        made = rows.select(key.alias("key"), value.alias("value"))
+        message = rows.select(key.alias("key"), value.alias("value"))
     except PySparkException as error:
         trials = each({name: sql for name, sql in texts.items() if sql is not None}, "message", rows.select)
         raise misfit(error, trials, publish.table, source_of(publish)) from error
-    return made.select(*(_bytes_or_text(made, name) for name in made.columns))
+    return message.select(*(_bytes_or_text(message, name) for name in message.columns))
 
 
 def _bytes_or_text(rows: DataFrame, name: str) -> Column:

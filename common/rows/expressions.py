@@ -70,11 +70,14 @@ def timestamp(milliseconds: int) -> Expression:
 
 
 def is_in(value: Expression, values: Sequence[str]) -> Expression:
-    """Whether a text is one of some."""
-    return Expression(
-        lambda: value.spark().isin(*values),
-        lambda rows: pc.is_in(value.arrow(rows), pa.array(values, pa.string())),
-    )
+    """Whether a text is one of some; null for null."""
+    known = pa.array(values, pa.string())
+
+    def in_arrow(rows: pa.Table) -> Values:
+        texts = value.arrow(rows)
+        return pc.if_else(pc.is_valid(texts), pc.is_in(texts, known), pa.scalar(None, pa.bool_()))
+
+    return Expression(lambda: value.spark().isin(*values), in_arrow)
 
 
 def is_null(value: Expression) -> Expression:

@@ -5,8 +5,8 @@
 micro-batch without rows follows, so that closed windows do not wait for the next rows. Windows that no
 watermark has closed stay in state: the end of a run does not close them.
 
-A watermark is Spark's: after each micro-batch the latest event time less the declared delay. By it windows
-close from the next micro-batch on, and by the same one rows are late from the one after that.
+The watermark is Spark's: after each micro-batch the latest event time minus the declared delay. From the next
+micro-batch on it closes windows, and from the one after that it makes rows late.
 """
 
 from __future__ import annotations

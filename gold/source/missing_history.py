@@ -41,7 +41,7 @@ def explain_missing_history(stream: Stream, gold: Gold, path: str) -> Stream:
 
 def _history_gone(table: str, reads: str, path: str, cause: str) -> HistoryGoneError:
     return HistoryGoneError(
-        f"{table}: {reads} at {path} cannot be read any more as it was when the rows came that this "
-        f"micro-batch is about: its old files or commits were cleaned away ({cause}). Fill {table} anew from "
-        f"what is there now: medallion rebuild {table}."
+        f"{table}: {reads} at {path} cannot be read any more at the version that this micro-batch needs: its "
+        f"old files or commits were cleaned away ({cause}). Fill {table} anew from the current rows: "
+        f"medallion rebuild {table}."
     )

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FATE, _TURN, _THERE = "__fate", "__turn", "__there"
-"""What becomes of a row; its place among the rows of its key; the records that silver has of its key."""
+"""Up to here the keys that are looked for in silver are sent to every task."""
 
 _INSERT, _PRESENT, _DUPLICATE, _FAIL = "insert", "present", "duplicate", "fail"
 

@@ -1,11 +1,11 @@
-"""The first load of a table from a snapshot of bronze, for a bronze whose log no longer tells the order.
+"""The first load of a table from a snapshot of bronze, for a bronze whose log no longer has the order.
 
-Once bronze was compacted and vacuumed, or its log cleaned, its files come in any order, and a watermark
-would drop what comes late only because of that. So bronze is judged once as it is at one version, into a
+Once bronze was compacted and vacuumed, or its log cleaned up, its files come in any order, and a watermark
+would drop rows that come late only because of that. So bronze is judged once at one version, into a staging
 folder beside the checkpoint: each row in a part by its event time, of each key the row that arrived first.
-Then silver gets one commit per part, oldest events first. A load that was cut short goes on with the part
-that silver lacks. The stream begins after that version; rows that repeat one of the snapshot are found in
-silver itself, until the watermark would know them (``silver.write.known_keys``).
+Then silver gets one commit per part, oldest events first. An interrupted load goes on with the next part that
+silver lacks. The stream starts after that version; rows that repeat one of the snapshot are looked up in
+silver until the watermark has passed the snapshot (``silver.write.known_keys``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FACTS = ("of", "bronze_version", "begins", "silver_id", "positions")
 
 _PART = "__bucket"
 _ASIDE, _NOWHERE = -1, -2
-"""Parts of rows that go to quarantine, and of those that go nowhere: duplicates and tombstones."""
+"""The part of rejected rows, and that of rows that no table gets: duplicates and tombstones."""
 
 _MOST_PARTS = 500
 _SAMPLE_ROWS = 100_000
@@ -55,13 +55,13 @@ _SAMPLE_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What silver's commits say of its first load.
+    """The state of a first load, by the metadata of silver's commits.
 
     Attributes:
-        parts: Parts that are written.
-        of: Parts there are.
-        bronze_version: The last commit of bronze that the load holds.
-        begins: The commit that the stream begins with; it brings nothing that the load holds.
+        parts: How many parts are written.
+        of: How many parts there are.
+        bronze_version: The last commit of bronze whose rows the load has.
+        begins: The first commit that the stream reads; none of its rows are in the load.
         newest_ms: The newest event time in the load, milliseconds since the epoch.
     """
 
@@ -73,12 +73,12 @@ class Mark:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it is written."""
+        """Whether all parts are written."""
         return self.parts == self.of
 
 
 def mark(path: str) -> Mark | None:
-    """How far a table's first load has come; None where it has none. Reads the log's beginning only."""
+    """The state of a table's first load; None where it has none. Reads the beginning of the log only."""
     last = _last_load_commit(path)
     if last is None:
         return None
@@ -98,13 +98,13 @@ class FirstLoad:
     Attributes:
         pipeline: The pipeline's name.
         silver: The declaration.
-        silver_path: Its table, which exists.
-        quarantine_path: That of its quarantine.
-        bronze_path: The table it reads.
-        staging: Where judged rows wait; deleted at the end.
-        rows_per_part: Rows of bronze to a commit of silver.
+        silver_path: The silver table, which exists.
+        quarantine_path: Its quarantine table.
+        bronze_path: The table that is read.
+        staging: The folder of judged rows; deleted at the end.
+        rows_per_part: Rows of bronze per commit of silver.
         judged: Judges bronze rows as the query does.
-        rejected: Shapes them for quarantine.
+        rejected: Gives rejected rows the columns of quarantine.
     """
 
     pipeline: str
@@ -118,7 +118,7 @@ class FirstLoad:
     rejected: Callable[[DataFrame], DataFrame]
 
     def run(self, spark: SparkSession) -> None:
-        """Load what silver still lacks; each row once, however often it is cut short.
+        """Load the rows that silver still lacks; each row once, however often the load is interrupted.
 
         Raises:
             CheckpointMismatchError: Staged rows of a load that has begun are gone.
@@ -149,7 +149,7 @@ class FirstLoad:
         of = found["of"]
         for part in range(done.parts if done else 0, of):
             rows = counts.get((part, ACCEPT), 0)
-            told: dict[str, Any] = {
+            part_counts: dict[str, Any] = {
                 "accepted": rows,
                 "quarantined": 0,
                 "dropped": 0,
@@ -158,14 +158,14 @@ class FirstLoad:
                 "late": 0,
             }
             if part == of - 1:
-                told |= {**_others(counts), "rules": dict(tally.rules)}
+                part_counts |= {**_others(counts), "rules": dict(tally.rules)}
             frame = table_columns.accepted_frame(staged.where(F.col(_PART) == part).drop(_PART))
-            self._append(frame, rows, self.silver_path, {**facts, "bucket": part, "counts": told})
+            self._append(frame, rows, self.silver_path, {**facts, "bucket": part, "counts": part_counts})
             self._say(f"part {part + 1} of {of}: {rows:,} rows")
         discard(spark, self.staging)
 
     def _staged(self) -> dict[str, Any] | None:
-        """What the staged rows are; None where they are not all there, or another table's."""
+        """The metadata of the staged rows; None where they are incomplete, or belong to another table."""
         log = LogReader(self.staging)
         latest = log.latest_version()
         commit = log.commit(latest) if latest is not None else None
