@@ -109,7 +109,7 @@ def made(spark: Any, folder: Path) -> str:
                     {
                         "k": pa.array([2, 3], pa.int32()),
                         "v": pa.array([5, 5], pa.int32()),
-                        delta_rs.DO: pa.array(["updated", "inserted"]),
+                        delta_rs.ACTION: pa.array(["updated", "inserted"]),
                     }
                 ),
                 "4",
