@@ -29,8 +29,8 @@ from gold.source.stream import (
     at_version,
     bytes_also_read,
     changes,
-    changes_of,
     reads_feed,
+    with_whole_commit,
 )
 from gold.table import create
 from gold.table.context import Context
@@ -83,14 +83,15 @@ class _Target:
             delta_table.append_nothing(rows, self.path, batch, delta_table.MERGE, {"keys": 0})
         else:
             frame = rows.frame
-            if self.has_feed and batch.in_commit() and (version := batch.source_version()) is not None:
-                # A commit that comes in parts is taken whole with the first of them.
-                commit = changes_of(rows.session, self.silver, version)
-                frame = frame.unionByName(versions(commit, self.gold)).distinct()
+            if self.has_feed:
+                frame = with_whole_commit(frame, batch, self.silver, self._shaped)
             rows = rows.without_driver_if_much_is_read(bytes_also_read(self.silver, batch))
             with ExitStack() as stack:
                 came = stack.enter_context(rows.derive(frame).kept())
                 self._merge(came, silver, batch, stack)
+
+    def _shaped(self, changed: DataFrame) -> DataFrame:
+        return versions(changed, self.gold)
 
     def _write_all(self, rows: Rows, silver: DataFrame, batch: MicroBatch) -> None:
         """Write the history of all of silver: later micro-batches may have versions that lie within it."""

@@ -33,7 +33,7 @@ from common.streaming.query import Stream
 from gold.aggregate import sessions, windows
 from gold.aggregate.file_pruning import prune_by_keys, time_ranges, within
 from gold.aggregate.stateful import grouped
-from gold.source.stream import at_version, bytes_also_read, changes, changes_of, reads_feed
+from gold.source.stream import at_version, bytes_also_read, changes, reads_feed, with_whole_commit
 from gold.table import create
 from gold.table.context import Context
 from gold.table.sql_columns import columns, named
@@ -93,9 +93,8 @@ class _Target:
             return
         covers: int | None = version
         frame = keys.frame
-        if batch.in_commit() and self.has_feed:
-            whole = _matching(changes_of(keys.session, self.silver, version), self.gold)
-            frame = frame.unionByName(windows.keyed(whole, self.gold))
+        if self.has_feed:
+            frame = with_whole_commit(frame, batch, self.silver, self._keyed)
         elif batch.in_commit():
             covers = covered
         rows = keys.without_driver_if_much_is_read(bytes_also_read(self.silver, batch))
@@ -104,6 +103,9 @@ class _Target:
                 self._write_touched(touched, batch, version, covers)
             else:
                 self._write_nothing(keys, batch, covers)
+
+    def _keyed(self, changed: DataFrame) -> DataFrame:
+        return windows.keyed(_matching(changed, self.gold), self.gold)
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of silver up to which the table is complete, by its last commit."""

@@ -6,6 +6,8 @@ kinds that carry their own; a kind that has a watermark says ``in_order``, and r
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -115,6 +117,25 @@ def changes_of(spark: SparkSession, path: str, version: int) -> DataFrame:
     """Every change of one commit of a table that keeps a feed, as ``changes`` has them."""
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     return reader.option("startingVersion", version).option("endingVersion", version).load(path)
+
+
+def with_whole_commit(
+    rows: DataFrame, batch: MicroBatch, path: str, shape: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """A micro-batch's rows; of a commit inside which it ends, all rows, each once.
+
+    Such a commit is taken whole with the first of its micro-batches, so that the others have nothing to do.
+
+    Args:
+        rows: The micro-batch, out of ``changes`` and ``shape``.
+        batch: Its identity.
+        path: The source, which keeps a feed.
+        shape: Makes the query's rows of changes.
+    """
+    version = batch.source_version()
+    if not batch.in_commit() or version is None:
+        return rows
+    return rows.unionByName(shape(changes_of(rows.sparkSession, path, version))).distinct()
 
 
 def bytes_also_read(path: str, batch: MicroBatch) -> int:
