@@ -9,6 +9,7 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -182,24 +183,34 @@ SIDES = st.tuples(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+DRAWN = pa.schema({"k": pa.string(), "part": pa.int32(), "version": pa.int32(), "at": pa.int32()})
+
+
+def drawn_rows(spark: Any, side: Sequence[tuple[Any, ...]]) -> tuple[Rows, Rows]:
+    """The same rows with Spark, and in the driver."""
+    frame = spark.createDataFrame(list(side), "k string, part int, version int, at int")
+    arrow = pa.Table.from_pylist([dict(zip(DRAWN.names, row, strict=True)) for row in side], DRAWN)
+    return SparkRows(frame, len(side)), ArrowRows(spark, arrow, IN_DRIVER)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=SIDES)
 def test_rows_compare_with_tables_as_drawn(spark: Any, drawn: tuple[list[Any], ...]) -> None:
     """Each key's latest row, and whether it is newer than those of tables; and keys that no table has."""
-    types = "k string, part int, version int, at int"
     sides = [[(*key, version, at) for key, version, at in side] for side in drawn]
-    mine = both(spark, sides[0], types)
-    tables = [both(spark, [*{row[:2]: row for row in side}.values()], types) for side in sides[1:]]
+    mine = drawn_rows(spark, sides[0])
+    one, two = (drawn_rows(spark, [*{row[:2]: row for row in side}.values()]) for side in sides[1:])
     key, order = ["k", "part"], ["version", "at"]
     newer = {name: greater(column(ORDER), column(name)) for name in ("one", "two")}
-    results, lacking = [], []
-    for rows, one, two in zip(mine, *tables, strict=True):
-        compared = rows.compare({"one": one, "two": two}, key=key, order=order)
-        results.append(content(compared.select({name: column(name) for name in (*key, *order)} | newer)))
+    found = []
+    for rows, *others in zip(mine, one, two, strict=True):
+        compared = rows.compare(dict(zip(newer, others, strict=True)), key=key, order=order)
+        compared = compared.select({name: column(name) for name in (*key, *order)} | newer)
         first = rows.latest_per_key(key=key, order=order, earliest=True)
-        lacking.append(content(first.keys_not_in([one, two], key=key, itself=["at"])))
-    assert results[0] == results[1]
-    assert lacking[0] == lacking[1]
+        lacking = first.keys_not_in(others, key=key, itself=["at"])
+        tables = [each.frame.toArrow() if each.arrow is None else each.arrow for each in (compared, lacking)]
+        found.append([sorted(map(repr, table.to_pylist())) for table in tables])
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import NO_DRIVER, DriverLimits
-from common.rows.rows import Rows, SparkRows
+from common.config.driver_limits import NO_DRIVER
+from common.rows.rows import ArrowRows, Rows, SparkRows
 from gold.upsert.outcome import (
     END,
     IN_DELETED,
@@ -26,6 +26,15 @@ from tests.conftest import IN_DRIVER
 
 KEY, ORDER = ["k", "part"], ["version", "offset"]
 COLUMNS = [*KEY, *ORDER, "value"]
+SCHEMA = pa.schema(
+    {
+        "k": pa.string(),
+        "part": pa.int32(),
+        "version": pa.decimal128(9, 2),
+        "offset": pa.int64(),
+        "value": pa.list_(pa.string()),
+    }
+)
 TYPES = "k string, part int, version decimal(9,2), offset bigint, value array<string>"
 
 KEYS = st.tuples(st.sampled_from([None, "", "a", "B"]), st.sampled_from([None, 1]))
@@ -58,15 +67,32 @@ def _row(key: tuple[Any, ...], version: int | None, offset: int, *, ends: bool) 
     }  # fmt: skip
 
 
-def outcome(spark: Any, frame: Any, table: list[Any], deleted: list[Any], limits: DriverLimits) -> Any:
-    """What ``decide`` makes of rows that are compared in the driver, or by Spark."""
-    with ExitStack() as stack:
+def by_spark(spark: Any, came: list[Any], table: list[Any], deleted: list[Any]) -> list[dict[str, Any]]:
+    """What ``decide`` makes of rows that Spark compares."""
+    others: dict[str, Rows | None] = {
+        name: SparkRows(_frame(spark, rows, TYPES), len(rows))
+        for name, rows in ((ROW, table), (END, deleted))
+    }
+    compared = SparkRows(came_rows(spark, came), len(came)).compare(others, key=KEY, order=ORDER)
+    found: list[dict[str, Any]] = decide(compared, COLUMNS).frame.toArrow().to_pylist()
+    return found
 
-        def rows(each: Any) -> Rows:
-            return stack.enter_context(SparkRows(each, None, limits).kept())
 
-        others = {ROW: rows(_frame(spark, table, TYPES)), END: rows(_frame(spark, deleted, TYPES))}
-        return decide(rows(frame).compare(others, key=KEY, order=ORDER), COLUMNS).frame.toArrow().to_pylist()
+def in_driver(spark: Any, came: pa.Table, table: list[Any], deleted: list[Any]) -> list[dict[str, Any]]:
+    """What ``decide`` makes of rows that the driver compares."""
+    others: dict[str, Rows | None] = {
+        name: ArrowRows(spark, _arrow(rows), IN_DRIVER) for name, rows in ((ROW, table), (END, deleted))
+    }
+    compared = ArrowRows(spark, came, IN_DRIVER).compare(others, key=KEY, order=ORDER)
+    arrow = decide(compared, COLUMNS).arrow
+    assert arrow is not None
+    found: list[dict[str, Any]] = arrow.to_pylist()
+    return found
+
+
+def _arrow(rows: list[dict[str, Any]], *markers: str) -> pa.Table:
+    schema = pa.schema([*SCHEMA, *((name, pa.bool_()) for name in markers)])
+    return pa.Table.from_pylist([dict.fromkeys(markers, False) | each for each in _exact(rows)], schema)
 
 
 def came_rows(spark: Any, came: list[Any]) -> Any:
@@ -99,12 +125,10 @@ def text(rows: list[dict[str, Any]]) -> list[str]:
 def test_the_driver_decides_as_spark_does(spark: Any, batch: tuple[list[dict[str, Any]], ...]) -> None:
     """Every key's row and its action, in the table and in the one of deleted keys; reduced or not."""
     came, table, deleted = batch
-    frame = came_rows(spark, came)
-    by_executors = text(outcome(spark, frame, table, deleted, NO_DRIVER))
-    assert text(outcome(spark, frame, table, deleted, IN_DRIVER)) == by_executors
-    one_per_key = reduced(frame, key=KEY, order=ORDER)
-    for limits in (IN_DRIVER, NO_DRIVER):
-        assert text(outcome(spark, one_per_key, table, deleted, limits)) == by_executors, "reduced"
+    by_executors = text(by_spark(spark, *batch))
+    assert text(in_driver(spark, _arrow(came, IS_DELETE, IS_REMOVED), table, deleted)) == by_executors
+    one_per_key = reduced(came_rows(spark, came), key=KEY, order=ORDER).toArrow()
+    assert text(in_driver(spark, one_per_key, table, deleted)) == by_executors, "reduced by the executors"
 
 
 def test_a_key_whose_row_may_be_removed_is_marked(spark: Any) -> None:
