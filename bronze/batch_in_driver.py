@@ -1,7 +1,9 @@
-"""Micro-batches of few records, which come to the driver and are written from there."""
+"""Decides which micro-batches of bronze are collected into the driver and written from there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,100 +11,116 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from bronze.table import INGESTED
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.delta.delta_rs import is_for_driver
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
-from common.rows.materialized import Settled, collected
-from common.rows.row_size import Weight
+from common.rows.collect import collect
+from common.rows.row_size import RowSizeEstimate
+from common.rows.rows import ArrowRows, Rows, SparkRows
 
 _BYTES = ("value", "headers.list.element.value")
 
 
 @dataclass(frozen=True, slots=True)
-class Few:
-    """Tells micro-batches that are light from others: Kafka tells the number of records, not their size.
+class DriverBatch:
+    """Chooses by offsets and by the size of earlier records: Kafka gives a batch's row count, not its size.
 
     Attributes:
         path: The table.
-        small: What is written from the driver.
-        weight: Of records with key, headers and coordinates.
+        limits: What may be collected and written in the driver.
+        row_size: Of records with key, headers and coordinates.
     """
 
     path: str
-    small: Small
-    weight: Weight
+    limits: DriverLimits
+    row_size: RowSizeEstimate
 
-    def rows(self, frame: DataFrame, batch: MicroBatch) -> DataFrame | Settled:
-        """A micro-batch's frame; its rows, where they are few and likely to be light.
+    @contextmanager
+    def rows(self, frame: DataFrame, batch: MicroBatch) -> Iterator[Rows]:
+        """A micro-batch's rows, to be written in the block: in the driver, where they are likely to be small.
 
-        Never those of the first after a start: what may have ended the last process does not come again.
+        Never those of the first batch after a start: a batch that ended the last process by its size comes
+        again then.
         """
-        most = None if batch.is_first else at_most(batch)
-        if most is None or most > self.small.rows or not is_for_driver(self.path, self.small):
-            return frame
-        if not self.weight.is_light(most):
-            return frame
+        arrow = self.collect_if_light(frame, batch)
+        if arrow is None:
+            yield SparkRows(frame)
+            self.learn_from_files()
+        else:
+            yield ArrowRows(frame.sparkSession, arrow, self.limits, frame=lambda: frame)
+
+    def collect_if_light(self, frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
+        """All rows, where they are few and likely to be light; updates the size estimate by them."""
+        most = None if batch.is_first else max_records(batch)
+        if most is None or most > self.limits.rows or not is_for_driver(self.path, self.limits):
+            return None
+        if not self.row_size.fits(most):
+            return None
         arrow = _collected(frame, batch)
         if arrow is None:
-            self.weight.refused(most)
-            return frame
-        self.weight.learn(arrow.num_rows, arrow.nbytes)
-        return Settled(frame, arrow.num_rows, arrow)
+            self.row_size.learn_refused(most)
+        else:
+            self.row_size.learn(arrow.num_rows, arrow.nbytes)
+        return arrow
 
-    def has_written(self) -> None:
-        """Take in how heavy the records of the newest commit are, which Spark has written, by its files.
+    def learn_from_files(self) -> None:
+        """Update the size estimate from the Parquet footers of the commit Spark just wrote.
 
-        Parquet tells the size of what it holds before it was compressed. Values that repeat it holds once,
-        and does not tell how large they are together: nothing is learned of those.
+        Footers have the size before compression. Dictionary-encoded columns hide the true size, so such files
+        are ignored.
         """
-        if not is_for_driver(self.path, self.small):
+        if not is_for_driver(self.path, self.limits):
             return
         log, folder = LogReader(self.path), StorageFolder(self.path).path
         try:
             commit = log.commit(log.latest_version() or 0)
-            files = [pq.read_metadata(each.path_in(folder)) for each in commit.added] if commit else []
+            footers = [pq.read_metadata(each.path_in(folder)) for each in commit.added] if commit else []
         except (OSError, MedallionError, pa.ArrowException):
-            return  # compacted, or cleaned up, in this moment
-        groups = [file.row_group(number) for file in files for number in range(file.num_row_groups)]
-        if all(_is_told(group) for group in groups):
-            self.weight.learn(sum(g.num_rows for g in groups), sum(g.total_byte_size for g in groups))
+            return  # compacted or cleaned up in this moment
+        groups = [footer.row_group(number) for footer in footers for number in range(footer.num_row_groups)]
+        if not any(_has_dictionary(group) for group in groups):
+            self.row_size.learn(sum(g.num_rows for g in groups), sum(g.total_byte_size for g in groups))
 
 
-def _is_told(group: pq.RowGroupMetaData) -> bool:
-    """Whether a row group's size is that of its values: no long part of a record has a dictionary."""
+def max_records(batch: MicroBatch) -> int | None:
+    """How many records a micro-batch has at most, by its offsets: aborted transactions are not among them.
+
+    ``None`` where the offset log does not say where a partition starts: in the first batch of a checkpoint,
+    and of a partition that is new.
+    """
+    offsets = batch.kafka_offsets()
+    if offsets is None:
+        return None
+    starts, ends = offsets
+    if any(
+        number not in starts.get(topic, {}) for topic, partitions in ends.items() for number in partitions
+    ):
+        return None
+    return sum(
+        int(end) - int(starts[topic][number])
+        for topic, partitions in ends.items()
+        for number, end in partitions.items()
+    )
+
+
+def _has_dictionary(group: pq.RowGroupMetaData) -> bool:
+    """Whether a large column of a row group is dictionary-encoded, which hides the size of its values."""
     columns = (group.column(number) for number in range(group.num_columns))
-    return not any(each.has_dictionary_page for each in columns if each.path_in_schema in _BYTES)
+    return any(each.has_dictionary_page for each in columns if each.path_in_schema in _BYTES)
 
 
 def _collected(frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
     """All rows; the time that they share is added here.
 
-    Spark writes it into the code that it makes for the rows, which every micro-batch would compile anew.
+    Spark would write the time into the code that it generates, and compile that anew for every micro-batch.
     """
     if not batch.planned_ms:
-        return collected(frame)
-    arrow = collected(frame.drop(INGESTED))
+        return collect(frame)
+    arrow = collect(frame.drop(INGESTED))
     if arrow is None:
         return None
     at = pa.scalar(batch.planned_ms * 1000, pa.timestamp("us", "UTC"))
     return arrow.append_column(INGESTED, pa.repeat(at, arrow.num_rows))
-
-
-def at_most(batch: MicroBatch) -> int | None:
-    """How many records a micro-batch has at most, by its offsets: transactions leave some of them out.
-
-    ``None`` for the first of a checkpoint, which does not say where it begins.
-    """
-    if not batch.before or not batch.positions:
-        return None
-    ends, begins = batch.positions[0], batch.before[0] or {}
-    if any(partition not in begins.get(topic, {}) for topic, found in ends.items() for partition in found):
-        return None  # it begins at the first offset that Kafka still has
-    return sum(
-        int(end) - int(begins[topic][partition])
-        for topic, found in ends.items()
-        for partition, end in found.items()
-    )

@@ -7,20 +7,19 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bronze.batch_in_driver import Few
+from bronze.batch_in_driver import DriverBatch
 from bronze.kafka_options import options
 from bronze.table import INGESTED, PROPERTIES, SCHEMA
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Topic
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
-from common.rows.materialized import Settled
-from common.rows.row_size import Weight
+from common.delta.micro_batch import MicroBatch
+from common.rows.row_size import RowSizeEstimate
 from common.streaming.query import Stream
 
 
-def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
+def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
     spark: SparkSession,
     pipeline: str,
     topic: Topic,
@@ -30,7 +29,7 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
     bootstrap_servers: str,
     client: Mapping[str, str],
 ) -> Stream:
-    """The query of one bronze table; makes the table where there is none.
+    """The query of one bronze table; creates the table where there is none.
 
     Raises:
         TableShapeError: The table exists with other columns.
@@ -42,14 +41,13 @@ def stream(  # noqa: PLR0913  # what it reads, where it writes, and under which 
         reader = reader.option(name, value)
     files = spark.sparkContext.defaultParallelism
 
-    few = Few(path, settings.small, Weight(settings.small.batch_bytes))
+    limits = settings.driver_limits
+    driver_batch = DriverBatch(path, limits, RowSizeEstimate(limits.batch_bytes))
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
         # One task per Kafka partition would make one small file per partition and batch.
-        rows = few.rows(frame.coalesce(files), batch)
-        delta_table.append(rows, path, batch, "append", {}, small=settings.small)
-        if not isinstance(rows, Settled):
-            few.has_written()
+        with driver_batch.rows(frame.coalesce(files), batch) as rows:
+            delta_table.append(rows, path, batch, "append", {})
 
     return Stream(
         pipeline=pipeline,

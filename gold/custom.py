@@ -1,8 +1,8 @@
-"""Gold tables that a function of the user's own writes: it gets the batch's rows and a ``Writer``.
+"""Gold tables that a user's own function writes: it gets the batch's rows and a ``Writer``.
 
 The function may do what it likes with the rows; each write goes through the ``Writer``, which makes it
-happen once however often Spark replays the batch. Afterwards each of the tables has a commit of the
-batch, an empty one where nothing was written, by which a start knows the checkpoint that belongs to it.
+happen once however often Spark replays the batch. Afterwards each of the tables has a commit of the batch, an
+empty one where nothing was written, by which a start recognises the checkpoint that belongs to the table.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ from common.delta import table as delta
 from common.delta import user_writes
 from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
+from common.rows.rows import SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import batch_rows
-from gold.table import create as tables
+from gold.table import create
 from gold.table.context import Context
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTable
 
 MARK = "mark"
-"""The step of a commit that says that the batch wrote nothing into the table."""
+"""The step of the commit of a batch that wrote nothing into the table."""
 
 
 class Writer:
-    """How a function of the user's own writes its tables, in one micro-batch.
+    """Writes the tables of a user's own function, in one micro-batch.
 
     A write is named by its table and its step, and happens once per micro-batch: a second write into one
     table needs a step of its own, and keeps it from batch to batch.
 
     Attributes:
-        spark: The session of the batch; frames that are not made from its rows are made with this one.
+        spark: The session of the batch; frames that are not derived from its rows are created with this one.
         batch_id: Counts from 0; a replay has the same one.
     """
 
@@ -55,11 +56,11 @@ class Writer:
 
     @property
     def source_version(self) -> int | None:
-        """The newest version of the table that is read whose rows the batch has."""
+        """The newest version of the source whose rows the batch has."""
         return self._batch.source_version()
 
     def path(self, table: str) -> str:
-        """Where one of its tables is, by the name that it is declared with.
+        """The path of one of its tables, by the name that it is declared with.
 
         Raises:
             PipelineError: There is none of that name.
@@ -69,7 +70,7 @@ class Writer:
         return self._context.path(f"gold.{table}")
 
     def read(self, table: str) -> DataFrame:
-        """The rows that one of its tables has now."""
+        """The current rows of one of its tables."""
         return self.spark.read.format("delta").load(self.path(table))
 
     def delta_table(self, table: str) -> DeltaTable:
@@ -84,7 +85,7 @@ class Writer:
             user_writes.write_frame(frame, self.path(table), "append")
 
     def overwrite(self, frame: DataFrame, table: str, *, step: str = "overwrite") -> None:
-        """Put rows in place of all that the table has."""
+        """Replace all rows of the table."""
         with self.once(table, step):
             user_writes.write_frame(frame, self.path(table), "overwrite")
 
@@ -98,7 +99,7 @@ class Writer:
         delete_when: str | None = None,
         step: str = "merge",
     ) -> None:
-        """Insert rows with a new key, replace those whose key is there; equal rows are not written anew.
+        """Insert rows with a new key, replace those whose key exists; equal rows are not written again.
 
         Args:
             frame: At most one row per key; has the table's columns, and may have others.
@@ -136,9 +137,9 @@ class Writer:
 
     @contextmanager
     def once(self, table: str, step: str) -> Iterator[None]:
-        """The one Delta write in here happens once, whether DataFrame, SQL or ``DeltaTable`` does it.
+        """The one Delta write in the block happens once, whether DataFrame, SQL or ``DeltaTable`` does it.
 
-        It must be done by the batch's own session: by frames made from its rows or with ``spark``.
+        It must use the batch's own session: frames derived from its rows, or created with ``spark``.
 
         Raises:
             PipelineError: The batch has used this step for this table, or another ``once`` is open.
@@ -164,23 +165,25 @@ class Writer:
             self._open = ""
 
     def finish(self) -> None:
-        """Leave a commit of the batch in every table.
+        """Commit the batch to every table, without rows where the function wrote none.
 
         Raises:
-            QueryFailedError: A table was written past ``once``: a replay would write it again.
+            QueryFailedError: A table was written outside of ``once``: a replay would write it again.
         """
         for name in self._gold.tables:
             path = self.path(name)
             self._refuse_others(name, path)
             last = last_commit_metadata(path, self._batch.query)
             if last is None or (last["query_id"], last["batch_id"]) != (self._batch.query_id, self.batch_id):
-                nothing = self.read(name).limit(0)
-                delta.append(nothing, path, self._batch, MARK, {})
+                delta.append(self.read(name).limit(0), path, self._batch, MARK, {})
 
     def _refuse_others(self, name: str, path: str) -> None:
         for commit in LogReader(path).commits(self._versions[name] + 1):
-            told = commit.metadata
-            is_own = (told.get("query_id"), told.get("batch_id")) == (self._batch.query_id, self.batch_id)
+            metadata = commit.metadata
+            is_own = (metadata.get("query_id"), metadata.get("batch_id")) == (
+                self._batch.query_id,
+                self.batch_id,
+            )
             if (commit.added or commit.removed) and not is_own:
                 before = commit.version - 1
                 raise QueryFailedError(
@@ -206,29 +209,22 @@ class Writer:
         return PipelineError([Problem(self._gold.table, text, source_of(self._gold))])
 
 
-def stream(context: Context, gold: Custom) -> Stream:
-    """The query of one function; makes its tables where there are none.
+def build_query(context: Context, gold: Custom) -> Stream:
+    """The query of one function; creates its tables where there are none.
 
     Raises:
         TableShapeError: A table exists with other columns.
     """
     for name, ddl in gold.tables.items():
-        tables.ensure(context, f"gold.{name}", cast("StructType", StructType.fromDDL(ddl)), gold.storage)
+        create.ensure(context, f"gold.{name}", cast("StructType", StructType.fromDDL(ddl)), gold.storage)
 
-    def write(rows: DataFrame, batch: MicroBatch) -> None:
-        writer = Writer(context, gold, batch, rows.sparkSession)
+    def write(rows: SparkRows, batch: MicroBatch) -> None:
+        writer = Writer(context, gold, batch, rows.session)
         try:
-            gold.write(rows, writer)
+            gold.write(rows.frame, writer)
         finally:
-            # Whatever the function itself has set and left there.
-            user_writes.clear_transaction_ids(rows.sparkSession)
+            # Transaction ids that the function itself has set and left behind.
+            user_writes.clear_transaction_ids(rows.session)
         writer.finish()
 
-    return Stream(
-        pipeline=context.pipeline.name,
-        name=gold.table,
-        frame=batch_rows(context, gold),
-        write=write,
-        checkpoint=context.checkpoint(gold),
-        trigger=context.settings.gold.trigger,
-    )
+    return context.query(gold, batch_rows(context, gold), write)

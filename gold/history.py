@@ -1,81 +1,135 @@
 """Every state of a key, and from when to when it held (SCD2).
 
-A run is versions of a key, next to each other in time, that are equal in ``columns``. The table's runs
-and the new versions of a micro-batch lie side by side in time, so both are put together as if each were a
-version. Only where a new version lies within a run, which does not say what it is made of, or where
-something may be missing from the table, is the key worked out anew from silver.
+A run is a sequence of versions of a key, adjacent in time, that are equal in ``columns``. The table's runs
+and the new versions of a micro-batch are put together in time as if each run were one version. Only where a
+new version lies inside a run, whose single versions the table does not have, or where the table may lack
+something, is the key recomputed from silver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
 from common.declare import History
 from common.declare.declared import source_of
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
-from common.rows.materialized import Settled, of_batch, settled
+from common.delta.micro_batch import MicroBatch
+from common.rows.rows import Rows, SparkRows
 from common.streaming.query import Stream
-from gold.source.stream import CHANGE, GONE, at_version, changes, changes_of, read_beside, reads_feed
-from gold.table import create as tables
+from gold.source.stream import (
+    CHANGE,
+    REMOVED,
+    at_version,
+    bytes_also_read,
+    changes,
+    reads_feed,
+    with_whole_commit,
+)
+from gold.table import create
 from gold.table.context import Context
-from gold.table.latest_per_key import COORDINATES
+from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import columns, each, misfit, named
 
-_ENDS, _GONE, _KNOWN, _TO, _UNSURE = "__ends", "__gone", "__known", "__to", "__unsure"
+_ENDS, _REMOVED, _KNOWN, _TO, _UNSURE = "__ends", "__gone", "__known", "__to", "__unsure"
 
 _PLACED = "valid_from IS NOT NULL"
-"""A version without a time has no place."""
+"""A version without a time has no place in a history."""
 
 
-def stream(context: Context, gold: History) -> Stream:
-    """The query of one history; makes the table where there is none.
+def build_query(context: Context, gold: History) -> Stream:
+    """The query of one history; creates the table where there is none.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: The table exists with other columns.
     """
-    frame, feed = versions(changes(context, gold), gold), reads_feed(context, gold)
-    path, small = context.path(gold.table), context.small
-    tables.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
+    frame = versions(changes(context, gold), gold)
+    create.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
+    target = _Target(gold, context.path(gold.reads), context.path(gold.table), reads_feed(context, gold))
+    return context.query(gold, frame, target.write)
 
-    def write(rows: DataFrame, batch: MicroBatch) -> None:
-        if delta_table.is_written(path, batch, delta_table.MERGE):
+
+@dataclass(frozen=True)
+class _Target:
+    """A history.
+
+    Attributes:
+        gold: The declaration.
+        silver: Path of the table that is read.
+        path: Path of the table.
+        has_feed: Whether silver's change data feed is read.
+    """
+
+    gold: History
+    silver: str
+    path: str
+    has_feed: bool
+
+    def write(self, rows: SparkRows, batch: MicroBatch) -> None:
+        """Write one micro-batch."""
+        if delta_table.is_written(self.path, batch, delta_table.MERGE):
             return
-        silver = at_version(rows.sparkSession, context.path(gold.reads), batch.source_version())
-        if batch.batch_id == 0 and not gold.reading.has_start:
-            # All of silver, whatever part of it the batch has: later ones may lie within what is done here.
-            counts = {"unplaced": silver.where(F.col(gold.valid_by).isNull()).count()}
-            with settled(_history(versions(silver, gold).where(_PLACED), gold), small, once=True) as whole:
-                by = gold.storage.cluster_by or gold.key
-                delta_table.append(
-                    whole, path, batch, delta_table.MERGE, counts, mode="overwrite", by=by, small=small
-                )
-        elif batch.in_first_state() or (feed and batch.in_commit_before()):
-            delta_table.append_nothing(rows.sparkSession, path, batch, delta_table.MERGE, {"keys": 0}, small)
+        silver = at_version(rows.session, self.silver, batch.source_version())
+        if batch.batch_id == 0 and not self.gold.reading.has_start:
+            self._write_all(rows, silver, batch)
+        elif batch.in_first_state() or (self.has_feed and batch.in_commit_before()):
+            delta_table.append_nothing(rows, self.path, batch, delta_table.MERGE, {"keys": 0})
         else:
-            few = of_batch(rows, small, beside=read_beside(context.path(gold.reads), batch))
-            if feed and batch.in_commit() and (version := batch.source_version()) is not None:
-                # A commit that comes in parts is taken whole with the first of them.
-                commit = changes_of(rows.sparkSession, context.path(gold.reads), version)
-                rows = rows.unionByName(versions(commit, gold)).distinct()
-            _merge(rows, silver, path, batch, gold, few)
+            frame = rows.frame
+            if self.has_feed:
+                frame = with_whole_commit(frame, batch, self.silver, self._shaped)
+            rows = rows.without_driver_if_much_is_read(bytes_also_read(self.silver, batch))
+            with ExitStack() as stack:
+                came = stack.enter_context(rows.derive(frame).kept())
+                self._merge(came, silver, batch, stack)
 
-    return Stream(
-        pipeline=context.pipeline.name,
-        name=gold.table,
-        frame=frame,
-        write=write,
-        checkpoint=context.checkpoint(gold),
-        trigger=context.settings.gold.trigger,
-    )
+    def _shaped(self, changed: DataFrame) -> DataFrame:
+        return versions(changed, self.gold)
+
+    def _write_all(self, rows: Rows, silver: DataFrame, batch: MicroBatch) -> None:
+        """Write the history of all of silver: later micro-batches may have versions that lie within it."""
+        counts = {"unplaced": silver.where(F.col(self.gold.valid_by).isNull()).count()}
+        history = _history(versions(silver, self.gold).where(_PLACED), self.gold)
+        with rows.derive(history).kept(whole=True) as whole:
+            by = self.gold.storage.cluster_by or self.gold.key
+            delta_table.append(whole, self.path, batch, delta_table.MERGE, counts, mode="overwrite", by=by)
+
+    def _merge(self, came: Rows, silver: DataFrame, batch: MicroBatch, stack: ExitStack) -> None:
+        """Put a micro-batch's versions where they belong in time."""
+        gold, key = self.gold, self.gold.key
+
+        def keep(frame: DataFrame) -> Rows:
+            return stack.enter_context(came.derive(frame).kept())
+
+        new = came.frame.where(_PLACED)
+        touched = keep(new.select(*key).distinct())
+        counts = {"keys": touched.count, "unplaced": came.null_count("valid_from"), "recomputed": 0}
+        before = (
+            delta_merge.rows_with_keys(self.path, touched, key).frame
+            if batch.batch_id > 0
+            else at_version(came.session, self.path, None)
+        )
+        found = keep(_with_runs(new, before, gold))
+        history = _history(_with_ends(found.frame.where(~F.col(_UNSURE)), gold), gold)
+        if found.count_by(_UNSURE).get(True):
+            unsure = keep(found.frame.where(_UNSURE).select(*key).distinct())
+            counts["recomputed"] = unsure.count
+            all_versions = versions(delta_merge.frame_with_keys(silver, unsure, key), gold).where(_PLACED)
+            history = history.unionByName(_history(all_versions, gold))
+        if batch.batch_id == 0:
+            rows = keep(history)
+            delta_table.append(rows, self.path, batch, delta_table.MERGE, counts, mode="overwrite")
+        else:
+            delta_merge.replace_groups(
+                history, self.path, batch, counts, touched=touched, group=key, key=(*key, "valid_from")
+            )
 
 
 def versions(silver: DataFrame, gold: History) -> DataFrame:
@@ -85,7 +139,7 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
         PipelineError: An expression does not fit silver's columns.
     """
     kept = named(gold.columns)
-    gone = F.col(CHANGE).isin(*GONE) if CHANGE in silver.columns else F.lit(False)
+    gone = F.col(CHANGE).isin(*REMOVED) if CHANGE in silver.columns else F.lit(False)
     at = F.col(gold.valid_by)
     try:
         ends = F.coalesce(F.expr(f"({gold.delete_when or 'false'})"), F.lit(False))
@@ -97,9 +151,9 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
             F.lit(1).cast("bigint").alias("versions"),
             *COORDINATES,
             ends.alias(_ENDS),
-            gone.alias(_GONE),
+            gone.alias(_REMOVED),
         )
-        return tables.as_stored(found, gold.storage)
+        return create.as_stored(found, gold.storage)
     except PySparkException as error:
         trials = each(kept, "column", silver.select)
         trials.append(("valid_by", lambda: silver.select(at)))
@@ -109,10 +163,10 @@ def versions(silver: DataFrame, gold: History) -> DataFrame:
 
 
 def _history(found: DataFrame, gold: History) -> DataFrame:
-    """The table's rows of some keys, from all that is known of them. One shuffle.
+    """The table's rows of some keys, from all their versions and runs. One shuffle.
 
     Args:
-        found: Runs and versions, none within another, but versions of one time: of them the highest counts.
+        found: Runs and versions, none inside another; of versions of the same time the highest counts.
         gold: The table.
     """
     key, kept = [F.col(f"`{name}`") for name in gold.key], list(named(gold.columns))
@@ -148,9 +202,9 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
 
 
 def _last_of_ties(found: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Of what begins at one time, that with the highest coordinates; before all what is gone."""
+    """Of versions of the same time: a removed one if there is one, else that with the highest coordinates."""
     in_order = Window.partitionBy(*(F.col(f"`{name}`") for name in key)).orderBy(
-        "valid_from", F.struct(_GONE, *COORDINATES)
+        "valid_from", F.struct(_REMOVED, *COORDINATES)
     )
     next_one = F.lead("valid_from").over(in_order)
     return (
@@ -158,69 +212,25 @@ def _last_of_ties(found: DataFrame, key: Sequence[str]) -> DataFrame:
     )
 
 
-def _merge(  # noqa: PLR0913, PLR0917
-    rows: DataFrame, silver: DataFrame, path: str, batch: MicroBatch, gold: History, small: Small
-) -> None:
-    """Put a micro-batch's versions where they belong."""
-    with ExitStack() as held:
-
-        def settle(frame: DataFrame) -> Settled:
-            return held.enter_context(settled(frame, small))
-
-        came = settle(rows)
-        small = came.then(small)
-        new = came.frame.where(_PLACED)
-        touched = settle(new.select(*gold.key).distinct())
-        counts = {"keys": touched.rows, "unplaced": came.nulls("valid_from")}
-        have = (
-            delta_merge.rows_of(path, touched, gold.key, small)
-            if batch.batch_id > 0
-            else at_version(came.frame.sparkSession, path, None)
-        )
-        found = settle(_found(new, have, gold))
-        wanted = _history(_with_ends(found.frame.where(~F.col(_UNSURE)), gold), gold)
-        counts["recomputed"] = 0
-        if delta_merge.counted(found, _UNSURE).get(True):
-            keys = settle(found.frame.where(_UNSURE).select(*gold.key).distinct())
-            counts["recomputed"] = keys.rows
-            anew = versions(delta_merge.of_groups(silver, keys, gold.key), gold).where(_PLACED)
-            wanted = wanted.unionByName(_history(anew, gold))
-        if batch.batch_id == 0:
-            delta_table.append(
-                settle(wanted), path, batch, delta_table.MERGE, counts, mode="overwrite", small=small
-            )
-            return
-        delta_merge.replace_groups(
-            wanted,
-            path,
-            batch,
-            counts,
-            touched=touched,
-            group=gold.key,
-            key=(*gold.key, "valid_from"),
-            small=small,
-        )
-
-
-def _found(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
-    """New versions and the table's runs of their keys, and for which keys they do not say enough."""
-    known = runs.withColumn(_ENDS, F.lit(False)).withColumn(_GONE, F.lit(False))
+def _with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
+    """New versions and the table's runs of their keys, and whether a key has to be recomputed from silver."""
+    known = runs.withColumn(_ENDS, F.lit(False)).withColumn(_REMOVED, F.lit(False))
     known = known.withColumn(_KNOWN, F.lit(True)).withColumnRenamed("valid_to", _TO).drop("is_current")
     late = _last_of_ties(new, gold.key).withColumn(_KNOWN, F.lit(False))
     found = known.unionByName(late, allowMissingColumns=True)
     of_key = Window.partitionBy(*(F.col(f"`{name}`") for name in gold.key))
     before = of_key.orderBy("valid_from").rowsBetween(Window.unboundedPreceding, -1)
     is_within = F.coalesce(F.max("last_at").over(before) >= F.col("valid_from"), F.lit(False))
-    unsure = is_within | F.col(_GONE)
+    unsure = is_within | F.col(_REMOVED)
     if gold.delete_when is not None or gold.reading.has_start:
-        # Only a run that still holds tells that nothing is known after it: not of a key that the table lacks.
+        # Only after a run that still holds is nothing known; of a key that the table lacks, anything may be.
         open_at = F.max(F.when(F.col(_KNOWN) & F.col(_TO).isNull(), F.col("last_at"))).over(of_key)
         unsure |= ~F.col(_KNOWN) & (open_at.isNull() | (F.col("valid_from") <= open_at))
     return found.withColumn(_UNSURE, unsure).withColumn(_UNSURE, F.bool_or(_UNSURE).over(of_key))
 
 
 def _with_ends(found: DataFrame, gold: History) -> DataFrame:
-    """With what ended a run of the table; where another run begins just then, that one counts."""
+    """Versions and runs, with the deletes that ended a run; of a run that begins at the same time, none."""
     if gold.delete_when is None:
         return found
     at = F.col(_TO)

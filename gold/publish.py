@@ -1,4 +1,4 @@
-"""Rows of a table sent on as they come to be: to a Kafka topic, to a user's own object, to the terminal.
+"""New rows of a table sent on: to a Kafka topic, to a user's own object, to the terminal.
 
 A row is sent at least once: a micro-batch that is replayed is sent again. No table is written.
 """
@@ -18,9 +18,9 @@ from pyspark.sql.types import BinaryType, StringType
 from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.declared import source_of
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.streaming.query import Stream
-from gold.source.stream import CHANGE, OF_THE_FEED, keeps_feed
+from gold.source.stream import CHANGE, FEED_COLUMNS, keeps_feed
 from gold.source.stream import stream as table_stream
 from gold.table.context import Context
 from gold.table.sql_columns import columns, each, misfit, named
@@ -29,7 +29,7 @@ _WIDTH = 60
 """Characters of a value on the terminal."""
 
 
-def stream(context: Context, publish: Publish, kafka: Mapping[str, str]) -> Stream:
+def build_query(context: Context, publish: Publish, kafka: Mapping[str, str]) -> Stream:
     """The query of one publication.
 
     Args:
@@ -50,18 +50,11 @@ def stream(context: Context, publish: Publish, kafka: Mapping[str, str]) -> Stre
             send = _to_each(sink)
         case ConsoleSink() as sink:
             send = _to_console(publish, sink)
-    return Stream(
-        pipeline=context.pipeline.name,
-        name=publish.table,
-        frame=rows,
-        write=send,
-        checkpoint=context.layout.checkpoint_path(publish.table),
-        trigger=context.settings.gold.trigger,
-    )
+    return context.query(publish, rows, lambda sent, batch: send(sent.frame, batch))
 
 
 def shaped(rows: DataFrame, publish: Publish) -> DataFrame:
-    """What is sent of a table's changes: rows that are there now, and with ``deletes`` those that went.
+    """The changes of a table that are sent: new rows, and with ``deletes`` deleted ones.
 
     Raises:
         PipelineError: An expression does not fit the table's columns.
@@ -69,7 +62,7 @@ def shaped(rows: DataFrame, publish: Publish) -> DataFrame:
     kept = ("insert", "update_postimage", "delete")[: 3 if publish.deletes else 2]
     sent = rows.where(F.col(CHANGE).isin(*kept))
     chosen = named(publish.columns) if publish.columns is not None else None
-    own = [name for name in rows.columns if name not in OF_THE_FEED]
+    own = [name for name in rows.columns if name not in FEED_COLUMNS]
     change = [F.col(CHANGE)] if publish.deletes else []
     try:
         if publish.where is not None:
@@ -83,7 +76,7 @@ def shaped(rows: DataFrame, publish: Publish) -> DataFrame:
 
 
 def messages(rows: DataFrame, publish: Publish, sink: KafkaSink) -> DataFrame:
-    """A row as key and value of a message; without a ``value`` it is a JSON object, nulls and all.
+    """A row as key and value of a message; without a ``value`` that is a JSON object, nulls included.
 
     Raises:
         PipelineError: Key or value do not fit the columns that are sent.
@@ -93,11 +86,11 @@ def messages(rows: DataFrame, publish: Publish, sink: KafkaSink) -> DataFrame:
     given = {name: F.expr(f"({sql})") for name, sql in texts.items() if sql is not None}
     try:
         key, value = given.get("key", F.lit(None).cast("binary")), given.get("value", whole)
-        made = rows.select(key.alias("key"), value.alias("value"))
+        message = rows.select(key.alias("key"), value.alias("value"))
     except PySparkException as error:
         trials = each({name: sql for name, sql in texts.items() if sql is not None}, "message", rows.select)
         raise misfit(error, trials, publish.table, source_of(publish)) from error
-    return made.select(*(_bytes_or_text(made, name) for name in made.columns))
+    return message.select(*(_bytes_or_text(message, name) for name in message.columns))
 
 
 def _bytes_or_text(rows: DataFrame, name: str) -> Column:
@@ -110,7 +103,7 @@ def _changes(context: Context, publish: Publish) -> DataFrame:
     wanted = publish.reading.changes
     keeps = keeps_feed(context, path)
     if wanted == "feed" and not keeps:
-        raise delta_table.no_feed(publish.table, publish.reads, path)
+        raise delta_table.change_feed_missing(publish.table, publish.reads, path)
     if keeps and wanted != "appends":
         return table_stream(context, path, publish.reading, feed=True)
     return table_stream(context, path, publish.reading).withColumn(CHANGE, F.lit("insert"))
@@ -140,9 +133,9 @@ def _to_each(sink: ForeachSink) -> Callable[[DataFrame, MicroBatch], None]:
 
 
 def hand_over(writer: Any, rows: Iterable[Any], number: int) -> None:
-    """One partition of a micro-batch to a writer, as Spark's ``foreach`` does it.
+    """Hand one partition of a micro-batch to a writer, as Spark's ``foreach`` does it.
 
-    ``open`` may say by ``False`` that it has the partition already; ``close`` is told what went wrong.
+    ``open`` returns ``False`` where it has the partition already; ``close`` gets the error, if any.
     """
     process = getattr(writer, "process", writer)
     task = TaskContext.get()

@@ -1,42 +1,69 @@
-"""From a declared gold table to its query."""
+"""From a declared gold table to its query, and what a start has to know of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.delta import table as delta_table
 from common.streaming.query import Stream
 from gold import custom, history
 from gold.aggregate import recompute, stateful
 from gold.join import query as join
-from gold.source.missing_history import telling
+from gold.source.missing_history import explain_missing_history
+from gold.source.stream import lacks_feed
+from gold.table.compaction import compacting
 from gold.table.context import Context
+from gold.table.declaration_marks import changed, meaning
 from gold.upsert import query as upsert
 
+__all__ = ["Context", "build_query", "changed_attributes", "missing_feed_warning"]
 
-def stream(context: Context, gold: Gold) -> Stream:
-    """The query of one gold table; makes its tables where there are none. Its micro-batches raise
-    ``HistoryGoneError`` where what they need of the source was cleaned away.
+
+def build_query(context: Context, gold: Gold) -> Stream:
+    """The query of one gold table; creates its tables where there are none, and compacts them now and then.
+
+    Its micro-batches raise ``HistoryGoneError`` where rows of the source that they need were cleaned up.
 
     Raises:
         HistoryGoneError: It needs the source's first commits, and they are gone.
         PipelineError: An expression does not fit the source's columns.
-        TableMissingError: It joins a table that is not there.
+        TableMissingError: It joins a table that does not exist.
         TableShapeError: A table exists with other columns.
     """
-    return telling(_stream(context, gold), gold, context.path(gold.reads))
+    stream = explain_missing_history(_build(context, gold), gold, context.path(gold.reads))
+    return replace(compacting(context, gold, stream), declared=meaning(gold))
 
 
-def _stream(context: Context, gold: Gold) -> Stream:
+def changed_attributes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Attributes of a declaration whose meaning differs between the marks of two commits."""
+    return changed(before, now)
+
+
+def missing_feed_warning(context: Context, gold: Gold) -> str | None:
+    """The warning for a gold table whose source keeps no change data feed; ``None`` if it needs no feed."""
+    if not lacks_feed(context, gold):
+        return None
+    statement = delta_table.enable_feed_statement(context.path(gold.reads))
+    return (
+        f"{gold.table}: {gold.reads} keeps no change data feed, so rows that are deleted or "
+        f"replaced in {gold.reads} stay in {gold.table}. To change that from now on: {statement}"
+    )
+
+
+def _build(context: Context, gold: Gold) -> Stream:
     match gold:
         case Aggregate(mode="recompute"):
-            return recompute.stream(context, gold)
+            return recompute.build_query(context, gold)
         case Aggregate():
-            return stateful.stream(context, gold)
+            return stateful.build_query(context, gold)
         case Upsert() | ChangeFeed():
-            return upsert.stream(context, gold)
+            return upsert.build_query(context, gold)
         case History():
-            return history.stream(context, gold)
+            return history.build_query(context, gold)
         case Join():
-            return join.stream(context, gold)
+            return join.build_query(context, gold)
         case Custom():
-            return custom.stream(context, gold)
+            return custom.build_query(context, gold)
     raise NotImplementedError(gold.table)

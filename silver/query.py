@@ -3,140 +3,217 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
-from common.rows.row_size import Weight
+from common.rows.row_size import RowSizeEstimate
 from common.spark.session import registry_conf
 from common.streaming.query import Stream
 from silver.judge import lookups
 from silver.judge.dedupe import drop_duplicates
 from silver.judge.judge import judge, read_rows, without_message_bytes
 from silver.judge.late_verdict import mark_late
-from silver.judge.rules import ACCEPT, LATE, VERDICT, rules_version
+from silver.judge.rules import rules_version
 from silver.read.bronze_stream import bronze_stream, needs_snapshot
-from silver.read.parse import META
+from silver.read.columns import ACCEPT, LATE, META, VERDICT
 from silver.write import first_load, table_columns
-from silver.write.first_load import FirstLoad
+from silver.write.first_load import FirstLoad, Mark
 from silver.write.foreign_changes import ChangeWatch
-from silver.write.known_keys import HandOver, known_until_ms
+from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema
 from silver.write.writer import Writer
 
 
-def stream(
+def build_query(
     spark: SparkSession, pipeline: str, silver: Silver, *, settings: Settings, layout: Layout
 ) -> Stream:
-    """The query of one silver table; makes the table and those beside it where there are none.
+    """The query of one silver table; creates the table and its side tables where there are none.
 
     Raises:
         PipelineError: The declaration does not fit the data's columns and types.
         TableShapeError: A table exists with other columns.
-        TableMissingError: There is no table of a lookup.
+        TableMissingError: A lookup's table does not exist.
         HistoryGoneError: A first load is not possible any more.
-        ForeignChangeError: Somebody else changed rows of bronze.
+        ForeignChangeError: Another writer changed rows of bronze.
     """
     for name, value in registry_conf(settings).items():
         spark.conf.set(name, value)
-    checkpoint, bronze_path = layout.checkpoint_path(silver.table), layout.table_path(silver.reads)
-    names = (silver.table, silver.quarantine, silver.late_table)
-    path, aside, late = (layout.table_path(name) for name in names)
-
-    asked = lookups.lookup_frames(spark, silver, layout)
-
-    def judged(given: DataFrame) -> DataFrame:
-        return judge(read_rows(given, silver), silver, asked)
-
-    rule_version = rules_version(silver)
-
-    def set_aside(frame: DataFrame) -> DataFrame:
-        return table_columns.rejected(frame, rule_version)
-
-    grows = silver.unknown_fields == "evolve"
-
-    def made(frame: DataFrame) -> None:
-        columns = table_columns.accepted(frame).schema
-        delta_table.ensure(
-            spark, silver.table, path, columns, table_columns.properties(), may_have_more=grows
-        )
-        table_columns.check_change_feed(spark, silver, path)
-        delta_table.ensure(spark, silver.quarantine, aside, set_aside(frame).schema, table_columns.PROPERTIES)
-        delta_table.ensure(spark, silver.late_table, late, late_schema(columns), table_columns.PROPERTIES)
-
-    loaded, how = first_load.mark(path), settings.silver.first_load
-    has_begun = Checkpoint(checkpoint).last_planned() is not None
-    is_part = loaded is not None and not loaded.is_done
-    if is_part or not (has_begun or loaded or not needs_snapshot(how, silver.reads, bronze_path)):
-        made(judged(spark.read.format("delta").load(bronze_path)))
-        FirstLoad(
-            pipeline=pipeline,
-            silver=silver,
-            silver_path=path,
-            quarantine_path=aside,
-            bronze_path=bronze_path,
-            staging=f"{checkpoint}.first_load",
-            rows_per_part=settings.silver.first_load_rows,
-            judged=judged,
-            rejected=set_aside,
-        ).run(spark)
-        loaded = first_load.mark(path)
+    builder = _Builder(
+        spark,
+        pipeline,
+        silver,
+        settings,
+        layout,
+        lookups.lookup_frames(spark, silver, layout),
+        rules_version(silver),
+    )
+    loaded = builder.load_first()
     begins = loaded.begins if loaded else 0
-    watch = ChangeWatch(
-        silver.table,
-        silver.reads,
-        path=bronze_path,
-        checkpoint=checkpoint,
-        begins=begins,
-        accepted=settings.silver.accept_changes,
-    )
-    watch.look()
-    bronze = bronze_stream(spark, path=bronze_path, starting_version=begins, settings=settings.silver)
-    frame = rows(bronze, silver, asked)
-    made(frame)
-    late_rows = LateRows(
-        silver=silver,
-        silver_path=path,
-        late_path=late,
-        bronze_path=bronze_path,
-        bronze_schema=bronze.schema,
-        checkpoint=checkpoint,
-        begins=begins,
-        judged=judged,
-    )
-    hand_over = HandOver(silver, path, known_until_ms(silver, path, loaded))
+    watch = builder.watch(begins)
+    bronze = bronze_stream(spark, path=builder.bronze_path, starting_version=begins, settings=settings.silver)
+    frame = rows(bronze, silver, builder.lookups)
+    builder.ensure_tables(frame)
     return Stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=Writer(
-            silver,
-            bronze_path,
-            path,
-            aside,
-            late_rows,
-            hand_over,
-            watch,
-            settings.small,
-            Weight(settings.small.batch_bytes),
-            rule_version,
-        ),
-        checkpoint=checkpoint,
+        write=builder.writer(bronze.schema, begins, loaded, watch),
+        checkpoint=builder.checkpoint,
         trigger=settings.silver.trigger,
     )
 
 
-def rows(bronze: DataFrame, silver: Silver, asked: Mapping[str, DataFrame] | None = None) -> DataFrame:
-    """Bronze rows judged and deduplicated: what one silver query reads, as one plan with one parse.
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Builds the parts of one silver query: its first load, its check of bronze, its writer.
+
+    Attributes:
+        spark: The session.
+        pipeline: The pipeline's name.
+        silver: The declaration.
+        settings: The settings in force.
+        layout: Where tables and checkpoints are.
+        lookups: The tables that the rules look up, by the lookup's name.
+        rule_version: Identifies the rules.
+    """
+
+    spark: SparkSession
+    pipeline: str
+    silver: Silver
+    settings: Settings
+    layout: Layout
+    lookups: Mapping[str, DataFrame]
+    rule_version: str
+
+    @property
+    def checkpoint(self) -> str:
+        return self.layout.checkpoint_path(self.silver.table)
+
+    @property
+    def bronze_path(self) -> str:
+        return self.layout.table_path(self.silver.reads)
+
+    @property
+    def silver_path(self) -> str:
+        return self.layout.table_path(self.silver.table)
+
+    @property
+    def quarantine_path(self) -> str:
+        return self.layout.table_path(self.silver.quarantine)
+
+    @property
+    def late_path(self) -> str:
+        return self.layout.table_path(self.silver.late_table)
+
+    def load_first(self) -> Mark | None:
+        """Load the table from a snapshot of bronze where that is due, or finish such a load."""
+        loaded = first_load.mark(self.silver_path)
+        has_begun = Checkpoint(self.checkpoint).last_planned() is not None
+        is_unfinished = loaded is not None and not loaded.is_done
+        how = self.settings.silver.first_load
+        is_due = not (has_begun or loaded) and needs_snapshot(how, self.silver.reads, self.bronze_path)
+        if not is_unfinished and not is_due:
+            return loaded
+        self.ensure_tables(self.judged(self.spark.read.format("delta").load(self.bronze_path)))
+        FirstLoad(
+            pipeline=self.pipeline,
+            silver=self.silver,
+            silver_path=self.silver_path,
+            quarantine_path=self.quarantine_path,
+            bronze_path=self.bronze_path,
+            staging=f"{self.checkpoint}.first_load",
+            rows_per_part=self.settings.silver.first_load_rows,
+            judged=self.judged,
+            rejected=self.rejected,
+        ).run(self.spark)
+        return first_load.mark(self.silver_path)
+
+    def watch(self, begins: int) -> ChangeWatch:
+        """A check of bronze's commits, which has looked at all commits that exist now."""
+        watch = ChangeWatch(
+            self.silver.table,
+            self.silver.reads,
+            path=self.bronze_path,
+            checkpoint=self.checkpoint,
+            begins=begins,
+            accepted=self.settings.silver.accept_changes,
+        )
+        watch.look()
+        return watch
+
+    def ensure_tables(self, judged: DataFrame) -> None:
+        """Create the table and its side tables where there are none; check the columns of existing ones."""
+        spark, silver = self.spark, self.silver
+        columns = table_columns.accepted_frame(judged).schema
+        delta_table.ensure(
+            spark,
+            silver.table,
+            self.silver_path,
+            columns,
+            table_columns.properties(),
+            may_have_more=silver.unknown_fields == "evolve",
+        )
+        table_columns.check_change_feed(spark, silver, self.silver_path)
+        for table, path, schema in (
+            (silver.quarantine, self.quarantine_path, self.rejected(judged).schema),
+            (silver.late_table, self.late_path, late_schema(columns)),
+        ):
+            delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES)
+
+    def writer(
+        self, bronze_schema: StructType, begins: int, loaded: Mark | None, watch: ChangeWatch
+    ) -> Writer:
+        """The writer of the query's micro-batches."""
+        limits = self.settings.driver_limits
+        late_rows = LateRows(
+            silver=self.silver,
+            silver_path=self.silver_path,
+            late_path=self.late_path,
+            bronze_path=self.bronze_path,
+            bronze_schema=bronze_schema,
+            checkpoint=self.checkpoint,
+            begins=begins,
+            judged=self.judged,
+        )
+        until_ms = known_until_ms(self.silver, self.silver_path, loaded)
+        return Writer(
+            silver=self.silver,
+            bronze_path=self.bronze_path,
+            silver_path=self.silver_path,
+            quarantine_path=self.quarantine_path,
+            late_rows=late_rows,
+            known_keys=KeysWrittenOutsideStream(self.silver, self.silver_path, until_ms),
+            watch=watch,
+            limits=limits,
+            row_size=RowSizeEstimate(limits.batch_bytes),
+            rule_version=self.rule_version,
+        )
+
+    def judged(self, bronze: DataFrame) -> DataFrame:
+        """Bronze rows of a batch, judged as the query does it."""
+        return judge(read_rows(bronze, self.silver), self.silver, self.lookups)
+
+    def rejected(self, judged: DataFrame) -> DataFrame:
+        """Rejected rows, as the quarantine table has them."""
+        return table_columns.rejected_frame(judged, self.rule_version)
+
+
+def rows(
+    bronze: DataFrame, silver: Silver, lookup_frames: Mapping[str, DataFrame] | None = None
+) -> DataFrame:
+    """Bronze rows judged and drop_duplicates: what one silver query reads, as one plan with one parse.
 
     Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written.
     """
-    judged = judge(read_rows(bronze, silver), silver, asked)
+    judged = judge(read_rows(bronze, silver), silver, lookup_frames)
     if silver.dedupe != "exact":
         judged = mark_late(judged)
     # Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.

@@ -16,7 +16,7 @@ import duckdb
 import pytest
 from confluent_kafka import Producer
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
@@ -180,13 +180,7 @@ def send(broker: str) -> Callable[[str, Sequence[Message]], None]:
     return produce
 
 
-IN_DRIVER = Small(1_000, 10_000, fsync=False)
-
-
-@pytest.fixture(params=["driver", pytest.param("executors", marks=pytest.mark.long)])
-def small(request: pytest.FixtureRequest) -> Small:
-    """Few rows are worked out in the driver, or like many by the executors: with the same result."""
-    return IN_DRIVER if request.param == "driver" else NEVER
+IN_DRIVER = DriverLimits(1_000, 10_000, fsync=False)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""What counts as small: worked out in the driver (``common.rows.materialized``), written from it
-(``common.delta.delta_rs``).
+"""Limits below which the driver computes a micro-batch's rows (``common.rows``) and writes them by delta-rs
+(``common.delta.delta_rs``), without Spark jobs.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Small:
-    """What counts as small.
+class DriverLimits:
+    """Limits of what is computed, read and written in the driver.
 
     Attributes:
-        rows: Up to so many rows of a micro-batch are kept in the driver; 0: none ever.
-        file_rows: Up to so many rows of a table's files are read, and written anew, from the driver.
-        file_bytes: And up to so many bytes of them, as they lie on the disk: in memory it is thrice that.
-        batch_bytes: And up to so many bytes of them, in memory.
+        rows: Upper bound of rows of a micro-batch that are collected; 0: no row is ever collected.
+        file_rows: Upper bound of rows of a table's files that are read, and written again, in the driver.
+        file_bytes: Upper bound of compressed bytes read in the driver (about three times as much in memory).
+        batch_bytes: Upper bound of bytes of a micro-batch in memory.
         fsync: Whether a write waits until the disk has it.
     """
 
@@ -27,9 +27,9 @@ class Small:
 
     @property
     def read_bytes(self) -> int:
-        """Up to so many bytes of files a micro-batch reads: compressed they are a fourth of it, or less."""
+        """Upper bound of file bytes that a micro-batch reads: compressed rows are a fourth of their size."""
         return self.batch_bytes // 4
 
 
-NEVER = Small()
-"""Everything is Spark's."""
+NO_DRIVER = DriverLimits()
+"""Nothing is computed in the driver: Spark computes and writes everything."""

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariableError
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare.intervals import parse_duration
 from common.errors import SettingsError, nearest
 
@@ -273,9 +273,9 @@ class Settings(BaseSettings):
     jars: JarSettings = JarSettings()
 
     @property
-    def small(self) -> Small:
+    def driver_limits(self) -> DriverLimits:
         """The limits up to which the driver computes, reads and writes rows itself."""
-        return Small(
+        return DriverLimits(
             self.driver.batch_rows,
             self.driver.file_rows,
             batch_bytes=self.driver.batch_mb * 2**20,

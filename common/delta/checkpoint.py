@@ -173,9 +173,9 @@ def delta_position_of(sources: Sequence[Mapping[str, Any] | None], source: int =
         return None
     return DeltaPosition(
         version=int(found["reservoirVersion"]),
-        index=int(found["index"]),
-        table_id=str(found["reservoirId"]),
-        in_snapshot=bool(found["isStartingVersion"]),
+        index=int(found.get("index", -1)),
+        table_id=str(found.get("reservoirId", "")),
+        in_snapshot=bool(found.get("isStartingVersion")),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from common.config.driver_limits import NEVER, Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import delta_rs
-from common.delta.table import noting
+from common.delta.table import commit_metadata
 from common.spark.session_conf import SMALL_FILE
 
 if TYPE_CHECKING:
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def compact(
-    spark: SparkSession, path: str, metadata: str, *, cluster_by: Sequence[str] = (), small: Small = NEVER
+    spark: SparkSession,
+    path: str,
+    metadata: str,
+    *,
+    cluster_by: Sequence[str] = (),
+    limits: DriverLimits = NO_DRIVER,
 ) -> None:
     """Compact small files, or cluster rows by some columns; commits only where there is something to do.
 
@@ -27,13 +32,13 @@ def compact(
         path: The table.
         metadata: Metadata of the commit.
         cluster_by: Clustering columns; empty: compaction only.
-        small: Limits under which the driver has the table open already.
+        limits: Limits under which the driver has the table open already.
     """
     from delta.tables import DeltaTable  # loaded with the first table
 
-    if not cluster_by and _is_compact(path, small, spark.conf.get(SMALL_FILE, "0") or "0"):
+    if not cluster_by and _is_compact(path, limits, spark.conf.get(SMALL_FILE, "0") or "0"):
         return
-    with noting(spark, metadata):
+    with commit_metadata(spark, metadata):
         if cluster_by:
             known = DeltaTable.forPath(spark, path).detail().select("clusteringColumns").first()
             if known is None or list(known[0] or ()) != list(cluster_by):
@@ -42,13 +47,13 @@ def compact(
         spark.sql(f"OPTIMIZE {_table_identifier(path)}")
 
 
-def _is_compact(path: str, small: Small, file_bytes: str) -> bool:
+def _is_compact(path: str, limits: DriverLimits, file_bytes: str) -> bool:
     """Whether fewer than two files are small. Looked up in the driver, because Spark takes seconds for it."""
     from deltalake.exceptions import DeltaError  # loaded where a table is small
 
     try:
-        table = delta_rs.opened(path, small)
-        return table is not None and table.lighter_than(int(file_bytes)) <= 1
+        table = delta_rs.open_table(path, limits)
+        return table is not None and table.files_smaller_than(int(file_bytes)) <= 1
     except (DeltaError, OSError, ValueError):
         return False  # then Spark finds out
 
@@ -57,7 +62,7 @@ def vacuum(spark: SparkSession, path: str, metadata: str) -> int:
     """Delete the files that no version within the table's retention needs; returns how many were deleted."""
     from delta.tables import DeltaTable
 
-    with noting(spark, metadata):
+    with commit_metadata(spark, metadata):
         spark.sql(f"VACUUM {_table_identifier(path)}")
     done = DeltaTable.forPath(spark, path).history(2).where("operation = 'VACUUM END'").first()
     metrics = {} if done is None else done["operationMetrics"] or {}

@@ -1,8 +1,7 @@
-"""Small tables on a local disk, read and written by delta-rs: no Spark job, no new code, no process.
+"""Small reads and writes of tables on a local disk by delta-rs: without a Spark job.
 
-Part of ``common.delta.table``, which is the only writer of tables. Commits say of themselves what Spark's
-say, are
-refused where another writer was first, and can be read, merged, compacted and restored by Spark as its own.
+Part of ``common.delta.table``, which is the only writer of tables. Commits have the same metadata as Spark's,
+are refused where another writer was first, and Spark reads, merges, compacts and restores them as its own.
 What delta-rs does not write as Spark would is left to Spark: deletion vectors, constraints, generated
 columns, clustering, tables in an object store, tables of a hundred thousand files, and any write that it
 refuses.
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -26,27 +25,27 @@ import structlog
 from common.delta import delta_rs_handles, version_checksum
 from common.delta.log import LogReader
 from common.machine.storage_folder import StorageFolder
-from common.rows.duckdb_query import asked
+from common.rows.duckdb_query import query
 from common.spark.literals import MOST_LISTED
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, WriterProperties
 
-    from common.config.driver_limits import Small
+    from common.config.driver_limits import DriverLimits
     from common.delta.commit import Commit
 
-DO = "__do"
+ACTION = "__do"
 INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
-"""The column that says what is to be done with a row, and what it says."""
+"""The column that says how a change is applied to the table, and its values."""
 
 _READER, _WRITER = 1, 4
-"""The protocol up to which delta-rs writes all that there is."""
+"""The highest protocol versions whose features delta-rs writes completely."""
 
-_NAMES = 100_000
-"""So many names of files a table's checkpoint may have: each opening reads them all, in half a second."""
+_MAX_ACTIONS = 100_000
+"""Upper bound of actions in a table's checkpoint: each opening reads them all, in half a second."""
 
-_CLEANS_EVERY = 100
-"""Commits, of which one has delta-rs look for log files that have expired: it lists all that there are."""
+_CLEANUP_INTERVAL = 100
+"""Commits between two searches of delta-rs for expired log files: each lists the whole log."""
 
 _ATTEMPTS = 3
 
@@ -54,36 +53,44 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
-    """A small table as it is now."""
+class DeltaRsTable:
+    """A table that is open.
+
+    Attributes:
+        table: The table at its newest version.
+        path: Its path.
+        limits: What may be read in the driver.
+    """
 
     table: DeltaTable
     path: str
-    small: Small
+    limits: DriverLimits
 
-    def near(self, groups: pa.Table, columns: Sequence[str] | None = None) -> pa.Table | None:
-        """The rows that have one of the groups, compared null-safe; ``None`` where they are many.
+    def rows_with_keys(self, keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table | None:
+        """The rows that have one of the keys, compared null-safe; ``None`` where they exceed the limits.
 
         Args:
-            groups: Its columns are columns of the table.
-            columns: Those that are read, the groups' among them; unset: all.
+            keys: All columns are columns of the table.
+            columns: Those that are read, the keys' among them; unset: all.
         """
-        bounds = " AND ".join(_bounds(groups, groups.column_names)) or None
-        if self._is_much(bounds):
+        bounds = " AND ".join(_bounds(keys, keys.column_names)) or None
+        if self._exceeds_limits(bounds):
             return None
-        found = self.table.scan(None if columns is None else list(columns), bounds)
+        stream = self.table.scan(None if columns is None else list(columns), bounds)
         schema = pa.schema(self.table.schema())
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
-        same = " AND ".join(
-            f"t.{_quoted(n)} IS NOT DISTINCT FROM g.{_quoted(n)}" for n in groups.column_names
-        )
-        query = f"SELECT t.* FROM t SEMI JOIN g ON {same} LIMIT {self.small.rows + 1}"  # noqa: S608
-        rows = asked(query, t=pa.RecordBatchReader.from_stream(found), g=groups)
-        return None if rows.num_rows > self.small.rows else rows.cast(schema)
+        same = " AND ".join(f"t.{_quoted(n)} IS NOT DISTINCT FROM k.{_quoted(n)}" for n in keys.column_names)
+        sql = f"SELECT t.* FROM t SEMI JOIN k ON {same} LIMIT {self.limits.rows + 1}"  # noqa: S608
+        rows = query(sql, t=pa.RecordBatchReader.from_stream(stream), k=keys)
+        return None if rows.num_rows > self.limits.rows else rows.cast(schema)
 
-    def append(self, rows: pa.Table | None, told: str, *, mode: str = "append") -> None:
-        """Append rows, or put them in place of all there are with ``mode="overwrite"``; ``None``: no rows."""
+    def append(self, rows: pa.Table | None, metadata: str, *, mode: str = "append") -> None:
+        """Append rows, or replace all rows with ``mode="overwrite"``; ``None``: no rows.
+
+        Raises:
+            LookupError: The rows have other columns than the table.
+        """
         from deltalake import write_deltalake
 
         schema = pa.schema(self.table.schema())
@@ -95,25 +102,25 @@ class Direct:
             self.table,
             rows,
             mode=mode,
-            commit_properties=_noted(told),
-            post_commithook_properties=_afterwards(self.table),
-            writer_properties=_compressed(),
+            commit_properties=_commit_properties(metadata),
+            post_commithook_properties=_after_commit(self.table),
+            writer_properties=_file_properties(),
         )  # type: ignore[call-overload]
 
-    def change(self, changes: pa.Table, told: str, *, key: Sequence[str]) -> None:
-        """Do with the table's rows what the column ``DO`` of ``changes`` says.
+    def change(self, changes: pa.Table, metadata: str, *, key: Sequence[str]) -> None:
+        """Insert, update or delete rows as the column ``ACTION`` of each change says.
 
         Args:
-            changes: At most one row per key, with the table's columns beside ``DO``.
-            told: The commit's metadata.
-            key: Columns that name a row; compared null-safe.
+            changes: At most one row per key, with the table's columns beside ``ACTION``.
+            metadata: The commit's metadata.
+            key: Columns that identify a row; compared null-safe.
 
         Raises:
-            TooMuchError: The files that may hold the keys are large; nothing is written.
+            LimitExceededError: The files that may hold the keys are large; nothing is written.
         """
-        if self._is_much(" AND ".join(_bounds(changes, key)) or None):
-            raise TooMuchError
-        names = [name for name in changes.column_names if name != DO]
+        if self._exceeds_limits(" AND ".join(_bounds(changes, key)) or None):
+            raise LimitExceededError
+        names = [name for name in changes.column_names if name != ACTION]
         values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
         same = " AND ".join(_same(changes, name) for name in key)
         merge = self.table.merge(
@@ -121,143 +128,162 @@ class Direct:
             " AND ".join([same, *_bounds(changes, key, "t.")]),
             source_alias="s",
             target_alias="t",
-            commit_properties=_noted(told),
-            post_commithook_properties=_afterwards(self.table),
-            writer_properties=_compressed(),
+            commit_properties=_commit_properties(metadata),
+            post_commithook_properties=_after_commit(self.table),
+            writer_properties=_file_properties(),
         )
-        merge = merge.when_matched_delete(f"s.{DO} = '{DELETED}'").when_matched_update(values)
-        merge.when_not_matched_insert(values, f"s.{DO} <> '{DELETED}'").execute()
+        merge = merge.when_matched_delete(f"s.{ACTION} = '{DELETED}'").when_matched_update(values)
+        merge.when_not_matched_insert(values, f"s.{ACTION} <> '{DELETED}'").execute()
 
-    def lighter_than(self, file_bytes: int) -> int:
-        """How many live files are smaller than that."""
+    def files_smaller_than(self, file_bytes: int) -> int:
+        """How many live files have fewer bytes."""
         return int(pc.sum(pc.less(self._files["size_bytes"], file_bytes)).as_py() or 0)
 
     @property
     def _files(self) -> pa.Table:
         return delta_rs_handles.files(StorageFolder(self.path).path, self.table)
 
-    def _is_much(self, bounds: str | None) -> bool:
-        """Whether the files within some bounds have more than the driver reads, or do not say how much."""
+    def _exceeds_limits(self, bounds: str | None) -> bool:
+        """Whether the files within some bounds have more than the driver reads, or lack row counts."""
         files = self._files
         rows, sizes = (files[name].cast(pa.int64()) for name in ("num_records", "size_bytes"))
-        if not rows.null_count and not self._is_more(rows, sizes):
-            return False  # all of them are little, so nobody need know which are read
+        if not rows.null_count and not self._are_more(rows, sizes):
+            return False  # all files together are within the limits, whichever of them are read
         names = {_name(uri) for uri in self.table.file_uris(file_pruning_predicate=bounds)}
         read = pa.array([_name(path) in names for path in files["path"].to_pylist()], pa.bool_())
         rows, sizes = rows.filter(read), sizes.filter(read)
-        return bool(rows.null_count) or self._is_more(rows, sizes)
+        return bool(rows.null_count) or self._are_more(rows, sizes)
 
-    def _is_more(self, rows: pa.ChunkedArray, sizes: pa.ChunkedArray) -> bool:
-        many, large = (pc.sum(numbers, min_count=0).as_py() for numbers in (rows, sizes))
-        return bool(many > self.small.file_rows or large > self.small.file_bytes)
-
-
-class TooMuchError(Exception):
-    """A write that is Spark's."""
+    def _are_more(self, rows: pa.ChunkedArray, sizes: pa.ChunkedArray) -> bool:
+        total_rows, total_bytes = (pc.sum(numbers, min_count=0).as_py() for numbers in (rows, sizes))
+        return bool(total_rows > self.limits.file_rows or total_bytes > self.limits.file_bytes)
 
 
-def opened(path: str, small: Small) -> Direct | None:
-    """A table, if it is one that is read and written directly."""
-    if not is_for_driver(path, small):
+class LimitExceededError(Exception):
+    """A write has to read more than the driver may: Spark does it."""
+
+
+def open_table(path: str, limits: DriverLimits) -> DeltaRsTable | None:
+    """Open a table; ``None`` where Spark has to read and write it."""
+    if not is_for_driver(path, limits):
         return None
-    table = delta_rs_handles.opened(StorageFolder(path).path)
+    table = delta_rs_handles.open_table(StorageFolder(path).path)
     if not _is_plain(table):
         return None
-    return Direct(table, path, small)
+    return DeltaRsTable(table, path, limits)
 
 
-def is_for_driver(path: str, small: Small) -> bool:
-    """Whether a table may be written directly, as far as that is known before it is opened."""
-    return bool(small.rows) and StorageFolder(path).is_plain and "%" not in path and not _names_many(path)
+def is_for_driver(path: str, limits: DriverLimits) -> bool:
+    """Whether delta-rs may write a table, as far as that is known before the table is opened."""
+    is_plain_path = StorageFolder(path).is_plain and "%" not in path
+    return bool(limits.rows) and is_plain_path and not _has_many_files(path)
 
 
-def _names_many(path: str) -> bool:
+def _has_many_files(path: str) -> bool:
     """Whether opening a table takes longer than Spark, which has it open, takes to write a few rows."""
     hint = StorageFolder(path).read("_delta_log/_last_checkpoint")
     try:
-        return hint is not None and int(json.loads(hint)["size"]) > _NAMES
-    except (ValueError, TypeError, KeyError):  # half of it; a hint is found anew
+        return hint is not None and int(json.loads(hint)["size"]) > _MAX_ACTIONS
+    except (ValueError, TypeError, KeyError):  # a torn hint; it is written again
         return False
 
 
 def _is_plain(table: DeltaTable) -> bool:
-    """Whether delta-rs writes all that the table wants written."""
+    """Whether delta-rs writes everything that the table's features require."""
     protocol = table.protocol()
     if protocol.min_reader_version > _READER or protocol.min_writer_version > _WRITER:
         return False
-    told = table.metadata().configuration
-    if any(name.startswith("delta.constraints.") for name in told):
+    properties = table.metadata().configuration
+    if any(name.startswith("delta.constraints.") for name in properties):
         return False
-    if told.get("delta.autoOptimize.autoCompact", "false") != "false":  # Spark compacts as it writes
+    if properties.get("delta.autoOptimize.autoCompact", "false") != "false":  # Spark compacts as it writes
         return False
     return not any(
         field.metadata for field in table.schema().fields
-    )  # generated, invariant, of limited length
+    )  # generated columns, invariants, char and varchar
 
 
-def near(path: str, groups: pa.Table, small: Small, columns: Sequence[str] | None = None) -> pa.Table | None:
-    """A table's rows of some groups, if it is small and they are few; errors are left to Spark to tell."""
+def rows_with_keys(
+    path: str, keys: pa.Table, limits: DriverLimits, columns: Sequence[str] | None = None
+) -> pa.Table | None:
+    """A table's rows that have one of some keys; ``None`` where Spark has to read them, also on any error."""
     import duckdb
     from deltalake.exceptions import DeltaError
 
     try:
-        table = opened(path, small)
-        return None if table is None else table.near(groups, columns)
+        table = open_table(path, limits)
+        return None if table is None else table.rows_with_keys(keys, columns)
     except (DeltaError, duckdb.Error, OSError, ValueError, LookupError, pa.ArrowException) as error:
         _log.warning("delta-rs cannot read this, Spark does", table=path, error=str(error))
         return None
 
 
-def written(path: str, small: Small, told: str, write: Callable[[Direct], None]) -> bool:
-    """Write a small table; whether that is done. Where it is not, nothing is written: Spark may.
+def try_write(path: str, limits: DriverLimits, metadata: str, write: Callable[[DeltaRsTable], None]) -> bool:
+    """Write a table by delta-rs; whether that succeeded. Otherwise nothing is written, and Spark may write.
 
     Args:
         path: The table.
-        small: What is small.
-        told: The metadata of the one commit that the write makes.
-        write: Called anew where another writer was first, if that one has changed files and no rows.
+        limits: What may be read and written in the driver.
+        metadata: The metadata of the one commit that ``write`` makes.
+        write: Called again where another writer was first and has only moved rows to other files.
 
     Raises:
         CommitFailedError: Another writer has changed rows meanwhile; nothing is written.
     """
-    import duckdb
     from deltalake.exceptions import DeltaError
 
     for _ in range(_ATTEMPTS):
         try:
-            table = opened(path, small)
+            table = open_table(path, limits)
         except DeltaError as error:
             _log.warning("delta-rs cannot open this, Spark does", table=path, error=str(error))
             return False
         if table is None:
             return False
         before = table.table.version()
-        try:
-            write(table)
-        except TooMuchError:
+        outcome = _attempt(table, metadata, write)
+        if outcome == "refused":
             return False
-        except (DeltaError, duckdb.Error, OSError, ValueError, LookupError, pa.ArrowException) as error:
-            since = tuple(LogReader(path).commits(before + 1))
-            if any(commit.user_metadata == told for commit in since):
-                break  # its answer got lost, the commit did not
-            if not _may_be_done_anew(error, path, since):
-                return False
-        else:
+        if outcome == "written":
             break
     else:
         return False
     until = LogReader(path).latest_version() or before
-    if small.fsync:
+    if limits.fsync:
         _flush(path, before, until)
     version_checksum.write_checksums(path, before, until)
     return True
 
 
-def _may_be_done_anew(error: Exception, path: str, since: Sequence[Commit]) -> bool:
-    """Whether a write failed because files were moved meanwhile; of any other fault Spark does it.
+def _attempt(
+    table: DeltaRsTable, metadata: str, write: Callable[[DeltaRsTable], None]
+) -> Literal["written", "refused", "retry"]:
+    """Write once.
 
     Raises:
-        CommitFailedError: Rows were changed meanwhile.
+        CommitFailedError: Another writer has changed rows meanwhile.
+    """
+    import duckdb
+    from deltalake.exceptions import DeltaError
+
+    before = table.table.version()
+    try:
+        write(table)
+    except LimitExceededError:
+        return "refused"
+    except (DeltaError, duckdb.Error, OSError, ValueError, LookupError, pa.ArrowException) as error:
+        since = tuple(LogReader(table.path).commits(before + 1))
+        if any(commit.user_metadata == metadata for commit in since):
+            return "written"  # the commit succeeded, its answer was lost
+        return "retry" if _may_be_retried(error, table.path, since) else "refused"
+    return "written"
+
+
+def _may_be_retried(error: Exception, path: str, since: Sequence[Commit]) -> bool:
+    """Whether a write failed only because another writer has moved rows; after other errors Spark writes.
+
+    Raises:
+        CommitFailedError: Another writer has changed rows meanwhile.
     """
     from deltalake.exceptions import CommitFailedError
 
@@ -265,33 +291,34 @@ def _may_be_done_anew(error: Exception, path: str, since: Sequence[Commit]) -> b
         _log.warning("delta-rs cannot write this, Spark does", table=path, error=str(error))
         return False
     if any(commit.added or commit.removed for commit in since):
-        # What was worked out from the table is not true any more: the micro-batch is done anew.
+        # What was computed from the table is outdated: the micro-batch is replayed.
         raise error
     return True
 
 
-def mend(path: str, query_id: str | None = None, counted: int | None = None) -> None:
-    """Take back a newest commit that a power cut has left without its text or its files.
+def roll_back_torn_commit(path: str, query_id: str | None = None, committed: int | None = None) -> None:
+    """Roll back the newest commit where a power cut has left it without its text or its files.
 
-    delta-rs names a commit before the disk has all of it, and who writes goes on once the disk has: nobody
-    has counted on it. To be called by the table's one writer, before anything else looks at the table.
+    delta-rs links a commit to its name before the disk has all of it, and the query goes on once the disk has
+    it: no checkpoint counts on such a commit. To be called by the table's one writer, before anything else
+    reads the table.
 
     Args:
         path: The table.
         query_id: The query that writes it, by its checkpoint.
-        counted: The newest micro-batch that the checkpoint counts as done: its files must be there.
+        committed: The newest micro-batch that the checkpoint has as done: its files must exist.
     """
     if not StorageFolder(path).is_local or (version := LogReader(path).latest_version()) is None:
         return
     log = Path(StorageFolder(path).path) / "_delta_log"
     commit = log / f"{version:020}.json"
-    if _is_whole(commit.read_bytes()) and not _lacks_files(path, version, query_id, counted):
+    if _is_whole(commit.read_bytes()) and not _lacks_files(path, version, query_id, committed):
         return
     for side in ("checkpoint.parquet", "crc"):
         (log / f"{version:020}.{side}").unlink(missing_ok=True)
-    (log / "_last_checkpoint").unlink(missing_ok=True)  # a hint, found anew
+    (log / "_last_checkpoint").unlink(missing_ok=True)  # a hint, which is written again
     commit.rename(log / f".{commit.name}.cut_off")
-    _log.warning("a power cut cut the newest commit off; it is taken back", commit=str(commit))
+    _log.warning("a power cut tore the newest commit; it is rolled back", commit=str(commit))
 
 
 def _is_whole(content: bytes) -> bool:
@@ -301,15 +328,15 @@ def _is_whole(content: bytes) -> bool:
         return False
 
 
-def _lacks_files(path: str, version: int, query_id: str | None, counted: int | None) -> bool:
-    """Whether a commit that nobody counts on names files that the disk has not got, or not to their end."""
+def _lacks_files(path: str, version: int, query_id: str | None, committed: int | None) -> bool:
+    """Whether a commit that no checkpoint counts on names files that are missing or too short."""
     commit = LogReader(path).commit(version)
     if commit is None or not (commit.engine or "").startswith("delta-rs"):
         return False
-    told = commit.metadata
-    if query_id is None or told.get("query_id") != query_id:
+    metadata = commit.metadata
+    if query_id is None or metadata.get("query_id") != query_id:
         return False
-    if counted is not None and told.get("batch_id", -1) <= counted:
+    if committed is not None and metadata.get("batch_id", -1) <= committed:
         return False
     for file in commit.added:
         place = Path(file.path_in(StorageFolder(path).path))
@@ -318,28 +345,28 @@ def _lacks_files(path: str, version: int, query_id: str | None, counted: int | N
     return False
 
 
-def _noted(told: str) -> CommitProperties:
+def _commit_properties(metadata: str) -> CommitProperties:
     from deltalake import CommitProperties
 
-    return CommitProperties(custom_metadata={"userMetadata": told})
+    return CommitProperties(custom_metadata={"userMetadata": metadata})
 
 
-def _afterwards(table: DeltaTable) -> PostCommitHookProperties:
-    """What follows a commit: a look at the whole log for what has expired, now and then."""
+def _after_commit(table: DeltaTable) -> PostCommitHookProperties:
+    """After every hundredth commit delta-rs deletes expired log files."""
     from deltalake import PostCommitHookProperties
 
-    return PostCommitHookProperties(cleanup_expired_logs=(table.version() + 1) % _CLEANS_EVERY == 0)
+    return PostCommitHookProperties(cleanup_expired_logs=(table.version() + 1) % _CLEANUP_INTERVAL == 0)
 
 
-def _compressed() -> WriterProperties:
-    """Files as Spark writes them."""
+def _file_properties() -> WriterProperties:
+    """Compression as in the files that Spark writes."""
     from deltalake import WriterProperties
 
     return WriterProperties(compression="ZSTD")
 
 
 def _flush(path: str, since: int, until: int) -> None:
-    """Have the disk take new commits and their files before anybody counts on them."""
+    """Flush new commits and their files to the disk before a checkpoint counts on them."""
     folder = StorageFolder(path).path
     names: set[str] = set()
     for version in range(since + 1, until + 1):
@@ -350,7 +377,7 @@ def _flush(path: str, since: int, until: int) -> None:
         names |= {name, f"_delta_log/{version:020}.checkpoint.parquet", "_delta_log/_last_checkpoint"}
     folders = {str(each) for name in names for each in Path(name).parents}
     for name in (*names, *folders):
-        with suppress(FileNotFoundError):  # cleaned up, or merged into another, by somebody else meanwhile
+        with suppress(FileNotFoundError):  # deleted or compacted by another process meanwhile
             _force(f"{folder}/{name}")
 
 
@@ -363,13 +390,13 @@ def _force(path: str) -> None:
 
 
 def _same(changes: pa.Table, name: str) -> str:
-    """Table and changes have one value; null is one too."""
+    """Table and changes have the same value; null equals null."""
     how = "IS NOT DISTINCT FROM" if changes[name].null_count else "="
     return f"(t.{_quoted(name)} {how} s.{_quoted(name)})"
 
 
 def _bounds(rows: pa.Table, key: Sequence[str], table: str = "") -> list[str]:
-    """What the table's keys are, or lie between, as SQL text: other files are not read."""
+    """Literal bounds of the keys as SQL text; files outside of them are skipped."""
     found = []
     for name in key:
         values = rows[name]
@@ -406,7 +433,7 @@ def _arrow_type(kind: pa.DataType) -> str:
 
 
 def _name(path: str) -> str:
-    """A file's own name, which is its alone."""
+    """A file's name without its folder; it is unique."""
     return unquote(path).rpartition("/")[2]
 
 

@@ -1,7 +1,7 @@
-"""Tables kept open by delta-rs: what a thread opens again and again reads only the commits that are new.
+"""Tables that each thread keeps open by delta-rs: opening a table again reads only its new commits.
 
-To open a table reads its log from the last checkpoint on, a hundred commits and more. A table that took the
-place of another at the same path is opened anew.
+Opening a table the first time reads its log from the last checkpoint on, a hundred commits and more. A table
+that was recreated at the same path is opened from scratch.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _MOST_TABLES = 32
 _MOST_TIMES = 500
-"""So often a table is brought up to date before it is opened anew: nothing adds up for months."""
+"""How often a handle is updated before it is replaced: nothing accumulates for months."""
 
-_own = threading.local()
+_thread = threading.local()
 
 _File = tuple[int, int]
-"""Inode, and nanoseconds of its last change."""
+"""Inode and modification time, in nanoseconds."""
 
 
 @dataclass
@@ -31,66 +31,67 @@ class _Open:
     """A table that is open.
 
     Attributes:
-        table: It.
-        born: What its first commit's file is known by; None where that is cleaned away.
-        version: The one that it was handed out at.
-        newest: The same of that commit's file.
-        times: How often it was asked for.
-        files: Its live files, and the version that has them, where somebody asked.
+        table: The open table.
+        first_commit: Inode and mtime of commit 0, to notice a recreated table; None where it was cleaned up.
+        version: The version at which the table was opened last.
+        last_commit: Inode and mtime of the commit of that version.
+        times: How often the table was opened.
+        files: The live files and the version that has them, once they were read.
     """
 
     table: DeltaTable
-    born: _File | None
+    first_commit: _File | None
     version: int = -1
-    newest: _File | None = None
+    last_commit: _File | None = None
     times: int = 0
     files: tuple[int, pa.Table] | None = None
 
 
-def opened(path: str) -> DeltaTable:
-    """A table on the local disk as it is now; of the calling thread alone, until it asks again.
+def open_table(path: str) -> DeltaTable:
+    """Open a table on the local disk at its newest version; the handle is the calling thread's alone.
 
     Raises:
         DeltaError: There is none, or delta-rs cannot read it.
     """
     from deltalake import DeltaTable  # loaded when a table is there to read
 
-    tables: dict[str, _Open] = _own.__dict__.setdefault("tables", {})
-    found, born = tables.pop(path, None), _file(path, 0)
-    if found is None or found.born != born or found.times >= _MOST_TIMES or not _is_same(found, path):
-        found = _Open(DeltaTable(path), born)
+    tables: dict[str, _Open] = _thread.__dict__.setdefault("tables", {})
+    handle, first = tables.pop(path, None), _file(path, 0)
+    is_new = handle is None or handle.first_commit != first
+    if handle is None or is_new or handle.times >= _MOST_TIMES or not _has_same_log(handle, path):
+        handle = _Open(DeltaTable(path), first)
     else:
-        found.table.update_incremental()
-    found.version = found.table.version()
-    found.newest = _file(path, found.version)
-    found.times += 1
-    tables[path] = found  # the newest last
+        handle.table.update_incremental()
+    handle.version = handle.table.version()
+    handle.last_commit = _file(path, handle.version)
+    handle.times += 1
+    tables[path] = handle  # the newest last
     while len(tables) > _MOST_TABLES:
         del tables[next(iter(tables))]
-    return found.table
+    return handle.table
 
 
 def files(path: str, table: DeltaTable) -> pa.Table:
     """The live files of a table that is open: ``path``, ``num_records`` (may be null) and ``size_bytes``.
 
-    Telling them takes the longer the more there are; whoever reads and then writes asks twice.
+    Cached per version: listing takes long, and a batch that reads and then writes needs the files twice.
     """
-    found: _Open | None = _own.__dict__.get("tables", {}).get(path)
-    if found is None or found.table is not table:
+    handle: _Open | None = _thread.__dict__.get("tables", {}).get(path)
+    if handle is None or handle.table is not table:
         return _files(table)
-    if found.files is None or found.files[0] != table.version():
-        found.files = table.version(), _files(table)
-    return found.files[1]
+    if handle.files is None or handle.files[0] != table.version():
+        handle.files = table.version(), _files(table)
+    return handle.files[1]
 
 
 def _files(table: DeltaTable) -> pa.Table:
-    told = table.get_add_actions()
-    columns = {name: pa.chunked_array(told.column(name)) for name in ("path", "num_records", "size_bytes")}
+    actions = table.get_add_actions()
+    columns = {name: pa.chunked_array(actions.column(name)) for name in ("path", "num_records", "size_bytes")}
     return pa.table(columns)
 
 
 def _file(path: str, version: int) -> _File | None:
-    """What a commit's file is known by."""
+    """Inode and mtime of a commit's file."""
     try:
         status = os.stat(f"{path}/_delta_log/{version:020}.json")  # noqa: PTH116  # for each micro-batch
     except OSError:
@@ -98,8 +99,8 @@ def _file(path: str, version: int) -> _File | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def _is_same(found: _Open, path: str) -> bool:
-    """Whether the log still has the version that was handed out, and what was committed through it since."""
-    if found.newest is None or found.newest != _file(path, found.version):
+def _has_same_log(handle: _Open, path: str) -> bool:
+    """Whether the log still has the version that was opened, and what was committed through the handle."""
+    if handle.last_commit is None or handle.last_commit != _file(path, handle.version):
         return False
-    return _file(path, found.table.version()) is not None
+    return _file(path, handle.table.version()) is not None

@@ -1,144 +1,48 @@
 """The only module that writes tables, with ``common.delta.merge``; each write once per micro-batch.
 
-A commit says in its metadata which query (by the id that lives in its checkpoint) and which batch wrote
-it. Spark replays at most one batch: the one that was running when the query ended, as the first of its
-next run. So the first batch of a run asks the table's log whether it is there already, and every later
-one is new: a table has one writer, which holds its lease. A batch may have several commits in one table,
-each a step of its own: a replay does the steps that the table lacks. Delta's own transaction ids say the
-same, but have the whole state of the table rebuilt at every commit: five times the CPU of a small append.
+A commit's metadata names the query (by the id that lives in its checkpoint) and the batch that wrote it.
+Spark replays at most one batch: the one that was running when the query ended, as the first of its next run.
+So the first batch of a run looks into the table's log whether the table has it already, and every later one
+is new: a table has one writer, which holds its lease. A batch may have several commits in one table, each a
+step of its own: a replay does the steps that the table lacks. Delta's own transaction ids would do the same,
+but rebuild the whole state of the table at every commit: five times the CPU of a small append.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
-from common.config.driver_limits import NEVER, Small
 from common.delta import delta_rs
 from common.delta.checkpoint_match import commits_metadata
 from common.delta.log import LogReader
+from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.machine.storage_folder import StorageFolder
-from common.rows.materialized import Settled
+from common.rows.rows import Rows, SparkRows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructField, StructType
-
-_ROWS_PER_FILE = 250_000
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution")
-"""Who writes a table outside its query's micro-batches: a commit's metadata names one of these."""
+"""Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
 
 MERGE = "merge"
-"""The step of a batch that is merged; one that turns out to change nothing leaves its mark by the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class MicroBatch:
-    """The identity of one micro-batch of one query.
-
-    Attributes:
-        query: The query's name, such as ``silver.quakes``.
-        query_id: Spark's id of the query; lives in the checkpoint.
-        batch_id: Counts from 0 per checkpoint; a replay has the same one.
-        positions: Source positions at the end of the batch, as Spark's offset log writes them.
-        before: The same at the end of the batch before; empty for the first one of a checkpoint.
-        is_first: Whether it is the first of this run of its query, which alone may be a replay.
-        dropped: Duplicate and late rows that the batch's stateful operators dropped; to be called
-            once the batch was consumed whole.
-        forget_dropped: Counts them anew; to be called before the batch is consumed again.
-        late_watermark_ms: By which watermark it judged rows late, milliseconds since the epoch.
-        declared: Marks of what the table's declaration means.
-        planned_ms: When it was planned, milliseconds since the epoch: ``current_timestamp`` in it and in its
-            replays. 0 where that is not known.
-    """
-
-    pipeline: str
-    query: str
-    query_id: str
-    batch_id: int
-    positions: tuple[Any, ...]
-    is_first: bool = True
-    before: tuple[Any, ...] = ()
-    dropped: Callable[[], Mapping[str, int]] = dict
-    forget_dropped: Callable[[], None] = lambda: None
-    late_watermark_ms: Callable[[], int | None] = lambda: None
-    declared: Mapping[str, str] = field(default_factory=dict)
-    planned_ms: int = 0
-
-    def source_version(self, source: int = 0) -> int | None:
-        """The newest version of a Delta source whose rows the batch has, whole or in part.
-
-        Every commit below it was read to its end. ``None`` where the source has given nothing yet.
-        """
-        position = _of(self.positions, source)
-        if position is None:
-            return None
-        version = int(position["reservoirVersion"])
-        return version if position.get("isStartingVersion") or int(position["index"]) >= 0 else version - 1
-
-    def in_first_state(self, source: int = 0) -> bool:
-        """Whether it brings nothing but the state that the source had when the query began.
-
-        What reads the source itself, at ``source_version()``, has all of that since the first micro-batch.
-        """
-        position, before = _of(self.positions, source), _of(self.before, source)
-        if position is not None and position.get("isStartingVersion"):
-            # A source that was not there at first begins with all it has.
-            return self.batch_id == 0 or not self.begins(source)
-        # The last part of that state ends before the next commit.
-        if before is None or not before.get("isStartingVersion"):
-            return False
-        return bool(before["reservoirVersion"] == self.source_version(source))
-
-    def begins(self, source: int = 0) -> bool:
-        """Whether it has the first part of the state that the source had when it was first read."""
-        position = _of(self.positions, source)
-        is_state = position is not None and bool(position.get("isStartingVersion"))
-        return is_state and _of(self.before, source) is None
-
-    def in_commit(self, source: int = 0) -> bool:
-        """Whether it ends in the middle of the commit ``source_version()``, whose other rows come later."""
-        position = _of(self.positions, source)
-        return position is not None and not position.get("isStartingVersion") and int(position["index"]) >= 0
-
-    def in_commit_before(self, source: int = 0) -> bool:
-        """Whether all it brings is of a commit in the middle of which the batch before ended."""
-        before = replace(self, positions=self.before, before=())
-        return before.in_commit(source) and before.source_version(source) == self.source_version(source)
-
-    def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
-        """What a commit says of itself: who wrote it, what it covers, what became of the rows."""
-        told = {
-            "pipeline": self.pipeline,
-            "query": self.query,
-            "query_id": self.query_id,
-            "batch_id": self.batch_id,
-            "step": step,
-            "positions": list(self.positions),
-            "counts": dict(counts),
-        }
-        return json.dumps(told | ({"declared": dict(self.declared)} if self.declared else {}))
-
-
-def _of(positions: Sequence[Any], source: int) -> Any:
-    """A source's position; none where it has none."""
-    return positions[source] if source < len(positions) else None
+"""The step of a batch that is merged, also of one that turns out to change nothing."""
 
 
 def exists(path: str) -> bool:
-    """Whether there is a Delta table at a path, made by whomever a moment ago.
+    """Whether there is a Delta table at a path, also one that another process has just created.
 
-    Asked of the log itself: `DeltaTable.isDeltaTable` keeps what it saw first, so one that looked while
-    another process was making the table would never see it.
+    Reads the log itself: `DeltaTable.isDeltaTable` caches its first answer, so a process that looked before
+    another one created the table would never see it.
     """
     return LogReader(path).latest_version() is not None
 
@@ -154,10 +58,10 @@ def ensure(  # noqa: PLR0913
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> None:
-    """Make an empty table where there is none; check the columns of one that exists.
+    """Create an empty table where there is none; check the columns of one that exists.
 
-    Properties and layout are set at creation only: afterwards they belong to whoever operates it. With
-    ``may_have_more`` it may have columns beside those of the schema.
+    Properties and layout are set at creation only: afterwards they belong to the table's operator. With
+    ``may_have_more`` the table may have columns beside those of the schema.
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``.
@@ -201,18 +105,18 @@ def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
     return {} if found is None else dict(found[0])
 
 
-def no_feed(reader: str, table: str, path: str) -> TableShapeError:
-    """A reader needs a table's change data feed, and the table keeps none."""
+def change_feed_missing(reader: str, table: str, path: str) -> TableShapeError:
+    """The error of a reader that needs the change data feed of a table that keeps none."""
     return TableShapeError(
         f"{reader} reads the change data feed of {table}, and the table at {path} keeps none. Have it keep "
-        f"one from now on, and start again: {to_keep_a_feed(path)}. What the table holds by then is "
+        f"one from now on, and start again: {enable_feed_statement(path)}. What the table holds by then is "
         "read first, so nothing is left out; if "
         f"{reader} has a checkpoint already: medallion rebuild {reader}."
     )
 
 
-def to_keep_a_feed(path: str) -> str:
-    """The statement that has a table keep a change data feed from now on."""
+def enable_feed_statement(path: str) -> str:
+    """The statement that makes a table keep a change data feed from now on."""
     escaped = path.replace("`", "``")
     return f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 
@@ -220,23 +124,23 @@ def to_keep_a_feed(path: str) -> str:
 def add_columns(
     spark: SparkSession, pipeline: str, table: str, path: str, columns: Sequence[StructField]
 ) -> None:
-    """Add columns at a table's end; rows that are there have nulls in them."""
-    told = note(pipeline, table, "evolution", columns=[field.name for field in columns])
+    """Add columns at a table's end; existing rows have nulls in them."""
+    metadata = maintenance_metadata(pipeline, table, "evolution", columns=[field.name for field in columns])
     texts = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in columns)
     escaped = path.replace("`", "``")
-    with noting(spark, told):
+    with commit_metadata(spark, metadata):
         spark.sql(f"ALTER TABLE delta.`{escaped}` ADD COLUMNS ({texts})")
 
 
-def set_property(spark: SparkSession, path: str, told: str, name: str, value: str) -> None:
+def set_property(spark: SparkSession, path: str, metadata: str, name: str, value: str) -> None:
     """Set one property of a table; streams that read the table go on."""
     escaped = path.replace("`", "``")
-    with noting(spark, told):
+    with commit_metadata(spark, metadata):
         spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{value}')")
 
 
 def append(  # noqa: PLR0913  # a write has this many parts
-    rows: DataFrame | Settled,
+    rows: Rows | DataFrame,
     path: str,
     batch: MicroBatch,
     step: str,
@@ -244,98 +148,94 @@ def append(  # noqa: PLR0913  # a write has this many parts
     *,
     mode: str = "append",
     by: Sequence[str] = (),
-    small: Small = NEVER,
 ) -> None:
-    """Append a batch, or put it in place of the whole table with ``mode="overwrite"``; once per identity.
+    """Append a batch, or replace the whole table with ``mode="overwrite"``; once per identity.
 
     Args:
-        rows: A frame as it is partitioned; or one that was worked out, which is ``packed``.
+        rows: The rows; those whose number is known fill as few files as they can, others one per partition.
         path: The table.
         batch: The batch's identity; one whose step the table has is skipped.
-        step: What the write is to its query; a batch has one commit per step.
-        counts: What became of the batch's rows, for the same.
+        step: Names the write among the query's writes; a batch has one commit per step.
+        counts: For the commit's metadata: what became of the batch's rows.
         mode: ``append`` or ``overwrite``.
-        by: Columns that rows are packed by.
-        small: What is written from the driver.
+        by: Columns that rows are laid together by, where they fill several files.
     """
     if is_written(path, batch, step):
         return
-    told = batch.metadata(step, counts)
-    few = rows.arrow if isinstance(rows, Settled) else None
-    if few is None or not delta_rs.written(path, small, told, lambda to: to.append(few, told, mode=mode)):
-        frame = packed(rows.frame, rows.rows, by) if isinstance(rows, Settled) else rows
-        # All of the table, whatever the session says of partitions.
-        writer = frame.write.format("delta").mode(mode).option("partitionOverwriteMode", "static")
-        writer.option("userMetadata", told).save(path)
-
-
-def append_nothing(  # noqa: PLR0913, PLR0917
-    spark: SparkSession, path: str, batch: MicroBatch, step: str, counts: Mapping[str, Any], small: Small
-) -> None:
-    """A commit without rows: the mark of a batch that has nothing to do."""
-    told = batch.metadata(step, counts)
-    if is_written(path, batch, step) or delta_rs.written(path, small, told, lambda to: to.append(None, told)):
+    metadata = batch.metadata(step, counts)
+    if isinstance(rows, DataFrame):
+        rows = SparkRows(rows)
+    arrow = rows.arrow
+    if arrow is not None and delta_rs.try_write(
+        path, rows.limits, metadata, lambda table: table.append(arrow, metadata, mode=mode)
+    ):
         return
-    append_told(spark.read.format("delta").load(path).limit(0), path, told)
+    # The whole table, whatever the session says of partitions.
+    writer = rows.packed(by).write.format("delta").mode(mode).option("partitionOverwriteMode", "static")
+    writer.option("userMetadata", metadata).save(path)
 
 
-def packed(frame: DataFrame, rows: int, by: Sequence[str] = ()) -> DataFrame:
-    """The frame in as few files as its rows fill, not one per partition.
+def append_nothing(rows: Rows, path: str, batch: MicroBatch, step: str, counts: Mapping[str, Any]) -> None:
+    """Commit a batch that has nothing to write: a table without any commit of a batch is not its query's.
 
     Args:
-        frame: The rows.
-        rows: How many there are.
-        by: Where there are several files, each has a range of these columns; none: as the rows lie.
+        rows: The batch's rows; only their session and their limits are used.
+        path: The table.
+        batch: The batch's identity; one whose step the table has is skipped.
+        step: Names the write among the query's writes.
+        counts: For the commit's metadata.
     """
-    files = -(-rows // _ROWS_PER_FILE)
-    if files > 1 and by:
-        return frame.repartitionByRange(files, *(F.col(f"`{name}`") for name in by))
-    return frame.coalesce(max(1, files))
+    metadata = batch.metadata(step, counts)
+    if is_written(path, batch, step) or delta_rs.try_write(
+        path, rows.limits, metadata, lambda table: table.append(None, metadata)
+    ):
+        return
+    append_with_metadata(rows.session.read.format("delta").load(path).limit(0), path, metadata)
 
 
 def is_written(path: str, batch: MicroBatch, step: str) -> bool:
-    """Whether the table has a step of a batch: the process that wrote it ended before Spark noted so.
+    """Whether the table has a step of a batch: the process that wrote it ended before Spark recorded that.
 
-    Searched from the newest commit down, and no further than the batch before.
+    Searches from the newest commit down, no further than the batch before.
     """
     if not batch.is_first:
         return False
-    for told in commits_metadata(path, batch.query):
-        if told["query_id"] != batch.query_id or told["batch_id"] < batch.batch_id:
+    for metadata in commits_metadata(path, batch.query):
+        if metadata["query_id"] != batch.query_id or metadata["batch_id"] < batch.batch_id:
             return False
-        if told["batch_id"] > batch.batch_id or told.get("step") == step:
+        if metadata["batch_id"] > batch.batch_id or metadata.get("step") == step:
             return True
     return False
 
 
-def note(pipeline: str, table: str, by: str, **facts: Any) -> str:
-    """What a commit outside any micro-batch says of itself; ``by`` is one of ``BY``.
+def maintenance_metadata(pipeline: str, table: str, by: str, **facts: Any) -> str:
+    """The metadata of a commit outside any micro-batch; ``by`` is one of ``BY``.
 
-    It names no query, so that none takes it for its own.
+    It names no query, so that no query takes the commit for its own.
     """
     if by not in BY:
         raise AssertionError(f"{by!r} is none of {BY}")
     return json.dumps({"pipeline": pipeline, "table": table, "by": by, **facts})
 
 
-def append_told(frame: DataFrame, path: str, told: str) -> None:
-    """Append rows outside any micro-batch; ``told`` is the commit's metadata. Not idempotent by itself."""
-    frame.write.format("delta").mode("append").option("userMetadata", told).save(path)
+def append_with_metadata(frame: DataFrame, path: str, metadata: str) -> None:
+    """Append rows outside any micro-batch. Not idempotent by itself."""
+    frame.write.format("delta").mode("append").option("userMetadata", metadata).save(path)
 
 
-def replace_all(frame: DataFrame, path: str, told: str, *, partition_by: str) -> None:
-    """Put rows and columns in place of all that a table has, or make it; ``told`` is the metadata."""
+def replace_all(frame: DataFrame, path: str, metadata: str, *, partition_by: str) -> None:
+    """Replace all rows and columns of a table, or create it."""
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.partitionBy(partition_by).option("userMetadata", told).save(path)
+    writer.partitionBy(partition_by).option("userMetadata", metadata).save(path)
 
 
 @contextmanager
-def noting(spark: SparkSession, told: str) -> Iterator[None]:
-    """Commits in here say this of themselves.
+def commit_metadata(spark: SparkSession, metadata: str) -> Iterator[None]:
+    """All commits in the block have this metadata.
 
-    What takes no options, such as MERGE, reads the session that runs it: a query's own clone.
+    For writes that take no options, such as MERGE: they read the session that runs them, a query's own clone.
     """
-    spark.conf.set(_METADATA, told)
+    spark.conf.set(_METADATA, metadata)
     try:
         yield
     finally:

@@ -19,10 +19,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common.delta import table as delta_table
-from common.delta.merge import bounds, comparable
-from common.delta.table import noting
+from common.delta.merge import comparable
+from common.delta.table import commit_metadata
 from common.errors import ChangeRefusedError
+from common.rows.rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def idempotent_write(spark: SparkSession, application: str, version: int, metada
     spark.conf.set(APPLICATION, application)
     spark.conf.set(VERSION, str(version))
     try:
-        with noting(spark, metadata):
+        with commit_metadata(spark, metadata):
             yield
     finally:
         clear_transaction_ids(spark)
@@ -97,7 +97,7 @@ def merge(
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         rows = _count_unique(kept, on, path)
-        prune = bounds(kept, on, "t")
+        prune = SparkRows(kept).bounds(on, "t")
         same = _same(on)
         deleted = F.lit(False) if delete_when is None else _is_true(delete_when)
         changes = _has_changes(table.toDF().schema, on)
@@ -110,7 +110,7 @@ def merge(
         to_write = kept.alias("s").join(broadcast_if_small(unchanged, rows), same, "left_anti")
         (
             table.alias("t")
-            .merge(delta_table.packed(to_write, rows).alias("s"), reduce(and_, prune, same))
+            .merge(SparkRows(to_write, rows).packed().alias("s"), reduce(and_, prune, same))
             .whenMatchedDelete(deleted)
             .whenMatchedUpdateAll(changes)
             .whenNotMatchedInsertAll(~deleted)

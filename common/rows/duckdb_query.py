@@ -1,4 +1,4 @@
-"""DuckDB over rows in the driver: one database per thread, which holds nothing between two questions."""
+"""DuckDB queries over Arrow tables in the driver: one empty in-memory database per thread."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-_own = threading.local()
+_thread = threading.local()
 
 
-def asked(query: str, /, **tables: Any) -> pa.Table:
-    """The rows of a query over Arrow's tables and streams, by the names that they have in it.
+def query(sql: str, /, **tables: Any) -> pa.Table:
+    """The result of a query over Arrow tables and streams.
+
+    Args:
+        sql: The query.
+        tables: Tables and streams, by the names that the query uses.
 
     Raises:
-        duckdb.Error: The query cannot be answered.
+        duckdb.Error: DuckDB refuses the query.
         ArrowException: A stream ends with an error.
     """
     database = _database()
     try:
         for name, table in tables.items():
             database.register(name, table)
-        return database.sql(query).to_arrow_table()
+        return database.sql(sql).to_arrow_table()
     finally:
         for name in tables:
             database.unregister(name)
 
 
 def _database() -> DuckDBPyConnection:
-    """Making one takes longer than most questions."""
-    import duckdb  # loaded when rows are there to compare
+    """The thread's database, which is kept: opening one takes longer than most queries."""
+    import duckdb  # loaded with the first query
 
-    found: DuckDBPyConnection | None = getattr(_own, "database", None)
-    if found is None:
-        found = duckdb.connect(config={"threads": 1})
-        # What it would push down into Arrow's readers they cannot do for all types.
-        found.execute("SET disabled_optimizers = 'join_filter_pushdown'")
-        _own.database = found
-    return found
+    database: DuckDBPyConnection | None = getattr(_thread, "database", None)
+    if database is None:
+        database = duckdb.connect(config={"threads": 1})
+        # Arrow's readers do not support the filters that DuckDB would push down for all types.
+        database.execute("SET disabled_optimizers = 'join_filter_pushdown'")
+        _thread.database = database
+    return database

@@ -1,8 +1,7 @@
-"""Rows compared by key and order in the driver, as Spark compares them: few rows need no job for that.
+"""Arrow rows compared by key and order in DuckDB, with the same result as Spark's comparison.
 
-Keys are compared null-safe; in an order null is lowest. Only types are taken whose values both engines order
-alike: whoever asks looks at ``is_plain`` before, and leaves other rows to Spark. Payload is never touched:
-what is handed back are positions of rows.
+Keys are compared null-safe; null is the lowest value of an order. Only types are compared whose values both
+engines order alike (``is_plain``). Other columns are never read: results are positions of rows.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from common.rows.duckdb_query import asked
+from common.rows.duckdb_query import query
 
 _AT = "row"
 _PLAIN = (
@@ -25,100 +24,102 @@ _PLAIN = (
 
 
 class NotComparableError(Exception):
-    """Values that cannot be compared in the driver, such as bytes that are no text: they are Spark's."""
+    """The driver cannot compare the rows (as of their types, or of text that is not UTF-8); Spark can."""
 
 
 def is_plain(schema: pa.Schema, names: Sequence[str]) -> bool:
-    """Whether some columns are of types that are ordered here as Spark orders them; a float's -0.0 is not.
+    """Whether DuckDB orders the columns as Spark does; floats are not plain because of -0.0.
 
-    A name that is written otherwise than the column is Spark's, which looks at no case.
+    A name whose case differs from the column's is not plain either: only Spark ignores case.
     """
     return all(name in schema.names and any(one(schema.field(name).type) for one in _PLAIN) for name in names)
 
 
-def newest(
-    rows: pa.Table, *, key: Sequence[str], order: Sequence[str], oldest: bool = False
+def latest_per_key(
+    rows: pa.Table, *, key: Sequence[str], order: Sequence[str], earliest: bool = False
 ) -> pa.ChunkedArray:
-    """The position of each key's last row in ``order``, or of its first; ties are told apart by nobody.
+    """The position of each key's last row in ``order``; of rows with equal order, any one.
 
     Args:
         rows: Any number of rows per key.
-        key: Columns that name a row.
-        order: Columns, the most telling first.
-        oldest: The first one instead.
+        key: Columns that identify a row.
+        order: Columns, the most significant first.
+        earliest: The first row of each key instead.
 
     Raises:
-        NotComparableError: They cannot be compared here.
+        NotComparableError: The rows cannot be compared here.
     """
-    pick = "arg_min" if oldest else "arg_max"
-    query = f"""
+    pick = "arg_min" if earliest else "arg_max"
+    sql = f"""
         SELECT {pick}({_AT}, place) AS {_AT}
         FROM (SELECT *, {_place(order)} AS place FROM mine)
         GROUP BY {_list("k", key)} ORDER BY 1
     """  # noqa: S608  # names of ours, no values
-    return _asked(query, mine=_numbered(rows, key, order))[_AT]
+    return _query(sql, mine=_numbered(rows, key, order))[_AT]
 
 
-def met(rows: pa.Table, have: Sequence[pa.Table], *, key: Sequence[str], order: Sequence[str]) -> pa.Table:
-    """Each key's newest row that came, and how new the rows are that tables have of it.
+def rank_against(
+    rows: pa.Table, others: Sequence[pa.Table], *, key: Sequence[str], order: Sequence[str]
+) -> pa.Table:
+    """Each key's latest row, and its rank in ``order`` among the other tables' rows of that key.
 
-    Grain: one row per key of ``rows``. ``row``: the newest row's position; ``new`` and, per table,
-    ``have0``…: ranks in ``order``, the same where all columns of it are; null where a table lacks the key.
+    Grain: one row per key of ``rows``. ``row``: the latest row's position. ``new``, and ``have0``… per other
+    table: ranks in ``order``, equal where all columns of the order are; null where a table lacks the key.
 
     Args:
         rows: Any number of rows per key.
-        have: Rows of tables, with key and order; of other keys too.
-        key: Columns that name a row.
-        order: Columns, the most telling first.
+        others: Tables with key and order; they may have other keys too.
+        key: Columns that identify a row.
+        order: Columns, the most significant first.
 
     Raises:
-        NotComparableError: They cannot be compared here.
+        NotComparableError: The rows cannot be compared here.
     """
-    sides = {f"side{number}": _numbered(each, key, order) for number, each in enumerate((rows, *have))}
+    sides = {f"side{number}": _numbered(each, key, order) for number, each in enumerate((rows, *others))}
     union = " UNION ALL ".join(f"SELECT {n} AS side, * FROM {name}" for n, name in enumerate(sides))  # noqa: S608
     theirs = "".join(
-        f", max(place) FILTER (side = {number + 1}) AS have{number}" for number in range(len(have))
+        f", max(place) FILTER (side = {number + 1}) AS have{number}" for number in range(len(others))
     )
-    query = f"""
+    sql = f"""
         SELECT arg_max({_AT}, place) FILTER (side = 0) AS {_AT}, max(place) FILTER (side = 0) AS new{theirs}
         FROM (SELECT *, {_place(order)} AS place FROM ({union}))
         GROUP BY {_list("k", key)} HAVING count(*) FILTER (side = 0) > 0 ORDER BY 1
     """  # noqa: S608  # see above
-    return _asked(query, **sides)
+    return _query(sql, **sides)
 
 
-def lacking(
+def keys_not_in(
     rows: pa.Table, others: Sequence[pa.Table], *, key: Sequence[str], itself: Sequence[str]
 ) -> pa.ChunkedArray:
-    """The positions of rows whose key no other row has, in any table.
+    """The positions of rows whose key no other row has, in any of the tables.
 
     Args:
-        rows: Rows to look for.
-        others: Tables with key and ``itself``.
-        key: Columns that name a row.
-        itself: Columns by which a row of a table is known to be the very row that is looked for.
+        rows: The rows whose keys are looked up.
+        others: Tables with ``key`` and ``itself``.
+        key: Columns that identify a row.
+        itself: Columns by which a row of a table is recognised as the very row that is looked up.
 
     Raises:
-        NotComparableError: They cannot be compared here.
+        NotComparableError: The rows cannot be compared here.
     """
     sides = {f"side{number}": _numbered(each, key, itself) for number, each in enumerate(others)}
     union = " UNION ALL ".join(f"SELECT * FROM {name}" for name in sides)  # noqa: S608  # see above
     same = " AND ".join(f"t.k{n} IS NOT DISTINCT FROM m.k{n}" for n in range(len(key)))
     is_it = " AND ".join(f"t.o{n} IS NOT DISTINCT FROM m.o{n}" for n in range(len(itself)))
-    query = f"""
+    sql = f"""
         SELECT m.{_AT} FROM mine m ANTI JOIN
-            (SELECT m.{_AT} FROM mine m JOIN ({union}) t ON {same} WHERE NOT ({is_it})) found
-            ON m.{_AT} = found.{_AT}
+            (SELECT m.{_AT} FROM mine m JOIN ({union}) t ON {same} WHERE NOT ({is_it})) taken
+            ON m.{_AT} = taken.{_AT}
         ORDER BY 1
     """  # noqa: S608  # see above
-    return _asked(query, mine=_numbered(rows, key, itself), **sides)[_AT]
+    return _query(sql, mine=_numbered(rows, key, itself), **sides)[_AT]
 
 
 def _numbered(rows: pa.Table, key: Sequence[str], order: Sequence[str]) -> pa.Table:
-    """What is compared, under names of ours, and each row's position.
+    """Key and order under short names, and each row's position.
 
     Raises:
-        NotComparableError: A text is none: DuckDB orders its bytes in a way of its own.
+        NotComparableError: A text is not UTF-8: DuckDB orders such bytes otherwise than Spark.
     """
     for name in {*key, *order}:
         if pa.types.is_string(rows.schema.field(name).type):
@@ -141,10 +142,10 @@ def _list(letter: str, names: Sequence[str]) -> str:
     return ", ".join(f"{letter}{number}" for number in range(len(names)))
 
 
-def _asked(query: str, **tables: pa.Table) -> pa.Table:
-    import duckdb  # loaded when rows are there to compare
+def _query(sql: str, **tables: pa.Table) -> pa.Table:
+    import duckdb  # loaded with the first comparison
 
     try:
-        return asked(query, **tables)
+        return query(sql, **tables)
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotComparableError(str(error)) from error

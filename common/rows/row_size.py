@@ -1,41 +1,43 @@
-"""How heavy rows are in the driver, by the last that came: their number is known before, not their size."""
+"""Estimates bytes per row from earlier batches, because Kafka offsets and Delta's log give a batch's row
+count but not its size in memory.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_UNKNOWN = 8192  # bytes per row, as long as nothing is known of them
-_LEAST = 1024  # and no less, however light the last ones were: the next may not be
-_TELLING = 1000  # so many rows say that others are light as well; fewer say only that they may be heavy
-_FORGETS = 0.98
-_TOO_MANY_TIMES = 4  # so many times the bytes of a small micro-batch fill the driver
+_UNKNOWN = 8192  # bytes per row until the first batch was measured
+_MINIMUM = 1024  # bytes per row: the next rows may be larger than the last ones
+_REPRESENTATIVE = 1000  # rows from which on a batch may lower the estimate; a smaller batch only raises it
+_DECAY = 0.98
+_REFUSED_TIMES = 4  # a batch that the driver refused had about this many times the limit
 
 
 @dataclass
-class Weight:
-    """What is known of a query's rows.
+class RowSizeEstimate:
+    """The size of one query's rows.
 
     Attributes:
-        batch_bytes: Up to so many bytes of a micro-batch come to the driver.
-        bytes_per_row: In memory.
+        batch_bytes: Upper bound of bytes of a micro-batch in the driver.
+        bytes_per_row: The estimate, in memory.
     """
 
     batch_bytes: int
     bytes_per_row: float = _UNKNOWN
 
-    def is_light(self, rows: int) -> bool:
-        """Whether so many rows are likely to be light; where they are not, some of it is forgotten."""
+    def fits(self, rows: int) -> bool:
+        """Whether the driver is likely to hold so many rows; each refusal lowers the estimate a little."""
         if rows * self.bytes_per_row <= self.batch_bytes:
             return True
-        self.bytes_per_row *= _FORGETS  # they may be light by now
+        self.bytes_per_row *= _DECAY  # so that after some batches the driver is tried again
         return False
 
     def learn(self, rows: int, size: int) -> None:
-        """Take in how many bytes so many rows have in memory."""
-        found = max(_LEAST, size / rows) if rows else 0
-        if rows >= _TELLING or found > self.bytes_per_row:
-            self.bytes_per_row = found
+        """Update the estimate from a batch of known size."""
+        measured = max(_MINIMUM, size / rows) if rows else 0
+        if rows >= _REPRESENTATIVE or measured > self.bytes_per_row:
+            self.bytes_per_row = measured
 
-    def refused(self, rows: int) -> None:
-        """Take in that so many rows were too heavy for the driver."""
-        self.bytes_per_row = _TOO_MANY_TIMES * self.batch_bytes / max(1, rows)
+    def learn_refused(self, rows: int) -> None:
+        """Update the estimate from a batch that was too large for the driver."""
+        self.bytes_per_row = _REFUSED_TIMES * self.batch_bytes / max(1, rows)

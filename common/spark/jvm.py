@@ -104,6 +104,16 @@ def plan_operators(frame: DataFrame) -> list[str]:
     return names
 
 
+def max_heap_bytes() -> int:
+    """The largest size of the JVM's heap, in bytes."""
+    return int(packages().java.lang.Runtime.getRuntime().maxMemory())
+
+
+def parse_bytes(text: str) -> int:
+    """The bytes of a size as Spark's settings have it, such as ``1g``."""
+    return int(packages().org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text))
+
+
 def estimated_bytes(frame: DataFrame) -> int:
     """A frame's size by the statistics of its optimized plan: files as on disk, a cached frame as cached."""
     return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())

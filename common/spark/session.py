@@ -16,7 +16,7 @@ from common.java.find_java import find_java
 from common.java.jar_cache import require
 from common.machine import processes
 from common.schema import avro as avro_schema
-from common.spark import class_archive
+from common.spark import class_archive, jvm
 from common.spark import session_conf as spark_conf
 
 if TYPE_CHECKING:
@@ -127,11 +127,11 @@ def _chosen(settings: Settings) -> dict[str, str]:
 
 def _submitted() -> dict[str, str]:
     """What `spark-submit` was given, whose JVM is there already; nothing else where it did not start us."""
-    from pyspark import SparkConf, SparkContext  # half a second that `medallion status` saves
+    from pyspark import SparkConf  # half a second that `medallion status` saves
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
-    SparkContext._ensure_initialized()  # noqa: SLF001  # before that a SparkConf knows nothing of the JVM's
+    jvm.connect()  # before that a SparkConf has none of the JVM's values
     return dict(SparkConf().getAll())
 
 
@@ -175,7 +175,7 @@ def _release_at_last_use() -> None:
 
 def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     """Start the JVM, unless it is there already, with what it prints in a file; then the session in it."""
-    from pyspark import SparkConf, SparkContext  # half a second that `medallion status` saves
+    from pyspark import SparkConf  # half a second that `medallion status` saves
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -183,7 +183,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     _hush()
     _release_at_last_use()
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-    if SparkContext._gateway is None:  # noqa: SLF001  # asked before a second one is started
+    if not jvm.is_launched():
         try:
             with output.open("ab") as said:
                 gateway = launch_gateway(wanted, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
@@ -199,7 +199,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
                 if processes.parent_pid(pid) == os.getpid():
                     processes.terminate(pid, processes.start_mark(pid), timeout_seconds=_END_SECONDS)
             raise
-        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # PySpark's own way to take one
+        jvm.connect(gateway)
     return SparkSession.builder.config(conf=wanted).getOrCreate()
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from common.spark import jvm
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -68,8 +70,8 @@ class DroppedRows:
 
 def _stateful(query: StreamingQuery) -> Iterator[Any]:
     """The operators that drop rows, from the plan of the running micro-batch."""
-    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001  # a progress report comes only after the batch
-    nodes: list[Any] = [execution.executedPlan()]
+    # Not from a progress report: Spark publishes one only after the micro-batch.
+    nodes: list[Any] = [jvm.last_execution(query).executedPlan()]
     while nodes:
         node = nodes.pop()
         metrics = node.metrics()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from common.config.settings import FOLLOW
 from common.delta.checkpoint import Checkpoint
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.spark.session_conf import WITHOUT_ROWS

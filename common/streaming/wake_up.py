@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from common.machine.terminal import say
+from common.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,11 +51,10 @@ def wakeable(spark: SparkSession, query: str) -> Iterator[Callable[[], None]]:
     micro-batch it lets the next one start right after. If this Spark cannot be woken, the function does
     nothing and a warning is printed.
     """
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # the clock is a class of the JVM
-    queries: Any = spark.streams._jsqm  # noqa: SLF001  # a listener of the JVM's own
+    queries, classes = jvm.streaming_listeners(spark), jvm.packages().medallion.streaming
     try:
-        clock = jvm.medallion.streaming.WakingClock()
-        giver = jvm.medallion.streaming.ClockGiver(queries, query, _CLOCK, clock)
+        clock = classes.WakingClock()
+        giver = classes.ClockGiver(queries, query, _CLOCK, clock)
     except TypeError:  # py4j takes a class that does not exist for a package
         _warn(query, "the engine's own jar is not on Spark's class path")
         yield lambda: None

@@ -1,12 +1,12 @@
-"""Aggregates that Spark keeps in state: written anew, merged, or appended window by window.
+"""Aggregates that Spark keeps in state: replaced, merged, or appended window by window.
 
-``complete`` writes the whole result by every micro-batch. ``update`` merges the groups that changed.
-``append`` writes a window once, by the micro-batch whose watermark closes it; a micro-batch without rows
-follows where none with rows does, so what one closes is not held up until more comes. Windows that no
-watermark has closed stay in state: no run ends them.
+``complete`` replaces the whole table in every micro-batch. ``update`` merges the groups that changed.
+``append`` writes a window once, in the micro-batch whose watermark closes it; where no further rows come, a
+micro-batch without rows follows, so that closed windows do not wait for the next rows. Windows that no
+watermark has closed stay in state: the end of a run does not close them.
 
-A watermark is Spark's: after each micro-batch the latest event time less the declared delay. By it windows
-close from the next micro-batch on, and by the same one rows are late from the one after that.
+The watermark is Spark's: after each micro-batch the latest event time minus the declared delay. From the next
+micro-batch on it closes windows, and from the one after that it makes rows late.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from common.declare import Aggregate
 from common.declare.declared import source_of
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
-from common.rows.materialized import of_batch, settled
+from common.delta.micro_batch import MicroBatch
+from common.rows.rows import SparkRows
 from common.streaming.query import Stream
 from gold.aggregate import windows
 from gold.source.stream import new_rows
-from gold.table import create as tables
+from gold.table import create
 from gold.table.context import Context
 from gold.table.sql_columns import columns, each, misfit, named
 
 
-def stream(context: Context, gold: Aggregate) -> Stream:
-    """The query of one aggregate; makes the table where there is none.
+def build_query(context: Context, gold: Aggregate) -> Stream:
+    """The query of one aggregate; creates the table where there is none.
 
     Raises:
         HistoryGoneError: It has a watermark, and silver's first commits are gone.
@@ -44,62 +44,49 @@ def stream(context: Context, gold: Aggregate) -> Stream:
     rows = new_rows(context, gold, in_order=gold.watermark is not None)
     windows.refuse_floats(rows, gold)
     frame = grouped(rows, gold)
-    if (stored := tables.by_as_stored(gold, rows)) is not gold:
+    if (stored := create.by_as_stored(gold, rows)) is not gold:
         gold, frame = stored, grouped(rows, stored)
-    path = context.path(gold.table)
-    tables.ensure(context, gold.table, frame.schema, gold.storage)
-    small = context.small
+    create.ensure(context, gold.table, frame.schema, gold.storage)
     mode = cast("Literal['complete', 'update', 'append']", gold.mode)
-    before = _Before()
-
-    def write(result: DataFrame, batch: MicroBatch) -> None:
-        few = of_batch(result, small).rows
-        anew = batch.forget_dropped if few and before.rows <= few else None
-        with settled(result, small, once=True, anew=anew) as rows:
-            before.rows = rows.rows
-            counts = {"groups": rows.rows}
-            if gold.watermark is not None:
-                counts["late"] = batch.dropped()["late"]
-            if mode == "complete" or batch.batch_id == 0:
-                # The first one takes the place of what a lost checkpoint has left behind.
-                delta_table.append(rows, path, batch, mode, counts, mode="overwrite", small=small)
-            elif mode == "append":
-                delta_table.append(rows, path, batch, mode, counts, small=small)
-            else:
-                group = windows.group(gold)
-                delta_merge.replace_groups(
-                    rows.frame,
-                    path,
-                    batch,
-                    counts,
-                    touched=rows,
-                    group=group,
-                    key=group,
-                    step=mode,
-                    small=small,
-                )
-
-    return Stream(
-        pipeline=context.pipeline.name,
-        name=gold.table,
-        frame=frame,
-        write=write,
-        checkpoint=context.checkpoint(gold),
-        trigger=context.settings.gold.trigger,
-        output_mode=mode,
-        without_rows=mode == "append",
-    )
+    write = _Writer(gold, context.path(gold.table), mode)
+    return context.query(gold, frame, write, output_mode=mode, without_rows=mode == "append")
 
 
 @dataclass
-class _Before:
-    """What the micro-batch before came to.
+class _Writer:
+    """Writes the groups that Spark hands out in each micro-batch.
 
     Attributes:
-        rows: Groups that it handed out; more than is small as long as there was none.
+        gold: The declaration.
+        path: The table.
+        mode: The output mode, and the step of the commits.
+        last_count: Groups of the micro-batch before; infinite before the first one.
     """
 
-    rows: float = math.inf
+    gold: Aggregate
+    path: str
+    mode: str
+    last_count: float = math.inf
+
+    def __call__(self, result: SparkRows, batch: MicroBatch) -> None:
+        """Write one micro-batch."""
+        limit = result.without_driver_if_much_is_read().limits.rows
+        is_likely_few = limit > 0 and self.last_count <= limit
+        with result.kept(whole=True, before_retry=batch.forget_dropped if is_likely_few else None) as groups:
+            self.last_count = groups.count
+            counts = {"groups": groups.count}
+            if self.gold.watermark is not None:
+                counts["late"] = batch.dropped()["late"]
+            if self.mode == "complete" or batch.batch_id == 0:
+                # The first micro-batch replaces what a lost checkpoint has left behind.
+                delta_table.append(groups, self.path, batch, self.mode, counts, mode="overwrite")
+            elif self.mode == "append":
+                delta_table.append(groups, self.path, batch, self.mode, counts)
+            else:
+                key = windows.group(self.gold)
+                delta_merge.replace_groups(
+                    groups.frame, self.path, batch, counts, touched=groups, group=key, key=key, step=self.mode
+                )
 
 
 def grouped(silver: DataFrame, gold: Aggregate) -> DataFrame:

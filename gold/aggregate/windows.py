@@ -1,7 +1,7 @@
 """Windows of event time as part of a group: tumbling, sliding and sessions. Pure.
 
-``keyed`` says to which groups rows belong, ``grouping`` is what a frame is grouped by, and ``unpacked``
-makes the table's columns of the result. Batch and streaming frames are alike here.
+``keyed`` gives the groups that rows belong to, ``grouping`` the columns that a frame is grouped by, and
+``unpacked`` the table's columns of the result. All of them work on batch and streaming frames.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WINDOW, _ALL = "__window", "__all"
 
 
 def group(gold: Aggregate) -> tuple[str, ...]:
-    """Columns of the table that name one group: no two of its rows have the same values in them."""
+    """Columns of the table that identify a group: no two rows have the same values in them."""
     return (*named(gold.by or ()), *((START,) if gold.window is not None else ()))
 
 
@@ -53,7 +53,7 @@ def timed(rows: DataFrame, gold: Aggregate) -> DataFrame:
 def refuse_floats(rows: DataFrame, gold: Aggregate) -> None:
     """Refuse sessions of floats: Spark sorts -0.0 and NaN otherwise than it groups them, and dies of it.
 
-    A text that does not fit the rows is left to ``grouped``, which tells which.
+    An expression that does not fit the rows is left to ``grouped``, which names it.
 
     Raises:
         PipelineError: A session is grouped by a float.
@@ -74,7 +74,7 @@ def refuse_floats(rows: DataFrame, gold: Aggregate) -> None:
 
 
 def grouping(gold: Aggregate) -> list[Column]:
-    """What rows are grouped by; ``unpacked`` makes the table's columns of it."""
+    """The columns that rows are grouped by; ``unpacked`` makes the table's columns of them."""
     return [*_by(gold), *_packed(gold)]
 
 
@@ -89,8 +89,8 @@ def unpacked(result: DataFrame, gold: Aggregate) -> DataFrame:
 def keyed(rows: DataFrame, gold: Aggregate) -> DataFrame:
     """The groups that rows belong to: the columns of ``by``, and the window's ``START`` and ``END``.
 
-    Grain: one row per row and window that it is in. A row's session is itself and the gap: which rows make
-    one session only all of them can tell. Two that touch, one's end the other's start, are one.
+    Grain: one row per row and window that contains it. A single row's session lasts from the row to the end
+    of the gap; rows whose sessions touch belong to one session.
     """
     rows, by = timed(rows, gold), columns(named(gold.by or ()))
     if isinstance(gold.window, Session):

@@ -1,4 +1,4 @@
-"""What a join gives of rows and another table: the same for every mode."""
+"""The result of a join of rows with another table: the same for every mode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common.declare.declared import source_of
 from common.delta import table as delta_table
 from common.errors import TableMissingError
 from gold.table.context import Context
-from gold.table.latest_per_key import COORDINATES
+from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import Trial, columns, each, misfit, named
 
 HOW = {"inner": "inner", "left": "left_outer", "semi": "left_semi"}
@@ -22,26 +22,26 @@ HOW = {"inner": "inner", "left": "left_outer", "semi": "left_semi"}
 
 
 def other_path(context: Context, gold: Join) -> str:
-    """Where the table is that is joined.
+    """The path of the table that is joined.
 
     Raises:
         TableMissingError: There is none.
     """
     path = context.path(gold.joins) if gold.joins_a_table else gold.joins
     if not delta_table.exists(path):
-        advice = f"{gold.table} joins it: make it first, or name another one."
+        advice = f"{gold.table} joins it: create it first, or name another one."
         raise TableMissingError(gold.joins, path, advice)
     return path
 
 
 def joined(rows: DataFrame, other: DataFrame, gold: Join, *, within: Column | None = None) -> DataFrame:
-    """Each row with what the other table says of it, under the table's columns, and its coordinates.
+    """Each row with its match in the other table, under the gold table's columns, and its coordinates.
 
     Args:
         rows: Rows of the table that is read.
         other: Rows of the table that is joined.
         gold: The table.
-        within: What else is true of a pair; may name columns of ``rows``, and of ``other`` as ``packed``.
+        within: A further condition of a pair; may name columns of ``rows``, and of ``other`` as ``packed``.
 
     Raises:
         PipelineError: A text does not fit the columns of the two tables.
@@ -58,13 +58,13 @@ def joined(rows: DataFrame, other: DataFrame, gold: Join, *, within: Column | No
 
 
 def shape(context: Context, gold: Join, other: str) -> DataFrame:
-    """The join of both tables as they are now: for its columns."""
+    """The join of both tables as they are now, of which only the columns are used."""
     read = context.spark.read.format("delta")
     return joined(read.load(context.path(gold.reads)), read.load(other), gold)
 
 
 def packed(other: DataFrame, gold: Join) -> DataFrame:
-    """The other table's rows as one struct of its name, beside what they are found by."""
+    """The other table's rows as one struct of its name, beside the columns that they are joined by."""
     keys = (F.col(f"`{name}`").alias(_there(place)) for place, name in enumerate(named(gold.on)))
     own = (F.col(name) for name in other.columns if name.startswith("__"))
     return other.select(_row(other, gold), *keys, *own)

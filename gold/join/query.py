@@ -1,6 +1,6 @@
-"""Rows of a table, each with what another table says of it: as that is when the row comes, or as it is now.
+"""Rows of a table with their matches in another table: as that is when the row comes, or as it is now.
 
-The row is named by its Kafka coordinates. Joined anew, it may have matches in any number, which have a
+A row is identified by its Kafka coordinates. Recomputed, it may have any number of matches, which have a
 running number in ``_match``; it may change whenever the other table does.
 """
 
@@ -8,39 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
 from common.declare import Join, Reading
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
-from common.rows.materialized import Settled, of_batch, settled
+from common.rows.rows import Rows, SparkRows
 from common.spark.broadcast import broadcast_if_small
 from common.streaming.query import Stream
 from gold.join import stream_join
 from gold.join.columns import joined, other_path, shape
 from gold.source.stream import at_version, changes, keeps_feed, new_rows
 from gold.source.stream import stream as delta_stream
-from gold.table import create as tables
+from gold.table import create
 from gold.table.context import Context
 from gold.table.sql_columns import named
 
 IDENTITY = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
-"""What names a row of the table that is read."""
+"""The columns that identify a row of the table that is read."""
 
 _SIDE, _MATCH = "__side", "_match"
 _READS, _JOINS = 0, 1
 
 
-def stream(context: Context, gold: Join) -> Stream:
-    """The query of one join; makes the table where there is none.
+def build_query(context: Context, gold: Join) -> Stream:
+    """The query of one join; creates the table where there is none.
 
     Raises:
         HistoryGoneError: Both are streams, and the first commits of one are gone.
@@ -49,108 +49,113 @@ def stream(context: Context, gold: Join) -> Stream:
         TableShapeError: The table exists with other columns, or the one to join keeps no feed.
     """
     if gold.mode == "stream":
-        return stream_join.stream(context, gold)
-    return _lookup(context, gold) if gold.mode == "lookup" else _anew(context, gold)
+        return stream_join.build_query(context, gold)
+    return _lookup(context, gold) if gold.mode == "lookup" else _recomputed(context, gold)
 
 
 def _lookup(context: Context, gold: Join) -> Stream:
     """Each micro-batch joined with the other table as it is when that begins, and appended."""
     frame, other = new_rows(context, gold), other_path(context, gold)
-    path, small = context.path(gold.table), context.small
-    tables.ensure(context, gold.table, shape(context, gold, other).schema, gold.storage)
+    path = context.path(gold.table)
+    create.ensure(context, gold.table, shape(context, gold, other).schema, gold.storage)
 
-    def write(rows: DataFrame, batch: MicroBatch) -> None:
+    def write(rows: SparkRows, batch: MicroBatch) -> None:
         version = LogReader(other).latest_version()
-        found = joined(rows, at_version(rows.sparkSession, other, version), gold)
+        result = joined(rows.frame, at_version(rows.session, other, version), gold)
         mode = "overwrite" if batch.batch_id == 0 else "append"
-        with settled(found, of_batch(rows, small)) as rows_found:
-            delta_table.append(
-                rows_found, path, batch, "lookup", {"joined_version": version}, mode=mode, small=small
-            )
+        with rows.without_driver_if_much_is_read().derive(result).kept() as found:
+            delta_table.append(found, path, batch, "lookup", {"joined_version": version}, mode=mode)
 
-    return _stream(context, gold, frame, write)
+    return context.query(gold, frame, write)
 
 
-def _anew(context: Context, gold: Join) -> Stream:
-    """Both tables watched; the rows that a change of either concerns are joined anew."""
-    other, path, small = other_path(context, gold), context.path(gold.table), context.small
+def _recomputed(context: Context, gold: Join) -> Stream:
+    """Changes of both tables; the rows that a change of either touches are joined again."""
+    other = other_path(context, gold)
     reads, joins = changes(context, gold), _changes_of_other(context, gold, other)
-    tables.ensure(context, gold.table, _numbered(shape(context, gold, other), gold).schema, gold.storage)
+    create.ensure(context, gold.table, _numbered(shape(context, gold, other), gold).schema, gold.storage)
     keys = [F.col(f"`{name}`").alias(f"__v{place}") for place, name in enumerate(named(gold.on))]
     frame = reads.select(F.lit(_READS).alias(_SIDE), *IDENTITY).unionByName(
         joins.select(F.lit(_JOINS).alias(_SIDE), *keys), allowMissingColumns=True
     )
+    target = _Target(gold, context.path(gold.reads), other, context.path(gold.table))
+    return context.query(gold, frame, target.write)
 
-    def write(rows: DataFrame, batch: MicroBatch) -> None:
-        if delta_table.is_written(path, batch, delta_table.MERGE):
+
+@dataclass(frozen=True)
+class _Target:
+    """A recomputed join.
+
+    Attributes:
+        gold: The declaration.
+        reads: Path of the table that is read.
+        joins: Path of the table that is joined.
+        path: Path of the table.
+    """
+
+    gold: Join
+    reads: str
+    joins: str
+    path: str
+
+    def write(self, rows: SparkRows, batch: MicroBatch) -> None:
+        """Write one micro-batch: identities of changed rows, and changed keys of the other table."""
+        if delta_table.is_written(self.path, batch, delta_table.MERGE):
             return
-        session = rows.sparkSession
-        left = at_version(session, context.path(gold.reads), batch.source_version(_READS))
-        right = at_version(session, other, batch.source_version(_JOINS))
+        left = at_version(rows.session, self.reads, batch.source_version(_READS))
+        right = at_version(rows.session, self.joins, batch.source_version(_JOINS))
         if batch.batch_id == 0 or batch.begins(_READS) or batch.begins(_JOINS):
-            # All of both, whatever parts of them the batch has: one side may have been empty until now.
-            with settled(_numbered(joined(left, right, gold), gold), small, once=True) as found:
-                delta_table.append(
-                    found, path, batch, delta_table.MERGE, {}, mode="overwrite", by=IDENTITY, small=small
-                )
+            # Both tables whole, whatever parts of them the batch has: one side may have been empty until now.
+            result = _numbered(joined(left, right, self.gold), self.gold)
+            with rows.derive(result).kept(whole=True) as whole:
+                step = delta_table.MERGE
+                delta_table.append(whole, self.path, batch, step, {}, mode="overwrite", by=IDENTITY)
             return
-        # What a side had at first was joined at once.
+        # The first state of a side was joined at once.
         new = [side for side in (_READS, _JOINS) if not batch.in_first_state(side)]
-        few = of_batch(rows, small)
-        rows = rows.where(F.col(_SIDE).isin(new))
-        _join_again(rows, batch, gold, left=left, right=right, path=path, small=few)
+        limited = rows.without_driver_if_much_is_read()
+        with ExitStack() as stack:
+            came = limited.derive(rows.frame.where(F.col(_SIDE).isin(new))).kept()
+            self._join_again(stack.enter_context(came), batch, left, right, stack)
 
-    return _stream(context, gold, frame, write)
+    def _join_again(
+        self, came: Rows, batch: MicroBatch, left: DataFrame, right: DataFrame, stack: ExitStack
+    ) -> None:
+        """Join the touched rows again: those that changed, and those that match what changed."""
+        values, on = [name for name in came.columns if name.startswith("__v")], named(self.gold.on)
 
+        def keep(frame: DataFrame) -> Rows:
+            return stack.enter_context(came.derive(frame).kept())
 
-def _join_again(  # noqa: PLR0913
-    rows: DataFrame,
-    batch: MicroBatch,
-    gold: Join,
-    *,
-    left: DataFrame,
-    right: DataFrame,
-    path: str,
-    small: Small,
-) -> None:
-    """Join the rows anew that a micro-batch concerns: those that changed, and those that meet what did."""
-    values, on = [name for name in rows.columns if name.startswith("__v")], named(gold.on)
-    with ExitStack() as held:
-
-        def settle(frame: DataFrame) -> Settled:
-            return held.enter_context(settled(frame, small))
-
-        whole = settle(rows)
-        came, small = whole.frame, whole.then(small)
-        changed = settle(came.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct())
-        others = came.where(F.col(_SIDE) == _JOINS).select(*values).distinct()
-        found = settle(others.where(_none_null(values)))
-        counts = {"changed": changed.rows, "values": found.rows}
-        concerned = delta_merge.of_groups(left, changed, IDENTITY)
-        if found.rows:
-            met = _meeting(left, list(on.values()), found)
-            met = met.join(broadcast_if_small(changed.frame, changed.rows), list(IDENTITY), "left_anti")
-            concerned = concerned.unionByName(met)
-        wanted = settle(concerned)
-        counts["rows"] = wanted.rows
-        touched = settle(wanted.frame.select(*IDENTITY).union(changed.frame).distinct())
+        changed = keep(came.frame.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct())
+        others = came.frame.where(F.col(_SIDE) == _JOINS).select(*values).distinct()
+        other_keys = keep(others.where(_none_null(values)))
+        counts = {"changed": changed.count, "values": other_keys.count}
+        to_join = delta_merge.frame_with_keys(left, changed, IDENTITY)
+        if other_keys.count:
+            matching = _matching(left, list(on.values()), other_keys)
+            matching = matching.join(
+                broadcast_if_small(changed.frame, changed.count), list(IDENTITY), "left_anti"
+            )
+            to_join = to_join.unionByName(matching)
+        again = keep(to_join)
+        counts["rows"] = again.count
+        touched = keep(again.frame.select(*IDENTITY).union(changed.frame).distinct())
         texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
-        keys = wanted.frame.select(*texts).distinct()
-        asked = settle(keys.where(_none_null(keys.columns)))
-        there = _meeting(right, [f"`{name}`" for name in on], asked)
-        result = _numbered(joined(wanted.frame, there, gold), gold)
-        key = IDENTITY if gold.how == "semi" else (*IDENTITY, _MATCH)
-        delta_merge.replace_groups(
-            result, path, batch, counts, touched=touched, group=IDENTITY, key=key, small=small
-        )
+        keys = again.frame.select(*texts).distinct()
+        wanted = keep(keys.where(_none_null(keys.columns)))
+        there = _matching(right, [f"`{name}`" for name in on], wanted)
+        result = _numbered(joined(again.frame, there, self.gold), self.gold)
+        key = IDENTITY if self.gold.how == "semi" else (*IDENTITY, _MATCH)
+        delta_merge.replace_groups(result, self.path, batch, counts, touched=touched, group=IDENTITY, key=key)
 
 
 def _none_null(names: Sequence[str]) -> Column:
-    """Null meets nothing; NaN meets NaN."""
+    """Null matches nothing; NaN matches NaN."""
     return reduce(and_, (F.col(name).isNotNull() for name in names))
 
 
-def _meeting(table: DataFrame, texts: Sequence[str], values: Settled) -> DataFrame:
+def _matching(table: DataFrame, texts: Sequence[str], values: Rows) -> DataFrame:
     """A table's rows for which the texts give one of the values; files are pruned where a text is a column.
 
     Args:
@@ -158,22 +163,22 @@ def _meeting(table: DataFrame, texts: Sequence[str], values: Settled) -> DataFra
         texts: SQL text over its columns, one per column of ``values``.
         values: None of them null, each once.
     """
-    names, kinds = values.frame.columns, values.frame.schema
+    names, kinds = values.columns, values.schema
     plain = {text.strip("` "): name for name, text in zip(names, texts, strict=True)}
     types: Mapping[str, object] = {field.name: field.dataType for field in table.schema}
     plain = {text: name for text, name in plain.items() if types.get(text) == kinds[name].dataType}
     ends = values.renamed({name: text for text, name in plain.items()})
-    near = table.where(reduce(and_, delta_merge.bounds(ends, [*plain]), F.lit(True)))
+    pruned = table.where(reduce(and_, ends.bounds([*plain]), F.lit(True))) if plain else table
     same = reduce(and_, (F.expr(f"({text}) = {name}") for name, text in zip(names, texts, strict=True)))
-    return near.join(broadcast_if_small(values.frame, values.rows), same, "left_semi")
+    return pruned.join(broadcast_if_small(values.frame, values.count), same, "left_semi")
 
 
 def _numbered(found: DataFrame, gold: Join) -> DataFrame:
-    """With a running number of each row's matches, by all that they say."""
+    """The rows with a running number of each one's matches, ordered by all of their columns."""
     if gold.how == "semi":
         return found
-    said = [F.col(f"`{name}`") for name in named(gold.columns)]
-    return found.withColumn(_MATCH, F.row_number().over(Window.partitionBy(*IDENTITY).orderBy(*said)))
+    values = [F.col(f"`{name}`") for name in named(gold.columns)]
+    return found.withColumn(_MATCH, F.row_number().over(Window.partitionBy(*IDENTITY).orderBy(*values)))
 
 
 def _changes_of_other(context: Context, gold: Join, path: str) -> DataFrame:
@@ -187,14 +192,3 @@ def _changes_of_other(context: Context, gold: Join, path: str) -> DataFrame:
             f'data feed. Give it one, with {shown}, or take mode="lookup".'
         )
     return delta_stream(context, path, Reading(), feed=feed)
-
-
-def _stream(context: Context, gold: Join, frame: DataFrame, write: object) -> Stream:
-    return Stream(
-        pipeline=context.pipeline.name,
-        name=gold.table,
-        frame=frame,
-        write=write,  # type: ignore[arg-type]
-        checkpoint=context.checkpoint(gold),
-        trigger=context.settings.gold.trigger,
-    )

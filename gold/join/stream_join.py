@@ -1,6 +1,6 @@
 """Two tables joined as they grow, within bounds of event time (Spark's stream-stream join).
 
-Rows wait in state until the watermark says that nothing can meet them any more.
+Rows wait in state until the watermark says that nothing can match them any more.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from pyspark.sql import functions as F
 
 from common.declare import Join, Reading, Within
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
-from common.rows.materialized import settled
+from common.delta.micro_batch import MicroBatch
+from common.rows.rows import SparkRows
 from common.streaming.query import Stream
 from gold.join.columns import joined, other_path
 from gold.source.stream import new_rows, rows_in_order
-from gold.table import create as tables
+from gold.table import create
 from gold.table.context import Context
 
 _HERE, _THERE = "__at", "__other_at"
 
 
-def stream(context: Context, gold: Join) -> Stream:
-    """The query of one join of two streams; makes the table where there is none.
+def build_query(context: Context, gold: Join) -> Stream:
+    """The query of one join of two streams; creates the table where there is none.
 
     Raises:
         HistoryGoneError: The first commits of one of the tables are gone.
@@ -39,28 +39,20 @@ def stream(context: Context, gold: Join) -> Stream:
     right = _timed(right, _THERE, within.joins_on, within.joins_watermark)
     frame = joined(left, right, gold, within=_bounds(within))
     path = context.path(gold.table)
-    tables.ensure(context, gold.table, frame.schema, gold.storage)
+    create.ensure(context, gold.table, frame.schema, gold.storage)
 
-    def write(result: DataFrame, batch: MicroBatch) -> None:
-        with settled(result, context.small, once=True) as rows:
-            counts = {"rows": rows.rows, "late": batch.dropped()["late"]}
+    def write(result: SparkRows, batch: MicroBatch) -> None:
+        with result.kept(whole=True) as rows:
+            counts = {"rows": rows.count, "late": batch.dropped()["late"]}
             mode = "overwrite" if batch.batch_id == 0 else "append"
-            delta_table.append(rows, path, batch, "join", counts, mode=mode, small=context.small)
+            delta_table.append(rows, path, batch, "join", counts, mode=mode)
 
-    return Stream(
-        pipeline=context.pipeline.name,
-        name=gold.table,
-        frame=frame,
-        write=write,
-        checkpoint=context.checkpoint(gold),
-        trigger=context.settings.gold.trigger,
-        # A left row without a match comes when the watermark moves, be there new rows or not.
-        without_rows=gold.how == "left",
-    )
+    # A left row without a match comes when the watermark moves, with or without new rows.
+    return context.query(gold, frame, write, without_rows=gold.how == "left")
 
 
 def _timed(rows: DataFrame, name: str, at: str, watermark: str) -> DataFrame:
-    """Rows with their event time as a column of its own; without one they meet nothing, and would wait."""
+    """Rows with their event time as a column; a row without a time matches nothing, and would wait."""
     return (
         rows.withColumn(name, F.col(f"`{at}`")).where(F.col(name).isNotNull()).withWatermark(name, watermark)
     )

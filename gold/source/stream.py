@@ -1,10 +1,12 @@
-"""The table that a gold table is made of, as a Delta stream: its new rows, or all that changes in it.
+"""The source of a gold table as a Delta stream: its new rows, or all of its changes.
 
 A first start reads the table's state, in any order, and then its commits. Order does not matter to
 kinds that carry their own; a kind that has a watermark says ``in_order``, and reads commit by commit.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,17 +16,18 @@ from common.declare import Custom, Gold, Reading
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import HistoryGoneError
 from gold.table.context import Context
 
 CHANGE = "_change_type"
-"""What a row of the feed is: ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``."""
+"""The kind of a change: ``insert``, ``delete``, ``update_preimage`` or ``update_postimage``."""
 
-OF_THE_FEED = (CHANGE, "_commit_version", "_commit_timestamp")
+FEED_COLUMNS = (CHANGE, "_commit_version", "_commit_timestamp")
+"""The columns that the feed adds to the table's."""
 
-GONE = ("delete", "update_preimage")
-"""Rows of the feed that the table does not have any more."""
+REMOVED = ("delete", "update_preimage")
+"""Kinds of changes that remove a row from the table."""
 
 _FEED = "delta.enableChangeDataFeed"
 
@@ -41,7 +44,7 @@ def reads_feed(context: Context, gold: Gold) -> bool:
     keeps = keeps_feed(context, context.path(gold.reads))
     changes_rows = gold.reads in context.replaced or gold.reads.startswith("gold.")
     if not keeps and (wanted == "feed" or changes_rows):
-        raise delta_table.no_feed(gold.table, gold.reads, context.path(gold.reads))
+        raise delta_table.change_feed_missing(gold.table, gold.reads, context.path(gold.reads))
     return keeps
 
 
@@ -51,7 +54,7 @@ def keeps_feed(context: Context, path: str) -> bool:
 
 
 def lacks_feed(context: Context, gold: Gold) -> bool:
-    """Whether a gold table would take rows back, and its source, which is there, does not tell of them."""
+    """Whether a gold table would follow removed rows, and its source exists and keeps no change data feed."""
     path = context.path(gold.reads)
     takes = gold.takes_rows_back and gold.reading.changes is None
     return takes and delta_table.exists(path) and not keeps_feed(context, path)
@@ -66,22 +69,22 @@ def changes(context: Context, gold: Gold) -> DataFrame:
 
 
 def new_rows(context: Context, gold: Gold, *, in_order: bool = False) -> DataFrame:
-    """The source's new rows, and those that took the place of others; nothing of what is gone.
+    """The source's new rows, and those that replaced others; no removed rows.
 
     Raises:
-        HistoryGoneError: ``in_order``, and the first commits are not there any more.
+        HistoryGoneError: ``in_order``, and the first commits were cleaned up.
     """
     if in_order:
         return rows_in_order(context, gold, gold.reads, context.path(gold.reads), gold.reading)
     rows = changes(context, gold)
-    return rows.where(~F.col(CHANGE).isin(*GONE)).drop(*OF_THE_FEED)
+    return rows.where(~F.col(CHANGE).isin(*REMOVED)).drop(*FEED_COLUMNS)
 
 
 def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: Reading) -> DataFrame:
-    """A table's new rows, commit by commit, as a watermark needs them: events are as they came.
+    """A table's new rows commit by commit, in the order of arrival, as a watermark needs them.
 
     Raises:
-        HistoryGoneError: The first commits are not there any more.
+        HistoryGoneError: The first commits were cleaned up.
     """
     if not reading.has_start:
         if Checkpoint(context.checkpoint(gold)).last_planned() is None and LogReader(path).commit(0) is None:
@@ -96,7 +99,7 @@ def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: 
 
 
 def batch_rows(context: Context, gold: Custom) -> DataFrame:
-    """What a function of the user's own gets: new rows, or with ``changes="feed"`` the feed as it is."""
+    """The input of a user's function: new rows, or with ``changes="feed"`` the feed as it is."""
     if gold.reading.changes == "feed":
         reads_feed(context, gold)
         return stream(context, context.path(gold.reads), gold.reading, feed=True)
@@ -104,7 +107,7 @@ def batch_rows(context: Context, gold: Custom) -> DataFrame:
 
 
 def at_version(spark: SparkSession, path: str, version: int | None) -> DataFrame:
-    """A table's rows as they were at ``batch.source_version()``; none where nothing of it was read."""
+    """A table's rows at ``batch.source_version()``; none where nothing of it was read yet."""
     if version is None:
         return spark.read.format("delta").load(path).limit(0)
     return spark.read.format("delta").option("versionAsOf", version).load(path)
@@ -116,8 +119,27 @@ def changes_of(spark: SparkSession, path: str, version: int) -> DataFrame:
     return reader.option("startingVersion", version).option("endingVersion", version).load(path)
 
 
-def read_beside(path: str, batch: MicroBatch) -> int:
-    """Bytes of the commit in whose middle a micro-batch ends: what takes it whole reads them too."""
+def with_whole_commit(
+    rows: DataFrame, batch: MicroBatch, path: str, shape: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """A micro-batch's rows; of a commit inside which it ends, all rows, each once.
+
+    Such a commit is taken whole with the first of its micro-batches, so that the others have nothing to do.
+
+    Args:
+        rows: The micro-batch, out of ``changes`` and ``shape``.
+        batch: Its identity.
+        path: The source, which keeps a feed.
+        shape: Makes the query's rows of changes.
+    """
+    version = batch.source_version()
+    if not batch.in_commit() or version is None:
+        return rows
+    return rows.unionByName(shape(changes_of(rows.sparkSession, path, version))).distinct()
+
+
+def bytes_also_read(path: str, batch: MicroBatch) -> int:
+    """Bytes of the commit inside which a micro-batch ends: a writer that takes it whole reads them too."""
     version = batch.source_version()
     commit = LogReader(path).commit(version) if batch.in_commit() and version is not None else None
     return 0 if commit is None else commit.bytes
@@ -133,10 +155,10 @@ def stream(context: Context, path: str, reading: Reading, *, feed: bool = False)
     )
     if settings.max_bytes_per_trigger is not None:
         reader = reader.option("maxBytesPerTrigger", settings.max_bytes_per_trigger)
-    return _begun(reader, reading).load(path)
+    return _with_start(reader, reading).load(path)
 
 
-def _begun(reader: DataStreamReader, reading: Reading) -> DataStreamReader:
+def _with_start(reader: DataStreamReader, reading: Reading) -> DataStreamReader:
     if reading.starting_version is not None:
         return reader.option("startingVersion", str(reading.starting_version))
     if reading.starting_timestamp is not None:

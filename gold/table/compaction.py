@@ -1,6 +1,6 @@
-"""Gold tables that are written by many small commits, compacted by the query that writes them.
+"""Compaction of gold tables by the query that writes them, so that a table still has one writer.
 
-So a table still has one writer; nothing of it shows in what the table holds.
+It changes no row.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from rich.console import Console
 from common.declare import Custom, Gold
 from common.delta import compaction
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.machine.terminal import say
 from common.streaming.query import Stream
 from gold.table.context import Context
 
 
 def clustered_by(gold: Gold, table: str) -> Sequence[str]:
-    """The columns by which one of the tables that a gold query writes is to be clustered."""
+    """The columns that one of the tables of a gold query is clustered by."""
     is_laid_out = table == gold.table or isinstance(gold, Custom)
     return (gold.storage.cluster_by or ()) if is_laid_out else ()
 
 
 def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
-    """The stream; after every so many micro-batches it compacts the tables that it writes."""
+    """The stream; it compacts its tables after every ``gold.compact_every`` micro-batches."""
     every = context.settings.gold.compact_every
     if every == 0:
         return stream
@@ -39,12 +39,14 @@ def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
             return
         for table in (gold.table, *gold.side_tables):
             if delta_table.exists(path := context.path(table)):
-                told = delta_table.note(context.pipeline.name, table, "compaction")
+                metadata = delta_table.maintenance_metadata(context.pipeline.name, table, "compaction")
                 columns = clustered_by(gold, table)
                 try:
-                    compaction.compact(rows.sparkSession, path, told, cluster_by=columns, small=context.small)
+                    compaction.compact(
+                        rows.sparkSession, path, metadata, cluster_by=columns, limits=context.limits
+                    )
                 except PySparkException as error:
-                    # The micro-batch is written: what its upkeep dies of must not have it written again.
+                    # The micro-batch is written: a failed compaction must not make it run again.
                     why = str(error).splitlines()[0]
                     say(Console(stderr=True), f"{table}: not compacted this time: {why}")
 

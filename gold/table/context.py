@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Gold, Pipeline
+from common.declare import Gold, Pipeline, Publish
+from common.delta.micro_batch import MicroBatch
+from common.rows.rows import SparkRows
+from common.streaming.query import OutputMode, Stream
 
 
 @dataclass(frozen=True)
@@ -23,19 +27,53 @@ class Context:
     layout: Layout
 
     def path(self, table: str) -> str:
-        """Where a table of the pipeline is."""
+        """The path of a table of the pipeline."""
         return self.layout.table_path(table)
 
     @property
-    def small(self) -> Small:
-        """What is worked out, read and written in the driver."""
-        return self.settings.small
+    def limits(self) -> DriverLimits:
+        """What may be computed, read and written in the driver."""
+        return self.settings.driver_limits
 
     @cached_property
     def replaced(self) -> frozenset[str]:
         """Silver tables whose rows are replaced by newer ones."""
         return frozenset(each.table for each in self.pipeline.silver if each.keep == "newest")
 
-    def checkpoint(self, gold: Gold) -> str:
+    def checkpoint(self, gold: Gold | Publish) -> str:
         """The checkpoint of a gold table's query."""
         return self.layout.checkpoint_path(gold.table)
+
+    def query(
+        self,
+        gold: Gold | Publish,
+        frame: DataFrame,
+        write: Callable[[SparkRows, MicroBatch], None],
+        *,
+        output_mode: OutputMode = "append",
+        without_rows: bool = False,
+    ) -> Stream:
+        """The query of a declaration.
+
+        Args:
+            gold: The declaration.
+            frame: What the query reads, as a streaming frame.
+            write: Writes one micro-batch: its rows, not computed yet, and its identity.
+            output_mode: Spark's output mode.
+            without_rows: Whether a micro-batch without rows follows one that moved the watermark.
+        """
+        limits = self.limits
+
+        def write_batch(rows: DataFrame, batch: MicroBatch) -> None:
+            write(SparkRows(rows, None, limits), batch)
+
+        return Stream(
+            pipeline=self.pipeline.name,
+            name=gold.table,
+            frame=frame,
+            write=write_batch,
+            checkpoint=self.checkpoint(gold),
+            trigger=self.settings.gold.trigger,
+            output_mode=output_mode,
+            without_rows=without_rows,
+        )

@@ -1,4 +1,4 @@
-"""How gold tables are made: their properties and layout."""
+"""How gold tables are created: their properties and layout."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from common.declare import Aggregate, Storage
 from common.delta import table as delta_table
 from common.errors import TableShapeError
 from common.spark.types import contains_type
-from gold.aggregate.file_pruning import STORED
 from gold.table.context import Context
 from gold.table.sql_columns import columns, named
+from gold.table.stored_text import stored
 
 PROPERTIES = {
     # What any reader of Delta can read; a table leaves this only by name.
@@ -42,13 +42,13 @@ def properties(storage: Storage) -> Mapping[str, str]:
 
 
 def as_stored(frame: DataFrame, storage: Storage) -> DataFrame:
-    """With null for an empty text in a column of ``partition_by``, which Delta makes of it in the table."""
+    """The frame with null for an empty text in a column of ``partition_by``, as Delta stores it."""
     texts = [name for name in storage.partition_by or () if _is_text(frame, name)]
     return frame.withColumns({name: F.nullif(F.col(f"`{name}`"), F.lit("")) for name in texts})
 
 
 def by_as_stored(gold: Aggregate, source: DataFrame) -> Aggregate:
-    """The aggregate whose groups are what the table can tell apart: ``as_stored``.
+    """The aggregate grouped by texts as the table stores them (``as_stored``): groups that it can tell apart.
 
     Raises:
         PySparkException: A text of ``by`` does not fit the source.
@@ -60,7 +60,7 @@ def by_as_stored(gold: Aggregate, source: DataFrame) -> Aggregate:
     texts = [name for name in found.columns if _is_text(found, name)]
     if not texts:
         return gold
-    return replace(gold, by={**by, **{name: STORED.format(by[name]) for name in texts}})
+    return replace(gold, by={**by, **{name: stored(by[name]) for name in texts}})
 
 
 def _is_text(frame: DataFrame, name: str) -> bool:
@@ -70,7 +70,7 @@ def _is_text(frame: DataFrame, name: str) -> bool:
 def ensure(
     context: Context, table: str, schema: StructType, storage: Storage, *, may_have_more: bool = False
 ) -> None:
-    """Make a gold table where there is none; check the columns of one that exists.
+    """Create a gold table where there is none; check the columns of one that exists.
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``, or would have types that not

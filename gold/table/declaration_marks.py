@@ -1,7 +1,7 @@
-"""What a gold table's declaration means, as a mark per attribute: commits have them, a start compares them.
+"""Marks of a gold table's declaration, one per attribute: commits have them, a start compares them.
 
-Rows that no new event touches stay as an earlier declaration made them. So one whose meaning has changed is
-told before anything is written.
+Rows that no new event touches stay as an earlier declaration computed them. So a declaration whose meaning
+has changed is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from common.declare import Custom, Gold
 from gold.table.sql_columns import named
 
 _WITHOUT_MEANING = {"name", "storage", "reading", "watermark"}
-"""Name, layout, where reading begins, how long is waited: rows that are there are right under any of them."""
+"""Name, layout, start of reading, watermark: existing rows are right under any value of these attributes."""
 
 _OPERATIONS = ("upserts", "deletes", "ignores")
-"""What operations of a change feed do: one that is named besides the others was refused until then."""
+"""Operations of a change feed: one that is added now was refused before, so no existing row depends on it."""
 
 _NAMED = {"by", "columns", "on"}
-"""Lists of columns or expressions by name: a list is the columns under their own names."""
+"""Attributes with expressions by name: in a list, each column has its own name."""
 
 
 def meaning(gold: Gold) -> Mapping[str, str]:
-    """A mark per attribute that has another value than its default; none for functions: they have no text."""
+    """A mark per attribute whose value is not the default; none for functions, which have no text."""
     if isinstance(gold, Custom):
         return {}
-    found: dict[str, str] = {}
+    marks: dict[str, str] = {}
     for field in fields(gold):
         value = getattr(gold, field.name)
         if field.name in _OPERATIONS:
-            found |= {f"{field.name} {operation!r}": "" for operation in value}
+            marks |= {f"{field.name} {operation!r}": "" for operation in value}
         elif field.name not in _WITHOUT_MEANING and value != _default(field):
-            told = named(value) if field.name in _NAMED and value is not None else value
-            text = json.dumps(_plain(told), sort_keys=True)
-            found[field.name] = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return found
+            plain = named(value) if field.name in _NAMED and value is not None else value
+            text = json.dumps(_plain(plain), sort_keys=True)
+            marks[field.name] = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return marks
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:

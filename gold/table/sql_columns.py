@@ -1,4 +1,4 @@
-"""Named SQL texts over silver's columns, and which of them does not fit."""
+"""Named SQL expressions over silver's columns, and errors that name those that do not resolve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from common.errors import PipelineError, Problem
 
 Trial = tuple[str, Callable[[], object]]
-"""Where a text stands, and the resolving of it alone."""
+"""The place of an expression in the declaration, and a function that resolves it alone."""
 
 
 def named(expressions: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
@@ -25,7 +25,7 @@ def columns(expressions: Mapping[str, str]) -> list[Column]:
 
 
 def each(expressions: Mapping[str, str], what: str, resolve: Callable[[Column], DataFrame]) -> list[Trial]:
-    """A trial per expression; ``what`` says what they are, such as ``measure``."""
+    """A trial per expression; ``what`` is the kind of expression, such as ``measure``."""
     return [
         (f"{what} {name!r}", lambda sql=sql: resolve(F.expr(f"({sql})")))  # type: ignore[misc]
         for name, sql in expressions.items()
@@ -33,7 +33,7 @@ def each(expressions: Mapping[str, str], what: str, resolve: Callable[[Column], 
 
 
 def misfit(error: PySparkException, trials: Iterable[Trial], table: str, source: str) -> PipelineError:
-    """The error in words, naming every text that does not resolve even alone."""
+    """The error that names every expression that does not resolve alone."""
     problems = []
     for place, resolve in trials:
         try:

@@ -1,253 +1,156 @@
 """The newest row per key (SCD1): each micro-batch reduced to one row per key, then merged.
 
-A row that the source deletes or replaces gives way to the newest that is left of its key, which is looked
-for in the source only where the table's row may have left. Deleted keys are written before the table:
-a micro-batch that the table has is done, and one that was cut off between the two ends the same.
+When the source deletes or replaces a row, its key falls back to the newest remaining row. The source is read
+for that only if the table's current row may be the one removed. Deleted keys are written before the table:
+so a micro-batch that the table has is complete, and one that was cut off between the two ends the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from common.config.driver_limits import Small
 from common.declare import ChangeFeed, Upsert
-from common.delta import delta_rs
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.checkpoint_match import last_commit_metadata
-from common.delta.delta_rs import DELETED, DO, INSERTED, UPDATED
-from common.delta.table import MicroBatch
+from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
+from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError
+from common.rows import in_spark
+from common.rows.expressions import column, is_null
 from common.rows.latest_in_driver import NotComparableError
-from common.rows.materialized import Settled, local, of_batch, settled, taken
+from common.rows.rows import Rows, SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import at_version, changes
-from gold.table import create as tables
+from gold.table import create
 from gold.table.context import Context
-from gold.table.latest_per_key import newest_per_key, total_order
+from gold.table.row_order import total_order
 from gold.upsert import deleted_keys
-from gold.upsert.outcome_in_driver import is_few
-from gold.upsert.outcome_in_driver import newest as newest_of_few
-from gold.upsert.outcome_in_driver import outcome as few_outcome
-from gold.upsert.outcome_in_spark import (
-    DOUBTFUL,
-    ENDS,
-    GONE,
+from gold.upsert.outcome import (
+    END,
+    FIRST_UNKNOWN,
     IN_DELETED,
     IN_TABLE,
-    STRAY,
+    IS_DELETE,
+    IS_REMOVED,
+    IS_UNKNOWN_OPERATION,
+    MAY_BE_REMOVED,
+    ROW,
+    decide,
     is_recomputed,
-    meeting,
-    outcome,
+    placed,
     recomputed,
     reduced,
 )
 from gold.upsert.row_versions import table_columns, versions
 
 _COVERS = "covers"
-"""What a commit notes of the source's version that its first state was written whole at."""
+"""The version of the source whose state a commit has written whole."""
 
 
-def stream(context: Context, gold: Upsert | ChangeFeed) -> Stream:
-    """The query of one upserted table; makes its tables where there are none.
+def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
+    """The query of one upserted table; creates its tables where there are none.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.
         TableShapeError: A table exists with other columns.
     """
-    frame = versions(changes(context, gold), gold)
     path = context.path(gold.table)
-    have = delta_table.columns(context.spark, path)
-    if gold.columns is None and have:
-        more = [name for name in table_columns(frame) if name not in have]
-        if more and isinstance(gold, ChangeFeed):
-            # The source table has grown; rows that are there have null in what is new, as silver's have.
-            fields = [frame.schema[name] for name in more]
-            delta_table.add_columns(context.spark, context.pipeline.name, gold.table, path, fields)
-            more = []
-        frame = frame.drop(*more)
-    names = table_columns(frame)
-    tables.ensure(context, gold.table, frame.select(*names).schema, gold.storage)
-    newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
-    order = total_order(newest_by)
-    beside = None
+    frame = _with_table_columns(context, gold, versions(changes(context, gold), gold), path)
+    schema = frame.select(*table_columns(frame)).schema
+    create.ensure(context, gold.table, schema, gold.storage)
+    order = total_order(gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by)
+    deleted_path = None
     if gold.side_tables:
-        beside = context.path(gold.deleted)
+        deleted_path = context.path(gold.deleted)
         deleted_keys.ensure(context, gold, frame.schema, order)
-    write = _Write(
-        gold,
-        context.path(gold.reads),
-        path,
-        beside,
-        frame.select(*names).schema,
-        tuple(gold.key),
-        order,
-        context.small,
-    )
-    return Stream(
-        pipeline=context.pipeline.name,
-        name=gold.table,
-        frame=frame,
-        write=write,
-        checkpoint=context.checkpoint(gold),
-        trigger=context.settings.gold.trigger,
-    )
+    target = _Target(gold, context.path(gold.reads), path, deleted_path, schema, tuple(gold.key), order)
+    return context.query(gold, frame, target.write)
+
+
+def _with_table_columns(
+    context: Context, gold: Upsert | ChangeFeed, frame: DataFrame, path: str
+) -> DataFrame:
+    """The versions without columns that the source got later than the table; a change feed adds them."""
+    existing = delta_table.columns(context.spark, path)
+    if gold.columns is not None or not existing:
+        return frame
+    more = [name for name in table_columns(frame) if name not in existing]
+    if more and isinstance(gold, ChangeFeed):
+        # Existing rows have null in what is new, as the source's have.
+        fields = [frame.schema[name] for name in more]
+        delta_table.add_columns(context.spark, context.pipeline.name, gold.table, path, fields)
+        return frame
+    return frame.drop(*more)
 
 
 @dataclass(frozen=True)
-class _Write:
-    """Writes micro-batches into a table and the one of its deleted keys.
+class _Target:
+    """An upserted table and the table of its deleted keys.
 
     Attributes:
         gold: The declaration.
-        source: Path of the table it is made of.
+        source: Path of the table that is read.
         path: Path of the table.
-        beside: Path of the deleted keys' table, if rows may be deleted.
+        deleted_path: Path of the table of deleted keys, if rows may be deleted.
         schema: The table's columns.
-        key: Columns that name a row.
+        key: Columns that identify a row.
         order: Columns that order the versions of a row.
-        small: What is worked out in the driver.
     """
 
     gold: Upsert | ChangeFeed
     source: str
     path: str
-    beside: str | None
+    deleted_path: str | None
     schema: StructType
     key: tuple[str, ...]
     order: tuple[str, ...]
-    small: Small
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the table's columns."""
         return tuple(self.schema.names)
 
-    def __call__(self, rows: DataFrame, batch: MicroBatch) -> None:
+    @property
+    def paths(self) -> Mapping[str, str]:
+        """Paths of the table and of its deleted keys."""
+        return {IN_TABLE: self.path} | ({} if self.deleted_path is None else {IN_DELETED: self.deleted_path})
+
+    def write(self, rows: SparkRows, batch: MicroBatch) -> None:
         """Write one micro-batch.
 
         Raises:
-            ChangeRefusedError: A change of no known kind; nothing is written.
+            ChangeRefusedError: A change's operation is unknown; nothing is written.
         """
         if delta_table.is_written(self.path, batch, delta_table.MERGE):
             return
         covered = self._covered(batch)
+        counts = {} if covered is None else {_COVERS: covered}
+        changes: Rows = rows
         if batch.batch_id == 0 and covered is not None:
-            # All that the source has, whatever part of it the batch has: a rebuilt table is whole at once.
-            rows = self._versions(rows, covered).withColumn(GONE, F.lit(False))
+            # All that the source has, whatever part of it the batch has: a rebuilt table is complete at once.
+            state = self.versions_at(rows.session, covered)
+            changes = rows.derive(state.withColumn(IS_REMOVED, F.lit(False)))
         elif covered is not None:
-            told = {"keys": 0, _COVERS: covered}
-            delta_table.append_nothing(
-                rows.sparkSession, self.path, batch, delta_table.MERGE, told, self.small
-            )
+            delta_table.append_nothing(rows, self.path, batch, delta_table.MERGE, {"keys": 0} | counts)
             return
-        told = {} if covered is None else {_COVERS: covered}
-        few = self.small if batch.batch_id == 0 else of_batch(rows, self.small)
-        if batch.batch_id > 0 and (arrow := taken(rows, few)) is not None:
-            if self._has_written_few(arrow, batch, rows.sparkSession, few):
-                return
-            rows = local(rows.sparkSession, arrow, rows.schema).frame
-        with settled(reduced(rows, key=self.key, order=self.order), few, once=batch.batch_id == 0) as came:
-            self._refuse_strays(came)
-            newest = newest_of_few(came) if batch.batch_id > 0 and arrow is None else None
-            if newest is None or not self._has_written_few(newest, batch, rows.sparkSession, few):
-                self._write(came, batch, told, came.then(few))
+        elif batch.batch_id > 0:
+            changes = rows.without_driver_if_much_is_read().collected()
+        with ExitStack() as stack:
+            _BatchWrite(self, batch, stack, counts).write(changes)
 
-    def _has_written_few(self, rows: pa.Table, batch: MicroBatch, session: SparkSession, few: Small) -> bool:
-        """Write what becomes of each key, where that can be told without a job of Spark's."""
-        done = self._outcome_of_few(rows, session, few)
-        if done is not None:
-            self._put_all(done, batch, {"keys": done.rows, "recomputed": 0}, None)
-        return done is not None
-
-    def _outcome_of_few(self, rows: pa.Table, session: SparkSession, few: Small) -> Settled | None:
-        """What becomes of each key, where that can be told without a job of Spark's."""
-        if not is_few(rows, self.key, self.order):
-            return None
-        read = deleted_keys.columns(self.key, self.order)
-        keys, have = rows.select(list(self.key)), {}
-        for name, path in self._tables().items():
-            near = delta_rs.near(path, keys, few, read)
-            if near is None:
-                return None
-            have[name] = near
-        try:
-            done = few_outcome(rows, have, self.columns, key=self.key, order=self.order)
-        except NotComparableError:
-            return None
-        marks = [StructField(name, StringType()) for name in (IN_TABLE, IN_DELETED)]
-        return local(session, done, StructType([*self.schema, *marks]))
-
-    def _write(self, came: Settled, batch: MicroBatch, told: dict[str, int], few: Small) -> None:
-        near: list[Column] | None = None
-        have: dict[str, DataFrame] = {}
-        if batch.batch_id > 0:
-            # Asked of the executors once for all reads and writes; of the driver's rows by whoever needs it.
-            near = delta_merge.bounds(came, self.key, "t") if came.arrow is None else None
-            for name, path in self._tables().items():
-                have[name] = delta_merge.rows_of(path, came, self.key, few, near)
-        met = meeting(
-            came.frame,
-            have.get(IN_TABLE),
-            have.get(IN_DELETED),
-            key=self.key,
-            order=self.order,
-            keys=came.rows,
-        )
-        told |= {"keys": came.rows, "recomputed": 0}
-        with ExitStack() as held:
-            if delta_merge.counted(came, DOUBTFUL).get(True):
-                met = held.enter_context(settled(met, few)).frame
-                again = met.where(is_recomputed(self.order)).select(
-                    *(F.col(f"`{name}`") for name in self.key)
-                )
-                asked = held.enter_context(settled(again, few))
-                told["recomputed"] = asked.rows
-                if asked.rows:
-                    met = self._recomputed(met, asked, batch)
-            done = held.enter_context(
-                settled(outcome(met, self.columns, key=self.key, order=self.order), few)
-            )
-            self._put_all(done, batch, told, near)
-
-    def _put_all(
-        self, done: Settled, batch: MicroBatch, told: dict[str, int], near: Sequence[Column] | None
-    ) -> None:
-        """Write what becomes of each key: deleted keys before the table."""
-        counts = {what: delta_merge.counted(done, what) for what in (IN_TABLE, IN_DELETED)}
-        table = counts[IN_TABLE]
-        told["written"] = table.get(INSERTED, 0) + table.get(UPDATED, 0)
-        told["deleted"] = table.get(DELETED, 0)
-        if self.beside is not None:
-            self._put(done, IN_DELETED, batch, told, counts[IN_DELETED], near, step="deleted")
-        self._put(done, IN_TABLE, batch, told, counts[IN_TABLE], near)
-
-    def _tables(self) -> Mapping[str, str]:
-        """Paths of the table and of its deleted keys."""
-        return {IN_TABLE: self.path} | ({} if self.beside is None else {IN_DELETED: self.beside})
-
-    def _refuse_strays(self, came: Settled) -> None:
-        if STRAY not in came.frame.columns:
-            return
-        if came.arrow is not None and came.arrow[STRAY].null_count == came.rows:
-            return
-        found = came.frame.agg(F.count(STRAY).alias("strays"), F.min(STRAY).alias("first")).first()
-        if found is not None and found["strays"]:
-            raise _refused(self.gold, found["strays"], found["first"])
-
-    def _recomputed(self, met: DataFrame, asked: Settled, batch: MicroBatch) -> DataFrame:
-        """Keys whose row may have left the source get the newest it has, as of what the batch has read."""
-        found = self._versions(met, batch.source_version()).select(*self.columns, ENDS)
-        left = delta_merge.of_groups(found, asked, self.key)
-        newest = newest_per_key(left, key=self.key, order=self.order)
-        return recomputed(met, newest, key=self.key, order=self.order)
+    def versions_at(self, session: SparkSession, version: int | None) -> DataFrame:
+        """All versions of rows that the source has at one of its own, with the table's columns."""
+        found = versions(at_version(session, self.source, version), self.gold)
+        # At an older version the source may lack a column that was added later.
+        later = {name: F.lit(None).cast(self.schema[name].dataType) for name in self.columns}
+        return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of the source's first state that the first micro-batch writes whole, or has written."""
@@ -255,49 +158,127 @@ class _Write:
         if self.gold.reading.has_start or version is None or not batch.in_first_state():
             return None
         if batch.batch_id > 0:
-            told = last_commit_metadata(self.path, batch.query)
-            return version if told is not None and told["counts"].get(_COVERS) == version else None
+            last = last_commit_metadata(self.path, batch.query)
+            return version if last is not None and last["counts"].get(_COVERS) == version else None
         return version
 
-    def _versions(self, like: DataFrame, version: int | None) -> DataFrame:
-        """All versions that the source has at one of its own, with the table's columns."""
-        found = versions(at_version(like.sparkSession, self.source, version), self.gold)
-        # At an older version the source may lack a column that it has got since.
-        later = {name: F.lit(None).cast(self.schema[name].dataType) for name in self.columns}
-        return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
 
-    def _put(  # noqa: PLR0913, PLR0917
-        self,
-        done: Settled,
-        what: str,
-        batch: MicroBatch,
-        told: Mapping[str, int],
-        counts: Mapping[str, int],
-        near: Sequence[Column] | None,
-        step: str = delta_table.MERGE,
-    ) -> None:
+@dataclass
+class _BatchWrite:
+    """One micro-batch on its way into the tables.
+
+    Attributes:
+        target: The tables.
+        batch: The batch's identity.
+        stack: Releases the rows that are persisted on the way.
+        counts: For the commits' metadata.
+        keys: Rows with all keys of the batch, once they are computed.
+    """
+
+    target: _Target
+    batch: MicroBatch
+    stack: ExitStack
+    counts: dict[str, int]
+    keys: Rows | None = field(default=None)
+
+    def write(self, changes: Rows) -> None:
+        """Compare the changes with the tables, and write what becomes of each key."""
+        compared = changes.compute(self._compared, self._reduced)
+        outcome = self.stack.enter_context(decide(compared, self.target.columns).kept())
+        numbers = {what: outcome.count_by(what) for what in (IN_TABLE, IN_DELETED)}
+        table = numbers[IN_TABLE]
+        self.counts |= {"keys": outcome.count, "recomputed": self.counts.get("recomputed", 0)}
+        self.counts["written"] = table.get(INSERTED, 0) + table.get(UPDATED, 0)
+        self.counts["deleted"] = table.get(DELETED, 0)
+        if self.target.deleted_path is not None:
+            self._put(outcome, IN_DELETED, numbers[IN_DELETED], step="deleted")
+        self._put(outcome, IN_TABLE, numbers[IN_TABLE], step=delta_table.MERGE)
+
+    def _compared(self, changes: Rows) -> Rows:
+        """Changes in the driver, compared with the tables there.
+
+        Raises:
+            NotComparableError: A row was removed, or its operation is unknown: Spark looks after them.
+        """
+        marks = (IS_REMOVED, IS_UNKNOWN_OPERATION, MAY_BE_REMOVED)
+        counts = changes.count_where({name: column(name) for name in marks if name in changes.columns})
+        if any(counts.values()):
+            raise NotComparableError("rows were removed from the source, or have an unknown operation")
+        names = deleted_keys.columns(self.target.key, self.target.order)
+        return changes.compare(self._before(changes, names), key=self.target.key, order=self.target.order)
+
+    def _reduced(self, changes: Rows) -> Rows:
+        """Changes reduced to one row per key by Spark, then compared.
+
+        Raises:
+            ChangeRefusedError: A change's operation is unknown.
+        """
+        one_per_key = reduced(changes.frame, key=self.target.key, order=self.target.order)
+        keys = changes.derive(one_per_key).kept(whole=self.batch.batch_id == 0)
+        self.keys = self.stack.enter_context(keys)
+        self._refuse_unknown_operations(self.keys)
+        return self.keys.compute(self._compared, self._compared_by_spark)
+
+    def _compared_by_spark(self, keys: Rows) -> Rows:
+        """Reduced rows compared with the tables by Spark; the source is asked for what may be removed."""
+        target = self.target
+        frames = {
+            name: None if rows is None else rows.frame for name, rows in self._before(keys, None).items()
+        }
+        compared = in_spark.with_orders(
+            keys.frame, frames, key=target.key, order=target.order, count=keys.count
+        )
+        if keys.count_by(MAY_BE_REMOVED).get(True):
+            compared = self.stack.enter_context(keys.derive(compared).kept()).frame
+            names = (F.col(f"`{name}`") for name in target.key)
+            without_row = compared.where(is_recomputed(target.order)).select(*names)
+            again = self.stack.enter_context(keys.derive(without_row).kept())
+            self.counts["recomputed"] = again.count
+            if again.count:
+                compared = recomputed(compared, self._newest(again), key=target.key, order=target.order)
+        return keys.derive(placed(compared, target.order), keys.count)
+
+    def _before(self, keys: Rows, columns: tuple[str, ...] | None) -> Mapping[str, Rows | None]:
+        """The tables' rows of the batch's keys; the first micro-batch replaces all rows that there are."""
+        before: dict[str, Rows | None] = {ROW: None, END: None}
+        if self.batch.batch_id > 0:
+            for name, what in ((ROW, IN_TABLE), (END, IN_DELETED)):
+                if (path := self.target.paths.get(what)) is not None:
+                    before[name] = delta_merge.rows_with_keys(path, keys, self.target.key, columns)
+        return before
+
+    def _newest(self, keys: Rows) -> DataFrame:
+        """The newest row that the source has of each key, as of what the batch has read."""
+        target = self.target
+        found = target.versions_at(keys.session, self.batch.source_version())
+        found = found.select(*(F.col(f"`{name}`") for name in (*target.columns, IS_DELETE)))
+        found = delta_merge.frame_with_keys(found, keys, target.key)
+        return in_spark.latest_per_key(found, key=target.key, order=target.order)
+
+    def _refuse_unknown_operations(self, keys: Rows) -> None:
+        if FIRST_UNKNOWN not in keys.columns:
+            return
+        if unknown := keys.count - keys.null_count(FIRST_UNKNOWN):
+            first = keys.frame.agg(F.min(FIRST_UNKNOWN)).first()
+            raise _refused(self.target.gold, unknown, first[0] if first is not None else Row())
+
+    def _put(self, outcome: Rows, what: str, actions: Mapping[str, int], *, step: str) -> None:
         """Write one of the two tables; the one of deleted keys only where it changes."""
-        path = self._tables()[what]
-        names = self.columns if what == IN_TABLE else deleted_keys.columns(self.key, self.order)
-        numbers = {each: counts.get(each, 0) for each in (INSERTED, UPDATED, DELETED)}
-        rows = delta_merge.part(done, what, names, sum(numbers.values()))
-        if batch.batch_id == 0:
-            # Takes the place of what a lost checkpoint has left behind.
-            by = self.gold.storage.cluster_by or self.key
+        target, path = self.target, self.target.paths[what]
+        names = target.columns if what == IN_TABLE else deleted_keys.columns(target.key, target.order)
+        numbers = {each: actions.get(each, 0) for each in (INSERTED, UPDATED, DELETED)}
+        rows = outcome.where(~is_null(column(what)), sum(numbers.values()))
+        changes = rows.select({name: column(name) for name in names} | {ACTION: column(what)})
+        if self.batch.batch_id == 0:
+            # Replaces what a lost checkpoint has left behind.
+            by = target.gold.storage.cluster_by or target.key
             delta_table.append(
-                rows.without(DO),
-                path,
-                batch,
-                step,
-                told,
-                mode="overwrite",
-                by=by,
-                small=self.small,
+                changes.drop(ACTION), path, self.batch, step, self.counts, mode="overwrite", by=by
             )
-        elif rows.rows or step == delta_table.MERGE:
-            noted = batch.metadata(step, told)
+        elif changes.count or step == delta_table.MERGE:
+            metadata = self.batch.metadata(step, self.counts)
             delta_merge.write_changes(
-                rows, path, noted, key=self.key, numbers=numbers, near=near, small=self.small
+                changes, path, metadata, key=target.key, numbers=numbers, keys=self.keys
             )
 
 

@@ -1,4 +1,4 @@
-"""Rows of a source as versions of a key: the table's columns, and what each says beside them. Pure."""
+"""Rows of a source as versions of a key: the table's columns, and markers beside them. Pure."""
 
 from __future__ import annotations
 
@@ -8,37 +8,36 @@ from pyspark.sql import functions as F
 
 from common.declare import ChangeFeed, Upsert
 from common.declare.declared import source_of
-from gold.source.stream import CHANGE, OF_THE_FEED
-from gold.source.stream import GONE as LEFT
+from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED
 from gold.table.create import as_stored
-from gold.table.latest_per_key import COORDINATES
+from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import columns, each, misfit, named
-from gold.upsert.outcome_in_spark import ENDS, GONE, STRAY
+from gold.upsert.outcome import IS_DELETE, IS_REMOVED, IS_UNKNOWN_OPERATION
 
-_MARKS = (GONE, ENDS, STRAY)
+_MARKERS = (IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION)
 
 
 def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
-    """The table's columns, the coordinates that break ties, and the marks.
+    """The table's columns, the coordinates that break ties, and the markers.
 
-    ``__ends``: while this is the newest version, its key has no row; never null. ``__gone``, where the rows
-    are changes: whether it left the source. ``__stray``, of a change feed: an operation of no known kind.
+    ``IS_DELETE``: while this is the newest version, its key has no row; never null. ``IS_REMOVED``, where the
+    rows are changes: the version was removed from the source. ``IS_UNKNOWN_OPERATION``, of a change feed.
 
     Raises:
         PipelineError: An expression does not fit the source's columns.
     """
     if CHANGE in rows.columns:
-        rows = rows.withColumn(GONE, F.col(CHANGE).isin(*LEFT)).drop(*OF_THE_FEED)
+        rows = rows.withColumn(IS_REMOVED, F.col(CHANGE).isin(*REMOVED)).drop(*FEED_COLUMNS)
     kept = None if gold.columns is None else named(gold.columns)
     try:
-        marked = rows.withColumns(_marks(gold))
+        marked = rows.withColumns(_markers(gold))
         if isinstance(gold, ChangeFeed) and gold.ignores:
             marked = marked.where(~_is_one_of(gold.operation, gold.ignores))
-        marks = [name for name in _MARKS if name in marked.columns]
+        markers = [name for name in _MARKERS if name in marked.columns]
         if kept is None:
-            found = marked.select(*(name for name in rows.columns if name != GONE), *marks)
+            found = marked.select(*(name for name in rows.columns if name != IS_REMOVED), *markers)
         else:
-            found = marked.select(*columns(kept), *COORDINATES, *marks)
+            found = marked.select(*columns(kept), *COORDINATES, *markers)
         return as_stored(found, gold.storage)
     except PySparkException as error:
         trials = each(kept or {}, "column", rows.select)
@@ -49,21 +48,21 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
 
 
 def table_columns(frame: DataFrame) -> list[str]:
-    """Those of the columns of ``versions`` that the table has."""
-    return [name for name in frame.columns if name not in _MARKS]
+    """The columns of ``versions`` without the markers."""
+    return [name for name in frame.columns if name not in _MARKERS]
 
 
-def _marks(gold: Upsert | ChangeFeed) -> dict[str, Column]:
+def _markers(gold: Upsert | ChangeFeed) -> dict[str, Column]:
     if isinstance(gold, ChangeFeed):
         known = (*gold.upserts, *gold.deletes)
         return {
-            ENDS: _is_one_of(gold.operation, gold.deletes),
-            STRAY: ~_is_one_of(gold.operation, known),
+            IS_DELETE: _is_one_of(gold.operation, gold.deletes),
+            IS_UNKNOWN_OPERATION: ~_is_one_of(gold.operation, known),
         }
     ends = F.lit(None) if gold.delete_when is None else F.expr(f"({gold.delete_when})")
-    return {ENDS: F.coalesce(ends.cast("boolean"), F.lit(False))}
+    return {IS_DELETE: F.coalesce(ends.cast("boolean"), F.lit(False))}
 
 
 def _is_one_of(sql: str, values: object) -> Column:
-    """Whether an expression is one of some texts; null is none."""
+    """Whether an expression is one of some texts; null is not."""
     return F.coalesce(F.expr(f"({sql})").cast("string").isin(*values), F.lit(False))  # type: ignore[misc]

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from common.declare import Silver
-from common.delta import merge as delta_merge
+from common.rows.rows import SparkRows
 from orchestration.audit.row_places import KAFKA, PLACE
 from silver.judge.dedupe import event_key, key_text
 from silver.judge.judge import read_rows
-from silver.read.parse import META
+from silver.read.columns import META
 
 KEY = "key_text"
 IS_TOMBSTONE = "is_tombstone"
@@ -70,7 +70,7 @@ def without_witness(found: DataFrame, accepted: Sequence[DataFrame | None], silv
         if each is None or (place > 0 and left.isEmpty()):
             continue
         witnesses = each.where(
-            reduce(and_, delta_merge.bounds(left.select("columns.*"), names), F.lit(True))
+            reduce(and_, SparkRows(left.select("columns.*")).bounds(names), F.lit(True))
         ).select(key_text(each, names).alias(KEY))
         left = left.join(witnesses, KEY, "left_anti")
     return left

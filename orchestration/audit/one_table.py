@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Silver, Topic
-from common.rows.materialized import Settled, settled
+from common.rows.rows import Rows, SparkRows
 from orchestration.audit import batch_counts
 from orchestration.audit import duplicate_witness as witness
 from orchestration.audit import row_places as rows
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-_FEW = Small(rows=20_000)
+_FEW = DriverLimits(rows=20_000)
 """Up to this many rows are collected into the driver, so that later steps need no further shuffle."""
 
 
@@ -72,7 +72,7 @@ class TableAudit:
             merges_late=silver.late == "merge",
             is_loading=pins.is_loading,
         )
-        with settled(placed, _FEW, once=True) as found:
+        with SparkRows(placed, None, _FEW).kept(whole=True) as found:
             return self._account(found.frame, sources, ranges)
 
     def _account(
@@ -230,14 +230,16 @@ class TableAudit:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            with settled(witness.bronze_keys(bronze, rest, silver), _FEW, once=True) as bronze_keys:
+            with SparkRows(witness.bronze_keys(bronze, rest, silver), None, _FEW).kept(
+                whole=True
+            ) as bronze_keys:
                 typed = bronze_keys.frame
                 alone = witness.without_witness(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":
                     # Tombstones from before the declaration kept them are in bronze alone.
                     valueless = witness.without_witness(valueless, accepted, silver)
-                with settled(witness.mark_first_of_key(alone), _FEW, once=True) as lone:
+                with SparkRows(witness.mark_first_of_key(alone), None, _FEW).kept(whole=True) as lone:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)
@@ -250,9 +252,9 @@ class TableAudit:
             text = f"late and not merged, but no row of {silver.table} has its key"
             self._add_rows("no witness", text, unmerged)
 
-    def _add_without_witness(self, lone: Settled) -> None:
+    def _add_without_witness(self, lone: Rows) -> None:
         """Add faults for rows that are in no table and whose key is in no row of silver."""
-        if not lone.rows:
+        if not lone.count:
             return
         self._add_rows(
             "missing",

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from common.delta.commit import DataFile
-from common.rows.materialized import local
+from common.rows.collect import frame_of
 from orchestration.audit.table_log import Partition, TableCommit, TableLog
 
 PLACE = ("topic", "partition", "offset")
@@ -225,7 +225,7 @@ def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> Data
         }
         for (topic, partition), one in ranges.items()
     ]
-    return local(spark, pa.Table.from_pylist(rows, _RANGES)).frame
+    return frame_of(spark, pa.Table.from_pylist(rows, _RANGES))
 
 
 def examples(frame: DataFrame, limit: int) -> tuple[tuple[str, int, int], ...]:

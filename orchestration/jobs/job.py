@@ -20,6 +20,7 @@ from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, neare
 from common.machine import processes
 from common.machine.console import say
 from common.machine.table_lease import Leases
+from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
@@ -109,8 +110,8 @@ def open_job(
         spark = build_session(settings, name, layout.log, compiled=compiled)
         output = layout.log / f"{name}.jvm.log"
         stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
-        if (jvm := _jvm(spark)) is not None:
-            leases.record_jvm(jvm.pid)
+        if (child := jvm.process(spark)) is not None:
+            leases.record_jvm(child.pid)
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
@@ -138,8 +139,8 @@ def spark_for_writing(
         spark = build_session(settings, name, layout.log, compiled="rows")
         output = layout.log / f"{name}.jvm.log"
         stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
-        if (jvm := _jvm(spark)) is not None:
-            leases.record_jvm(jvm.pid)
+        if (child := jvm.process(spark)) is not None:
+            leases.record_jvm(child.pid)
         yield spark
 
 
@@ -252,18 +253,18 @@ def _stop_at_end(spark: SparkSession, output: Path, heap: str) -> Iterator[None]
             yield
         finally:
             # Calling a dead JVM would raise a connection error, which hides the real cause.
-            if (jvm := _jvm(spark)) is None or jvm.poll() is None:
+            if (child := jvm.process(spark)) is None or child.poll() is None:
                 spark.stop()
     except (Py4JError, OSError) as error:
-        jvm = _jvm(spark)
+        child = jvm.process(spark)
         # The connection breaks a moment before the process is gone.
-        if jvm is None or not _has_ended(jvm):
+        if child is None or not _has_ended(child):
             raise
-        if jvm.returncode == _OUT_OF_MEMORY and _OUT_OF_MEMORY_LINE in _tail(output):
+        if child.returncode == _OUT_OF_MEMORY and _OUT_OF_MEMORY_LINE in _tail(output):
             raise OutOfMemoryError(heap) from error
         raise QueryFailedError(
             "Spark's JVM",
-            f"it {processes.describe_exit(jvm.returncode)} while the job was running. If the machine ran "
+            f"it {processes.describe_exit(child.returncode)} while the job was running. If the machine ran "
             f"out of memory, set spark.driver_memory lower; the JVM's output is in {output}. Nothing is "
             "lost: the same command continues and replays the micro-batch that was running",
         ) from error
@@ -277,13 +278,9 @@ def _tail(output: Path, size: int = 4096) -> str:
         return ""
 
 
-def _has_ended(jvm: subprocess.Popen[bytes]) -> bool:
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
     try:
-        jvm.wait(_GONE_SECONDS)
+        child.wait(_GONE_SECONDS)
     except subprocess.TimeoutExpired:
         return False
     return True
-
-
-def _jvm(spark: SparkSession) -> subprocess.Popen[bytes] | None:
-    return getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001  # no public way to the JVM's process

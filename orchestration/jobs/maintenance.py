@@ -76,7 +76,7 @@ def maintain(spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str
     plan, path = plan_maintenance(pipeline, layout, table), layout.table_path(table)
     if plan.before is None:
         return plan
-    metadata = delta_table.note(pipeline.name, table, "compaction")
+    metadata = delta_table.maintenance_metadata(pipeline.name, table, "compaction")
     gold = next((one for one in pipeline.gold if table in written_by(one)), None)
     columns = () if gold is None else clustered_by(gold, table)
     compaction.compact(spark, path, metadata, cluster_by=columns)

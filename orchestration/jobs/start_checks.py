@@ -11,15 +11,12 @@ from typing import Any
 from common.declare import Custom, Gold, Silver, Table, Topic
 from common.declare.declared import source_of
 from common.delta import delta_rs
-from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.checkpoint_match import check_checkpoint, check_side_table
 from common.errors import PipelineError, Problem
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
-from gold.source.stream import lacks_feed
-from gold.table.context import Context
-from gold.table.declaration_marks import changed
+from gold.query import Context, changed_attributes, missing_feed_warning
 from orchestration.pipeline.state_partitions import other_partitions
 
 LastCommit = Mapping[str, Any]
@@ -64,7 +61,7 @@ def check_declaration(
     table = declared.table
     if last is None or "declared" not in last or table in context.settings.gold.accept_changed:
         return
-    if differs := changed(last["declared"], marks):
+    if differs := changed_attributes(last["declared"], marks):
         text = (
             "differs from the declaration under which the table was last written: rows that no new event "
             f"touches would keep their old values. Fill the table again: medallion rebuild {table}; or "
@@ -80,7 +77,7 @@ def _roll_back_torn_commits(context: Context, declared: Table) -> None:
     checkpoint = Checkpoint(context.layout.checkpoint_path(declared.table))
     query_id, committed = checkpoint.query_id(), checkpoint.last_committed()
     for table in (declared.table, *declared.side_tables):
-        delta_rs.mend(context.layout.table_path(table), query_id, committed)
+        delta_rs.roll_back_torn_commit(context.layout.table_path(table), query_id, committed)
 
 
 def _check_checkpoint(context: Context, declared: Table) -> LastCommit | None:
@@ -101,12 +98,8 @@ def _check_checkpoint(context: Context, declared: Table) -> LastCommit | None:
 
 
 def _warn_without_change_feed(context: Context, declared: Gold) -> None:
-    if lacks_feed(context, declared):
-        statement = delta_table.to_keep_a_feed(context.layout.table_path(declared.reads))
-        say(
-            f"{declared.table}: {declared.reads} keeps no change data feed, so rows that are deleted or "
-            f"replaced in {declared.reads} stay in {declared.table}. To change that from now on: {statement}"
-        )
+    if (warning := missing_feed_warning(context, declared)) is not None:
+        say(warning)
 
 
 def _warn_of_other_partitions(context: Context, declared: Silver | Gold) -> None:

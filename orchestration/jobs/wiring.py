@@ -23,9 +23,6 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.errors import TableMissingError
 from common.streaming.query import Stream
-from gold.table.compaction import compacting
-from gold.table.context import Context
-from gold.table.declaration_marks import meaning
 from orchestration.jobs import start_checks
 from orchestration.kafka.client import client_options, sink_options
 from orchestration.pipeline.lineage import in_data_order, sources, written_by
@@ -133,14 +130,14 @@ class Wiring:
         return tables[layer]
 
     @property
-    def _context(self) -> Context:
-        return Context(self.spark, self.pipeline, self.settings, self.layout)
+    def _context(self) -> gold.query.Context:
+        return gold.query.Context(self.spark, self.pipeline, self.settings, self.layout)
 
     def _publication(self, declared: Publish) -> Stream:
         client: dict[str, str] = {}
         if isinstance(declared.to, KafkaSink):
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
-        stream = gold.publish.stream(self._context, declared, client)
+        stream = gold.publish.build_query(self._context, declared, client)
         return replace(stream, reads=(declared.reads,), again=lambda: self._publication(declared))
 
     def _stream(self, declared: Table) -> Stream:
@@ -152,7 +149,7 @@ class Wiring:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
         if isinstance(declared, Topic):
             client = client_options(settings, self.pipeline, declared)
-            return bronze.query.stream(
+            return bronze.query.build_query(
                 self.spark,
                 name,
                 declared,
@@ -162,6 +159,5 @@ class Wiring:
                 client=client,
             )
         if isinstance(declared, Silver):
-            return silver.query.stream(self.spark, name, declared, settings=settings, layout=layout)
-        made = compacting(self._context, declared, gold.query.stream(self._context, declared))
-        return replace(made, declared=meaning(declared))
+            return silver.query.build_query(self.spark, name, declared, settings=settings, layout=layout)
+        return gold.query.build_query(self._context, declared)

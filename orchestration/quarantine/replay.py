@@ -25,15 +25,17 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
+from common.rows.rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 from orchestration.quarantine.contents import missing
 from silver.judge import lookups
-from silver.judge.dedupe import EVENT_TIME, KEY, event_key
+from silver.judge.dedupe import event_key
 from silver.judge.judge import judge, read_rows
-from silver.judge.rules import ACCEPT, QUARANTINE, REASONS, VERDICT, rules_version
-from silver.read.parse import META, PLACE
-from silver.read.unknown_fields import evolved, refuse_unknown_fields
+from silver.judge.rules import rules_version
+from silver.read.columns import ACCEPT, EVENT_TIME, KEY, META, PLACE, QUARANTINE, REASONS, VERDICT
+from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.known_keys import REPLAYED, replayed_ms
+from silver.write.schema_evolution import evolved
 from silver.write.table_columns import accepted
 
 if TYPE_CHECKING:
@@ -310,8 +312,9 @@ class _Move:
         if (before := replayed_ms(path)) is None or before < newest:
             note = self._metadata(silver.table)
             delta_table.set_property(fresh.sparkSession, path, note, REPLAYED, str(int(newest)))
-        rows = evolved(accepted(fresh.drop(_OUTCOME)), silver, self.pipeline, path)
-        delta_merge.insert_new(rows, path, metadata, key=event_key(silver))
+        rows = accepted(SparkRows(fresh.drop(_OUTCOME)), count=int(count))
+        rows = evolved(rows, silver, self.pipeline, path)
+        delta_merge.insert_new(rows.frame, path, metadata, key=event_key(silver))
 
     def delete(self, decided: DataFrame, result: Replay, say: Callable[[str], None]) -> None:
         """Delete the rows that passed from quarantine."""
@@ -323,4 +326,4 @@ class _Move:
         delta_merge.delete_matching(_places_of_passed(decided), path, metadata, key=PLACE)
 
     def _metadata(self, table: str, **facts: Any) -> str:
-        return delta_table.note(self.pipeline, table, "replay", **self.run, **facts)
+        return delta_table.maintenance_metadata(self.pipeline, table, "replay", **self.run, **facts)

@@ -24,11 +24,7 @@ from pyspark.sql.types import (
 
 from common.declare import Silver
 from common.errors import PipelineError, Problem, nearest
-from silver.judge.rules import ACCEPT, VERDICT
-from silver.read.parse import META
-
-KEY = "__key"
-EVENT_TIME = "__event_time"
+from silver.read.columns import ACCEPT, EVENT_TIME, KEY, META, VERDICT
 
 
 def event_key(silver: Silver) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
-from silver.judge.dedupe import EVENT_TIME, KEY, coordinates
-from silver.judge.rules import ACCEPT, LATE, VERDICT
+from silver.judge.dedupe import coordinates
+from silver.read.columns import ACCEPT, EVENT_TIME, KEY, LATE, VERDICT
 from silver.read.value_reader import java_call
 
 _CLASS = "medallion.streaming.Watermark"

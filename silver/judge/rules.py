@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from common.declare import Rule, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
-from silver.read.parse import META
+from silver.read.columns import META
 from silver.read.try_expression import attempt, attempt_value
 
 NULL_KEY = "null_key"

@@ -1,8 +1,8 @@
-"""Duplicates found in the table itself: rows of one key are one event, however far apart.
+"""Exact dedupe by the table itself: rows of one key are one event, however far apart.
 
-No state is kept: a micro-batch asks the table for its keys. A row is written where the table lacks its
-key, or, where the newest is kept, has an older row of it. Rows of one key within a micro-batch are
-reduced to one before: to the first that was read, or to the newest.
+There is no state: each micro-batch looks up its keys in the table. A row is written where the table lacks its
+key, or, where the newest row is kept, has an older row of the key. Rows of one key within a micro-batch are
+reduced to one before: to the first that arrived, or to the newest.
 """
 
 from __future__ import annotations
@@ -15,113 +15,98 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
 from common.declare import Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.checkpoint_match import commits_metadata
-from common.delta.delta_rs import DO, INSERTED, UPDATED
-from common.delta.table import MicroBatch
-from common.rows.materialized import Settled, settled
+from common.delta.delta_rs import ACTION, INSERTED, UPDATED
+from common.delta.micro_batch import MicroBatch
+from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
-from silver.write.table_columns import ARRIVAL, COORDINATES
+from silver.read.columns import ARRIVAL, COORDINATES
 
 _KNOWN = "__known"
 
 
 def newest_order(silver: Silver) -> tuple[str, ...]:
-    """The last in this order stays, where the newest is kept: a total order, so any replay ends the same."""
+    """The columns by whose order the newest row of a key is found; total, so that a replay ends the same."""
     return (silver.event_time, "_kafka_timestamp", *COORDINATES)
 
 
 def write_exact(  # noqa: PLR0913, PLR0917  # a write has this many parts
-    rows: DataFrame,
+    rows: Rows,
     silver: Silver,
     path: str,
     batch: MicroBatch,
     step: str,
     counts: Mapping[str, Any],
-    small: Small,
 ) -> Mapping[str, Any]:
     """Write a batch's accepted rows, each key once; returns the counts that the commit has.
 
-    ``accepted`` are rows that were written; ``replaced`` of them took the place of an older row, which
-    makes that one a duplicate; all others are ``duplicates``. So silver has the sum of ``accepted`` less
-    the sum of ``replaced``.
+    ``accepted`` are rows that were written; ``replaced`` of them replaced an older row, which becomes a
+    duplicate by that; all others are ``duplicates``. So silver has the sum of ``accepted`` less the sum of
+    ``replaced``.
 
     Args:
         rows: Accepted rows with silver's columns, any number per key.
         silver: The declaration.
         path: The silver table.
         batch: The batch's identity; one whose step the table has is skipped.
-        step: What the write is to its query.
-        counts: What became of all rows, ``accepted`` those that are handed in.
-        small: What is worked out in the driver and written from there.
+        step: Names the write among the query's writes.
+        counts: What became of all rows; ``accepted`` are those that are handed in.
     """
-    if (told := _written(path, batch, step)) is not None:
-        return told
+    if (written := _written_counts(path, batch, step)) is not None:
+        return written
     if not counts["accepted"]:
-        told = {**counts, "replaced": 0}
-        delta_table.append_nothing(rows.sparkSession, path, batch, step, told, small)
-        return told
+        final = {**counts, "replaced": 0}
+        delta_table.append_nothing(rows, path, batch, step, final)
+        return final
     is_newest = silver.keep == "newest"
     order = newest_order(silver) if is_newest else ARRIVAL
-    candidates = one_per_key(rows, key=silver.key, order=order, newest=is_newest)
+    one_per_key = rows.latest_per_key(key=silver.key, order=order, earliest=not is_newest)
     with (
-        settled(candidates, small) as asked,
-        settled(_fresh(asked, silver, path, order, small), asked.then(small)) as changes,
+        one_per_key.kept() as candidates,
+        candidates.derive(_changes(candidates, silver, path, order)).kept() as changes,
     ):
-        numbers = delta_merge.counted(changes, DO)
-        told = {
+        numbers = changes.count_by(ACTION)
+        final = {
             **counts,
-            "accepted": changes.rows,
-            "duplicates": counts["accepted"] - changes.rows,
+            "accepted": changes.count,
+            "duplicates": counts["accepted"] - changes.count,
             "replaced": numbers.get(UPDATED, 0),
         }
-        delta_merge.write_changes(
-            changes, path, batch.metadata(step, told), key=silver.key, numbers=numbers, small=small
-        )
-    return told
+        metadata = batch.metadata(step, final)
+        delta_merge.write_changes(changes, path, metadata, key=silver.key, numbers=numbers)
+    return final
 
 
-def one_per_key(rows: DataFrame, *, key: Sequence[str], order: Sequence[str], newest: bool) -> DataFrame:
-    """The first row of each key in ``order``, or the last; keys are not null."""
-    pick = F.max_by if newest else F.min_by
-    row = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
-    return (
-        rows.groupBy(*(F.col(f"`{name}`").alias(f"__{place}") for place, name in enumerate(key)))
-        .agg(pick(row, F.struct(*(F.col(f"`{name}`") for name in order))).alias("__row"))
-        .select("__row.*")
-    )
-
-
-def _fresh(candidates: Settled, silver: Silver, path: str, order: Sequence[str], small: Small) -> DataFrame:
-    """Candidates that are to be written, with what is to be done with each: insert or update.
+def _changes(candidates: Rows, silver: Silver, path: str, order: Sequence[str]) -> DataFrame:
+    """Candidates that are written, with the action of each: insert or update.
 
     Of the table only keys and order are read, in the files that may hold the batch's keys.
     """
     key, is_newest = silver.key, silver.keep == "newest"
     names = tuple(dict.fromkeys((*key, *order))) if is_newest else tuple(key)
-    found = delta_merge.rows_of(path, candidates, key, small, columns=names)
-    known = found.select(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in names), F.lit(1).alias(_KNOWN))
-    known = broadcast_if_small(known, candidates.rows)
-    meet = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__t_{name}`") for name in key))
+    known = delta_merge.rows_with_keys(path, candidates, key, names).frame
+    known = known.select(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in names), F.lit(1).alias(_KNOWN))
+    known = broadcast_if_small(known, candidates.count)
+    same = reduce(and_, (F.col(f"`{name}`") == F.col(f"`__t_{name}`") for name in key))
     rows = candidates.frame
     if not is_newest:
-        return rows.join(known, meet, "left_anti").withColumn(DO, F.lit(INSERTED))
+        return rows.join(known, same, "left_anti").withColumn(ACTION, F.lit(INSERTED))
     ours = F.struct(*(F.col(f"`{name}`") for name in order))
     theirs = F.struct(*(F.col(f"`__t_{name}`") for name in order))
-    both = rows.join(known, meet, "left").where(F.col(_KNOWN).isNull() | (ours > theirs))
-    do = F.when(F.col(_KNOWN).isNull(), INSERTED).otherwise(UPDATED)
-    return both.select(*(F.col(f"`{name}`") for name in rows.columns), do.alias(DO))
+    both = rows.join(known, same, "left").where(F.col(_KNOWN).isNull() | (ours > theirs))
+    action = F.when(F.col(_KNOWN).isNull(), INSERTED).otherwise(UPDATED)
+    return both.select(*(F.col(f"`{name}`") for name in rows.columns), action.alias(ACTION))
 
 
-def _written(path: str, batch: MicroBatch, step: str) -> Mapping[str, Any] | None:
-    """What the table's own commit of the batch counted, where it has one."""
+def _written_counts(path: str, batch: MicroBatch, step: str) -> Mapping[str, Any] | None:
+    """The counts of the table's own commit of the batch, where it has one."""
     if not delta_table.is_written(path, batch, step):
         return None
-    for told in commits_metadata(path, batch.query):
-        if told["batch_id"] == batch.batch_id and told.get("step") == step:
-            counts: Mapping[str, Any] = told["counts"]
+    for metadata in commits_metadata(path, batch.query):
+        if metadata["batch_id"] == batch.batch_id and metadata.get("step") == step:
+            counts: Mapping[str, Any] = metadata["counts"]
             return counts
     return {}

@@ -1,11 +1,11 @@
-"""The first load of a table from a snapshot of bronze, for a bronze whose log no longer tells the order.
+"""The first load of a table from a snapshot of bronze, for a bronze whose log no longer has the order.
 
-Once bronze was compacted and vacuumed, or its log cleaned, its files come in any order, and a watermark
-would drop what comes late only because of that. So bronze is judged once as it is at one version, into a
+Once bronze was compacted and vacuumed, or its log cleaned up, its files come in any order, and a watermark
+would drop rows that come late only because of that. So bronze is judged once at one version, into a staging
 folder beside the checkpoint: each row in a part by its event time, of each key the row that arrived first.
-Then silver gets one commit per part, oldest events first. A load that was cut short goes on with the part
-that silver lacks. The stream begins after that version; rows that repeat one of the snapshot are found in
-silver itself, until the watermark would know them (``silver.write.known_keys``).
+Then silver gets one commit per part, oldest events first. An interrupted load goes on with the next part that
+silver lacks. The stream starts after that version; rows that repeat one of the snapshot are looked up in
+silver until the watermark has passed the snapshot (``silver.write.known_keys``).
 """
 
 from __future__ import annotations
@@ -24,20 +24,31 @@ from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 from common.machine.terminal import say
-from silver.judge.dedupe import EVENT_TIME, KEY
+from common.rows.rows import SparkRows
+from common.spark import jvm
 from silver.judge.judge import without_message_bytes
-from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
-from silver.read.parse import META, PLACE
+from silver.read.columns import (
+    ACCEPT,
+    DROP,
+    EVENT_TIME,
+    FAIL,
+    KEY,
+    META,
+    PLACE,
+    QUARANTINE,
+    TOMBSTONE,
+    VERDICT,
+)
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write import table_columns
-from silver.write.verdict_counts import counted, rule_failure
+from silver.write.verdict_counts import count_verdicts, rule_failure
 
 BY = "first load"
 _FACTS = ("of", "bronze_version", "begins", "silver_id", "positions")
 
 _PART = "__bucket"
 _ASIDE, _NOWHERE = -1, -2
-"""Parts of rows that go to quarantine, and of those that go nowhere: duplicates and tombstones."""
+"""The part of rejected rows, and that of rows that no table gets: duplicates and tombstones."""
 
 _MOST_PARTS = 500
 _SAMPLE_ROWS = 100_000
@@ -45,13 +56,13 @@ _SAMPLE_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What silver's commits say of its first load.
+    """The state of a first load, by the metadata of silver's commits.
 
     Attributes:
-        parts: Parts that are written.
-        of: Parts there are.
-        bronze_version: The last commit of bronze that the load holds.
-        begins: The commit that the stream begins with; it brings nothing that the load holds.
+        parts: How many parts are written.
+        of: How many parts there are.
+        bronze_version: The last commit of bronze whose rows the load has.
+        begins: The first commit that the stream reads; none of its rows are in the load.
         newest_ms: The newest event time in the load, milliseconds since the epoch.
     """
 
@@ -63,13 +74,13 @@ class Mark:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it is written."""
+        """Whether all parts are written."""
         return self.parts == self.of
 
 
 def mark(path: str) -> Mark | None:
-    """How far a table's first load has come; None where it has none. Reads the log's beginning only."""
-    last = _last_told(path)
+    """The state of a table's first load; None where it has none. Reads the beginning of the log only."""
+    last = _last_load_commit(path)
     if last is None:
         return None
     return Mark(
@@ -88,13 +99,13 @@ class FirstLoad:
     Attributes:
         pipeline: The pipeline's name.
         silver: The declaration.
-        silver_path: Its table, which exists.
-        quarantine_path: That of its quarantine.
-        bronze_path: The table it reads.
-        staging: Where judged rows wait; deleted at the end.
-        rows_per_part: Rows of bronze to a commit of silver.
+        silver_path: The silver table, which exists.
+        quarantine_path: Its quarantine table.
+        bronze_path: The table that is read.
+        staging: The folder of judged rows; deleted at the end.
+        rows_per_part: Rows of bronze per commit of silver.
         judged: Judges bronze rows as the query does.
-        rejected: Shapes them for quarantine.
+        rejected: Gives rejected rows the columns of quarantine.
     """
 
     pipeline: str
@@ -108,7 +119,7 @@ class FirstLoad:
     rejected: Callable[[DataFrame], DataFrame]
 
     def run(self, spark: SparkSession) -> None:
-        """Load what silver still lacks; each row once, however often it is cut short.
+        """Load the rows that silver still lacks; each row once, however often the load is interrupted.
 
         Raises:
             CheckpointMismatchError: Staged rows of a load that has begun are gone.
@@ -128,7 +139,7 @@ class FirstLoad:
             raise AssertionError(f"{self.staging} has no rows that were just written there")
         staged = spark.read.format("delta").load(self.staging)
         counts = {(row[0], row[1]): row[2] for row in staged.groupBy(_PART, VERDICT).count().collect()}
-        tally = counted(staged.where(F.col(_PART) != _NOWHERE), self.silver.rules)
+        tally = count_verdicts(SparkRows(staged.where(F.col(_PART) != _NOWHERE)), self.silver.rules)
         if tally.failed:
             error = rule_failure(staged, tally, self.silver.rules, self.silver.table)
             discard(spark, self.staging)
@@ -139,7 +150,7 @@ class FirstLoad:
         of = found["of"]
         for part in range(done.parts if done else 0, of):
             rows = counts.get((part, ACCEPT), 0)
-            told: dict[str, Any] = {
+            part_counts: dict[str, Any] = {
                 "accepted": rows,
                 "quarantined": 0,
                 "dropped": 0,
@@ -148,14 +159,14 @@ class FirstLoad:
                 "late": 0,
             }
             if part == of - 1:
-                told |= {**_others(counts), "rules": dict(tally.rules)}
-            frame = table_columns.accepted(staged.where(F.col(_PART) == part).drop(_PART))
-            self._append(frame, rows, self.silver_path, {**facts, "bucket": part, "counts": told})
+                part_counts |= {**_others(counts), "rules": dict(tally.rules)}
+            frame = table_columns.accepted_frame(staged.where(F.col(_PART) == part).drop(_PART))
+            self._append(frame, rows, self.silver_path, {**facts, "bucket": part, "counts": part_counts})
             self._say(f"part {part + 1} of {of}: {rows:,} rows")
         discard(spark, self.staging)
 
     def _staged(self) -> dict[str, Any] | None:
-        """What the staged rows are; None where they are not all there, or another table's."""
+        """The metadata of the staged rows; None where they are incomplete, or belong to another table."""
         log = LogReader(self.staging)
         latest = log.latest_version()
         commit = log.commit(latest) if latest is not None else None
@@ -201,9 +212,9 @@ class FirstLoad:
             "silver_id": self._silver_id(),
             "positions": [_position(now.table_id if now else "", latest if left else latest + 1)],
         }
-        told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
+        metadata = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
         slim = frame.withColumn(META, without_message_bytes(F.col(_PART) != _ASIDE))
-        delta_table.replace_all(slim, self.staging, told, partition_by=_PART)
+        delta_table.replace_all(slim, self.staging, metadata, partition_by=_PART)
 
     def _bounds(self, bronze: DataFrame, rows: int) -> list[int]:
         """Event times, in microseconds, between which there are about as many rows in each part."""
@@ -227,14 +238,14 @@ class FirstLoad:
         self, staged: DataFrame, counts: Mapping[tuple[int, str], int], facts: Mapping[str, Any]
     ) -> None:
         bad = sum(n for (part, _), n in counts.items() if part == _ASIDE)
-        if bad and _last_told(self.quarantine_path) is None:
+        if bad and _last_load_commit(self.quarantine_path) is None:
             frame = self.rejected(staged.where(F.col(_PART) == _ASIDE))
-            told = {**facts, "bucket": 0, "of": 1, "counts": _others(counts)}
-            self._append(frame, bad, self.quarantine_path, told)
+            load = {**facts, "bucket": 0, "of": 1, "counts": _others(counts)}
+            self._append(frame, bad, self.quarantine_path, load)
 
     def _append(self, frame: DataFrame, rows: int, path: str, facts: Mapping[str, Any]) -> None:
-        told = delta_table.note(self.pipeline, self.silver.table, BY, **facts)
-        delta_table.append_told(delta_table.packed(frame, rows), path, told)
+        metadata = delta_table.maintenance_metadata(self.pipeline, self.silver.table, BY, **facts)
+        delta_table.append_with_metadata(SparkRows(frame, rows).packed(), path, metadata)
 
     def _say(self, text: str) -> None:
         say(Console(stderr=True), f"{self.silver.table}: {text}")
@@ -244,9 +255,7 @@ def discard(spark: SparkSession, path: str) -> None:
     """Delete a folder of staged rows, if it is there."""
     if not StorageFolder(path).exists("_delta_log"):
         return
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # Hadoop's file system is not in PySpark
-    folder = jvm.org.apache.hadoop.fs.Path(path)
-    folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)  # noqa: SLF001
+    jvm.delete_folder(spark, path)
 
 
 def _others(counts: Mapping[tuple[int, str], int]) -> dict[str, int]:
@@ -272,7 +281,7 @@ def _position(table_id: str, version: int) -> dict[str, Any]:
     }
 
 
-def _last_told(path: str) -> dict[str, Any] | None:
+def _last_load_commit(path: str) -> dict[str, Any] | None:
     """What the newest commit of a table's first load says; all of them lie before its first micro-batch."""
     log = LogReader(path)
     oldest = log.oldest_version()

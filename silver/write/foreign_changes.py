@@ -1,7 +1,7 @@
-"""Commits of bronze that a stream skips: each must be one of our own.
+"""Checks commits of bronze that the stream skips: each must be an erasure or a repair of the engine's own.
 
-Silver skips every commit that takes rows out of bronze, so that an erasure does not stop it. It must not
-skip a change that somebody else made: the rows that such a commit wrote anew would be read by nobody.
+Silver skips every commit that removes rows from bronze, so that an erasure does not stop it. It must not skip
+a change by another writer: silver would never read the rows that such a commit rewrote.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Collection
 from common.delta.checkpoint import Checkpoint, delta_position
 from common.delta.commit import Commit
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import ForeignChangeError
 
 OWN = ("erasure", "repair")
-"""What a change commit of ours says it was made by."""
+"""Kinds of the engine's own commits that remove rows (``by`` in their metadata)."""
 
 
 class ChangeWatch:
-    """Looks at each commit of a bronze table once, from where the query has read to.
+    """Checks each commit of a bronze table once, from the position that the query has read to.
 
     Attributes:
-        silver: The table that reads, for messages.
+        silver: The table that reads bronze, for messages.
         bronze: The table that is read.
-        path: Where that lies.
-        begins: The commit that the query begins with; a load from a snapshot has seen the ones before.
-        accepted: Changes that its operator has looked at, as ``bronze.orders@17``.
+        path: Its path.
+        begins: The first commit that the query reads; a load from a snapshot has the ones before.
+        accepted: Changes that the operator has accepted, as ``bronze.orders@17``.
     """
 
     def __init__(  # noqa: PLR0913  # where to look, and from where on
@@ -46,31 +46,30 @@ class ChangeWatch:
         self._next = begins if position is None else position.version
 
     def look(self) -> None:
-        """Look at everything up to bronze's newest commit.
+        """Check all commits up to bronze's newest.
 
         Raises:
-            ForeignChangeError: Somebody else changed rows of bronze.
+            ForeignChangeError: Another writer changed rows of bronze.
         """
         latest = LogReader(self.path).latest_version()
         if latest is not None:
             self._look_to(latest)
 
     def look_at(self, batch: MicroBatch) -> None:
-        """Look at the commits that a micro-batch covers; reads only what no look has seen.
+        """Check the commits that a micro-batch covers, but those that were checked before.
 
         Raises:
-            ForeignChangeError: Somebody else changed rows of bronze.
+            ForeignChangeError: Another writer changed rows of bronze.
         """
-        position = batch.positions[0] if batch.positions else None
+        position = batch.end()
         if position is not None:
-            version, begun = int(position["reservoirVersion"]), int(position["index"]) >= 0
-            self._look_to(version if begun else version - 1)
+            self._look_to(position.version if position.index >= 0 else position.version - 1)
 
     def _look_to(self, last: int) -> None:
         log = LogReader(self.path)
         for version in range(self._next, last + 1):
             commit = log.commit(version)
-            # One that is gone was cleaned away, and read long before; the last may not be made yet.
+            # A missing commit was cleaned up long after it was read; the last one may not be written yet.
             if commit is not None:
                 self._judge(commit)
                 self._next = version + 1

@@ -1,179 +1,100 @@
-"""One micro-batch as silver's operators hand it out: consumed whole and once, then counted and told apart.
+"""One micro-batch as silver's operators hand it out, read whole and once.
 
-Few rows come to the driver by one job, and are counted and told apart there; more are kept by the executors
-and asked as often as needed. Either way they are the same rows.
+A batch of few rows comes to the driver by one job; more rows are persisted with the executors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from common.config.driver_limits import NEVER, Small
-from common.declare import Rule
-from common.delta.checkpoint import delta_position_of
+from common.config.driver_limits import DriverLimits
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError
-from common.rows.materialized import Settled, settled, size_of, taken
-from common.rows.materialized import few as few_of
-from common.rows.row_size import Weight
-from silver.judge.rules import LATE, REASONS, VERDICT, WARNED
-from silver.read.parse import META
-from silver.write.table_columns import WATERMARK, accepted, accepted_rows, rejected, rejected_rows
-from silver.write.verdict_counts import Tally, counted, tallied
+from common.rows.expressions import timestamp
+from common.rows.row_size import RowSizeEstimate
+from common.rows.rows import ArrowRows, Rows, SparkRows
+from silver.read.columns import LATE, WATERMARK
+from silver.write.table_columns import accepted
+from silver.write.verdict_counts import Tally
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedBatch:
     """The judged rows of a micro-batch.
 
     Attributes:
-        kept: All of them.
-        small: What is small to what is made of all of them.
-        fewer: What is small to a few of them.
+        kept: All rows; what is computed from a few of them may come to the driver.
+        rows: All rows; what is computed from all of them comes to the driver only if they are small.
     """
 
-    kept: Settled
-    small: Small
-    fewer: Small
+    kept: Rows
+    rows: Rows
 
-    @property
-    def frame(self) -> DataFrame:
-        """All of them, read again at no cost."""
-        return self.kept.frame
+    def measured(self, row_size: RowSizeEstimate, tally: Tally) -> JudgedBatch:
+        """The same batch, once it was read and its size is known; updates the size estimate."""
+        row_size.learn(tally.rows, self.kept.bytes)
+        return JudgedBatch(self.kept, self.kept.without_driver_if_large())
 
-    @property
-    def has_unknown(self) -> bool:
-        """Whether a value may have a field that its schema does not name."""
-        rows = self.kept.arrow
-        return rows is None or bool(pc.any(pc.is_valid(pc.struct_field(rows[META], "rescued"))).as_py())
-
-    def weighed(self, weight: Weight, tally: Tally) -> Judged:
-        """With what is small to them, now that they were consumed and their size is known."""
-        if self.kept.arrow is not None:
-            return self
-        size = size_of(self.frame)
-        weight.learn(tally.rows, size)
-        return replace(self, small=self.small if size <= self.small.batch_bytes else NEVER)
-
-    def of_keys(self, keys: Settled, columns: Sequence[str]) -> pa.Table | None:
-        """Some columns of the accepted rows that have one of a few keys; nothing, where they are many.
-
-        Args:
-            keys: The keys, by the names of their columns; not null.
-            columns: Those that are asked for.
-        """
-        if self.kept.arrow is not None:
-            return accepted_rows(self.kept.arrow).select(list(columns))
-        names = keys.schema.names
-        asked = F.broadcast(keys.frame.select(*(F.col(f"`{name}`") for name in names)).distinct())
-        found = accepted(self.frame).join(asked, names, "left_semi")
-        return taken(found.select(*(F.col(f"`{name}`") for name in columns)), self.fewer)
-
-    def tally(self, rules: Sequence[Rule]) -> Tally:
-        """What became of them."""
-        rows = self.kept.arrow
-        if rows is None:
-            return counted(self.frame, rules)
-        in_time = rows.filter(pc.not_equal(rows[VERDICT], LATE))
-        broken = {
-            rule.name: _with(in_time[WARNED if rule.on_fail == "warn" else REASONS], rule.name)
-            for rule in rules
-        }
-        verdicts = {each["values"]: each["counts"] for each in rows[VERDICT].value_counts().to_pylist()}
-        return tallied(verdicts, broken)
-
-    def accepted(self, number: int) -> Settled:
-        """Those without a reason, as the silver table has them."""
-        rows = self.kept.arrow
-        if rows is None:
-            return few_of(accepted(self.frame), number, self.small)
-        found = accepted_rows(rows)
-        return Settled.of(self.kept.session, found, lambda: accepted(self.frame))
-
-    def late(self, number: int, watermark_ms: int) -> Settled:
-        """Those at or before the watermark, as the table of late rows has them."""
-        time = F.timestamp_millis(F.lit(watermark_ms).cast("bigint"))
-
-        def frame() -> DataFrame:
-            return accepted(self.frame, LATE).withColumn(WATERMARK, time)
-
-        rows = self.kept.arrow
-        if rows is None:
-            return few_of(frame(), number, self.fewer)
-        late = accepted_rows(rows, LATE)
-        at = pa.scalar(watermark_ms * 1000, pa.timestamp("us", "UTC"))
-        late = late.append_column(WATERMARK, pa.repeat(at, late.num_rows))
-        return Settled.of(self.kept.session, late, frame)
-
-    def rejected(self, rule_version: str, number: int) -> Settled:
-        """Those set aside, as the quarantine table has them; judged by these rules."""
-        rows = self.kept.arrow
-        if rows is None:
-            return few_of(rejected(self.frame, rule_version), number, self.small)
-        found = rejected_rows(rows, rule_version)
-        return Settled.of(self.kept.session, found, lambda: rejected(self.frame, rule_version))
+    def late(self, count: int, watermark_ms: int) -> Rows:
+        """The rows at or before the watermark, as the table of late rows has them."""
+        late = accepted(self.kept, LATE, count)
+        return late.with_columns({WATERMARK: timestamp(watermark_ms)}).collected()
 
 
 @contextmanager
-def consumed(
-    frame: DataFrame, batch: MicroBatch, bronze_path: str, small: Small, weight: Weight
-) -> Iterator[Judged]:
-    """Consume a micro-batch whole, once, and keep it until the end of the block.
+def consume_once(
+    frame: DataFrame,
+    batch: MicroBatch,
+    bronze_path: str,
+    limits: DriverLimits,
+    row_size: RowSizeEstimate,
+) -> Iterator[JudgedBatch]:
+    """Read a micro-batch whole, once, and keep its rows until the end of the block.
 
     Args:
-        frame: It, as Spark brings it.
+        frame: The micro-batch as Spark hands it out.
         batch: Its identity.
         bronze_path: The table that it is read from.
-        small: What few rows are.
-        weight: Of rows as they come out of the query.
+        limits: What may be computed in the driver.
+        row_size: Of rows as they come out of the query.
     """
-    read = _few_read(batch, bronze_path, small)
-    if read is not None and weight.is_light(read):
-        with settled(frame, small, once=True, anew=batch.forget_dropped) as kept:
-            if kept.arrow is None:
-                weight.refused(read)
-            else:
-                weight.learn(kept.rows, kept.arrow.nbytes)
-            yield Judged(kept, small, small)
+    read = _few_rows_read(batch, bronze_path, limits)
+    if read is not None and row_size.fits(read):
+        rows = SparkRows(frame, None, limits)
+        with rows.kept(whole=True, before_retry=batch.forget_dropped) as kept:
+            if not isinstance(kept, ArrowRows):
+                row_size.learn_refused(read)
+            limited = kept.with_limits(limits)
+            yield JudgedBatch(limited, limited)
         return
-    rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    persisted = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield Judged(Settled(rows, 0), small, small)
+        rows = SparkRows(persisted, None, limits)
+        yield JudgedBatch(rows, rows)
     finally:
-        rows.unpersist()
+        persisted.unpersist()
 
 
-def _few_read(batch: MicroBatch, path: str, small: Small) -> int | None:
-    """How many rows of a table a micro-batch reads, by its log, where they are few.
+def _few_rows_read(batch: MicroBatch, path: str, limits: DriverLimits) -> int | None:
+    """How many rows of a table a micro-batch reads, by the table's log; ``None`` where they are too many.
 
-    Never those of the first after a start: what may have ended the last process does not come again.
+    Never those of the first batch after a start: a batch that ended the last process by its size comes again
+    then.
     """
-    start, end = (delta_position_of(each) for each in (batch.before, batch.positions))
-    if batch.is_first or not small.rows or start is None or end is None:
+    start, end = batch.start(), batch.end()
+    if batch.is_first or not limits.rows or start is None or end is None:
         return None
     if start.in_snapshot or end.in_snapshot:
-        return None  # what a table's first state has takes long to tell
+        return None  # to list the files of a table's first state takes long
     try:
         read = LogReader(path).backlog_between(start, end)
     except MedallionError:
-        return None  # Spark tells what is amiss with the table
-    is_few = read.rows is not None and read.rows <= small.rows and read.bytes <= small.read_bytes
+        return None  # Spark's error says what is wrong with the table
+    is_few = read.rows is not None and read.rows <= limits.rows and read.bytes <= limits.read_bytes
     return read.rows if is_few else None
-
-
-def _with(lists: pa.ChunkedArray, name: str) -> int:
-    """How many of some lists hold a text."""
-    found = 0
-    for chunk in lists.chunks:
-        is_it = pc.equal(pc.list_flatten(chunk), name)
-        found += len(pc.unique(pc.list_parent_indices(chunk).filter(is_it)))
-    return found

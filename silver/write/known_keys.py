@@ -1,7 +1,5 @@
-"""What came into silver past the stream: a row that repeats it is a duplicate before the state knows it.
-
-A first load from a snapshot and a replay of quarantined rows write rows that no state has seen. Until the
-watermark has passed them, each micro-batch asks the table.
+"""Rows that a first load or a replay wrote are unknown to the stream's dedupe state; until the watermark
+passes them, duplicates are looked up in the table.
 """
 
 from __future__ import annotations
@@ -19,20 +17,21 @@ from pyspark.sql import functions as F
 from common.declare import Silver
 from common.declare.intervals import length_of
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
+from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
 from silver.judge.dedupe import event_key
+from silver.read.columns import COORDINATES
 from silver.write.first_load import Mark
-from silver.write.table_columns import COORDINATES
 
 REPLAYED = "medallion.newestReplayedEventMs"
 """Property of a silver table: the newest event time of all rows that replays inserted, epoch milliseconds."""
 
 
 def known_until_ms(silver: Silver, silver_path: str, loaded: Mark | None) -> int | None:
-    """The watermark from which on the stream's own state knows all that may be repeated; None: always.
+    """The watermark from which on the stream's own state knows all keys that may come again; None: any.
 
-    A table without such a state asks itself for every key.
+    Under ``dedupe="exact"`` there is no such state: every key is looked up in the table.
     """
     if silver.dedupe == "exact":
         return None
@@ -46,18 +45,18 @@ def known_until_ms(silver: Silver, silver_path: str, loaded: Mark | None) -> int
 
 def replayed_ms(silver_path: str) -> int | None:
     """The newest event time that a replay has inserted into a table; None where none has."""
-    told = LogReader(silver_path).properties().get(REPLAYED)
-    return None if told is None else int(told)
+    newest = LogReader(silver_path).properties().get(REPLAYED)
+    return None if newest is None else int(newest)
 
 
 @dataclass
-class HandOver:
-    """Knows the rows of a first load or a replay again for as long as the stream's own state does not.
+class KeysWrittenOutsideStream:
+    """Recognises duplicates of rows that a first load or a replay wrote, until the stream's state knows them.
 
     Attributes:
         silver: The declaration.
         silver_path: Its table.
-        until_ms: Where the watermark has passed this, all is done; None: nothing came past the stream.
+        until_ms: The watermark from which on the state knows all keys; None: no row was written outside.
     """
 
     silver: Silver
@@ -65,30 +64,31 @@ class HandOver:
     until_ms: int | None
 
     def is_over(self, batch: MicroBatch) -> bool:
-        """Whether the stream's own state knows all that a micro-batch may repeat."""
+        """Whether the stream's own state knows all keys that a micro-batch may repeat."""
         if self.until_ms is not None and (batch.late_watermark_ms() or 0) > self.until_ms:
             self.until_ms = None
         return self.until_ms is None
 
     @contextmanager
-    def fresh(self, rows: DataFrame, count: int, batch: MicroBatch) -> Iterator[tuple[DataFrame, int]]:
-        """The rows whose event silver does not have from another place; and how many others there are.
+    def fresh(self, rows: Rows, batch: MicroBatch) -> Iterator[tuple[Rows, int]]:
+        """The rows whose event silver does not have from another Kafka record, and the number of the others.
 
-        Once all that lies behind the watermark these are all rows, at no cost.
+        Once the state knows all keys these are all rows, at no cost.
 
         Args:
-            rows: The batch's accepted rows, as silver has them.
-            count: How many they are.
+            rows: The batch's accepted rows, as silver has them; their number is known.
             batch: The batch.
         """
-        if self.is_over(batch) or not count:
+        if self.is_over(batch) or not rows.count:
             yield rows, 0
             return
-        known = self._known(rows, count).persist(StorageLevel.MEMORY_AND_DISK)
+        known = self._known(rows.frame, rows.count).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            found = known.count()
-            new = rows.join(known, list(COORDINATES), "left_anti").select(*rows.columns) if found else rows
-            yield new, found
+            duplicates = known.count()
+            frame = rows.frame
+            if duplicates:
+                frame = frame.join(known, list(COORDINATES), "left_anti").select(*frame.columns)
+            yield rows.derive(frame, rows.count), duplicates
         finally:
             known.unpersist()
 

@@ -18,7 +18,7 @@ from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import AccountError
 from orchestration.audit.account import FATES, Account, PartitionAccount
 from orchestration.audit.run import Since, audit
@@ -273,7 +273,7 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
     gone = [("t", 0, 0), ("t", 0, 2), ("t", 0, 4), ("t", 0, 3), ("t", 1, 13)]
     frame = spark.createDataFrame(gone, "topic string, partition int, offset bigint")
-    told = delta_table.note("shop", "bronze.orders", "erasure")
+    told = delta_table.maintenance_metadata("shop", "bronze.orders", "erasure")
     delta_merge.delete_matching(frame, path, told, key=["topic", "partition", "offset"])
     found = account(copy)
     assert found.faults == ()

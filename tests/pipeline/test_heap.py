@@ -12,7 +12,7 @@ import pytest
 
 from common.declare import Aggregate, Pipeline, Topic
 from common.errors import QueryFailedError
-from common.rows.materialized import at_once, collected
+from common.rows.collect import collect, max_concurrent_results
 from silver.write.writer import Writer
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_exact import FIRST, LATEST
@@ -84,7 +84,7 @@ def test_results_of_many_queries_come_into_the_heap_a_few_at_a_time(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many as fit into half of the heap at their largest: with 2 GB, and 256 MB a result, three."""
-    allowed, frames = at_once(spark), [spark.range(100_000) for _ in range(12)]
+    allowed, frames = max_concurrent_results(spark), [spark.range(100_000) for _ in range(12)]
     running: list[int] = []
     most = []
     real = type(frames[0]).toArrow
@@ -99,7 +99,7 @@ def test_results_of_many_queries_come_into_the_heap_a_few_at_a_time(
 
     monkeypatch.setattr(type(frames[0]), "toArrow", counted)
     with ThreadPoolExecutor(len(frames)) as pool:
-        results = list(pool.map(collected, frames))
+        results = list(pool.map(collect, frames))
     assert [len(rows) for rows in results if rows is not None] == [100_000] * len(frames)
     assert 1 <= allowed < len(frames)
     assert max(most) == allowed

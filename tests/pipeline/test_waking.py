@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from common.config.settings import FOLLOW
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.streaming import query as streaming
 from common.streaming import wake_up as waking_module
 from common.streaming.query import Gate, RunningQuery, Stream, start

@@ -9,7 +9,8 @@ from typing import Any
 
 from common.declare import Silver
 from orchestration.pipeline.load_file import load_pipeline
-from silver.judge.rules import REASONS, judge_rows
+from silver.judge.rules import judge_rows
+from silver.read.columns import REASONS
 from silver.read.parse import parse_values, select_columns
 
 PIPELINE = Path(__file__).parents[2] / "examples" / "earthquakes" / "pipeline.py"

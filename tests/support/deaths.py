@@ -11,7 +11,7 @@ from unittest import mock
 from delta.tables import DeltaMergeBuilder
 from pyspark.sql import DataFrameWriter
 
-from common.delta.delta_rs import Direct
+from common.delta.delta_rs import DeltaRsTable
 from common.errors import QueryFailedError
 
 
@@ -55,8 +55,8 @@ def _dying(writes: Iterator[int], deaths: dict[int, bool]) -> Iterator[None]:
         for owner, name in (
             (DataFrameWriter, "save"),
             (DeltaMergeBuilder, "execute"),
-            (Direct, "append"),
-            (Direct, "change"),
+            (DeltaRsTable, "append"),
+            (DeltaRsTable, "change"),
         ):
             stack.enter_context(mock.patch.object(owner, name, mortal(getattr(owner, name))))
         yield

@@ -18,7 +18,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.streaming.query import RunningQuery, Stream
 from orchestration.audit.run import audit
 from orchestration.jobs.supervisor import StopSignal, Supervisor

@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 
 from common.delta import table as delta_table
 from common.delta.merge import insert_new
-from silver.write.table_columns import COORDINATES, properties
+from silver.read.columns import COORDINATES
+from silver.write.table_columns import properties
 from tests.support.engine import Engine
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -204,7 +205,12 @@ class Life:
             case Late():
                 rows = [tuple(row.values()) for row in self._arrow(deed.table, deed.rows).to_pylist()]
                 frame = self.engine.spark.createDataFrame(rows, _DDL[deed.table])
-                insert_new(frame, path, delta_table.note("shop", deed.table, "replay"), key=COORDINATES)
+                insert_new(
+                    frame,
+                    path,
+                    delta_table.maintenance_metadata("shop", deed.table, "replay"),
+                    key=COORDINATES,
+                )
             case Delete():
                 DeltaTable(path).delete(deed.where)
             case Update():

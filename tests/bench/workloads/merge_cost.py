@@ -26,7 +26,7 @@ from common.config.settings import Settings, load_settings
 from common.declare import Aggregate, Custom, Gold, History, Join, Pipeline, Storage, Topic, Upsert
 from common.delta import table as delta_table
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.spark.session import build_session
 from common.streaming import query as streaming
 from orchestration.jobs.wiring import Wiring

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.streaming import query as streaming
 from common.streaming.query import Stream
 from orchestration.embedded_broker.lifecycle import Broker

@@ -20,6 +20,7 @@ from common.declare import ChangeFeed, Pipeline, Storage, Topic, Upsert
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
+from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError, QueryFailedError
 from silver.write.table_columns import properties
 from tests.conftest import make_settings
@@ -194,7 +195,7 @@ def test_after_every_micro_batch_a_table_is_what_all_of_silver_makes_of_it(
 ) -> None:
     """The newest row of each key by the total order, unless it deletes it; and when it was deleted."""
     versions = {
-        one["batch_id"]: delta_table.MicroBatch("", "", "", 0, tuple(one["positions"])).source_version()
+        one["batch_id"]: MicroBatch("", "", "", 0, tuple(one["positions"])).source_version()
         for _, one in notes(ran, gold.table)
     }
     assert sorted(versions) == list(range(10))

@@ -17,7 +17,7 @@ from common.declare import Custom, Pipeline, Reading, Topic
 from common.delta import table as delta_table
 from common.delta.user_writes import APPLICATION, VERSION
 from common.errors import ChangeRefusedError, CheckpointMismatchError, PipelineError, QueryFailedError
-from gold.custom import Writer, stream
+from gold.custom import Writer, build_query
 from gold.table.context import Context
 from tests.conftest import make_settings
 from tests.support.engine import Engine, batch
@@ -82,7 +82,7 @@ class Direct:
         custom = Custom(name, reads="silver.orders", write=write, tables=tables)
         declared = Pipeline("shop", bronze=[Topic("orders")], gold=[custom])
         self.query = custom.table
-        self.stream = stream(Context(self.spark, declared, engine.settings, engine.layout), custom)
+        self.stream = build_query(Context(self.spark, declared, engine.settings, engine.layout), custom)
 
     def batch(self, batch_id: int, rows: list[Any]) -> None:
         """One micro-batch."""

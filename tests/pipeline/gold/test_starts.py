@@ -12,15 +12,15 @@ from unittest import mock
 import pytest
 from pyspark.sql import DataFrameWriter
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
 from common.delta import table as delta_table
-from common.delta.delta_rs import Direct
+from common.delta.delta_rs import DeltaRsTable
 from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
 from common.errors import PipelineError, QueryFailedError
 from orchestration.jobs.rebuild import rebuild
 from silver.write.table_columns import properties
-from tests.conftest import make_settings
+from tests.conftest import IN_DRIVER, make_settings
 from tests.support.engine import Engine
 
 DDL = (
@@ -61,9 +61,9 @@ COMMITS = [
 class Ran:
     """Gold over a silver table that tests fill."""
 
-    def __init__(self, spark: Any, folder: Path, small: Small, *gold: Any) -> None:
+    def __init__(self, spark: Any, folder: Path, limits: DriverLimits, *gold: Any) -> None:
         pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=gold)
-        settings = make_settings(folder, "none:1", f"driver.batch_rows={small.rows}")
+        settings = make_settings(folder, "none:1", f"driver.batch_rows={limits.rows}")
         self.engine, self.offset = Engine(spark, pipeline, settings), 0
         empty = spark.createDataFrame([], DDL).schema
         delta_table.ensure(spark, READS, self.engine.path(READS), empty, properties())
@@ -94,9 +94,9 @@ def stored(country: str | None) -> str | None:
 
 
 @pytest.mark.long
-def test_an_empty_text_in_a_partition_is_null_in_every_kind(spark: Any, tmp_path: Path, small: Small) -> None:
+def test_an_empty_text_in_a_partition_is_null_in_every_kind(spark: Any, tmp_path: Path) -> None:
     """Delta stores it so: a key with it would else be inserted by every micro-batch that touches it."""
-    ran = Ran(spark, tmp_path, small, *GOLD)
+    ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
     for number in range(1, len(COMMITS) + 1):
         ran.bring(COMMITS[number - 1])
         ran.engine.run("gold")
@@ -115,9 +115,9 @@ def test_an_empty_text_in_a_partition_is_null_in_every_kind(spark: Any, tmp_path
         assert len(current) == len({(c, k) for c, k, _ in rows})
 
 
-def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path, small: Small) -> None:
+def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path) -> None:
     """Of a table that is filled anew, after its checkpoint was lost or it was to be rebuilt."""
-    ran = Ran(spark, tmp_path, small, *GOLD)
+    ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
     for commit in COMMITS:
         ran.bring(commit)
     ran.engine.run("gold")
@@ -128,7 +128,7 @@ def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path
 
     for gold in GOLD:
         assert rebuild(ran.engine.pipeline, ran.engine.layout, gold.table)
-    with mock.patch.object(DataFrameWriter, "save", full), mock.patch.object(Direct, "append", full):
+    with mock.patch.object(DataFrameWriter, "save", full), mock.patch.object(DeltaRsTable, "append", full):
         for _ in range(2):
             with pytest.raises(QueryFailedError, match="no space left on device"):
                 ran.engine.run("gold")
@@ -141,11 +141,9 @@ def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path
 
 
 @pytest.mark.long
-def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(
-    spark: Any, tmp_path: Path, small: Small
-) -> None:
+def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(spark: Any, tmp_path: Path) -> None:
     """Delta takes a write that names an id it knows for done, and says nothing."""
-    ran = Ran(spark, tmp_path, small, *GOLD)
+    ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
     ran.bring(COMMITS[0])
     ran.engine.run("gold")
     for commit in COMMITS[1:]:
@@ -177,7 +175,7 @@ def test_a_power_cut_in_the_newest_commit_is_mended_by_the_next_start(
 ) -> None:
     """Of a micro-batch that was written by delta-rs, and that the checkpoint does not count yet."""
     written = (UPSERT, DELETING)
-    ran = Ran(spark, tmp_path, Small(100, 1000), *written)
+    ran = Ran(spark, tmp_path, DriverLimits(100, 1000), *written)
     for commit in COMMITS[:2]:
         ran.bring(commit)
         ran.engine.run("gold")
@@ -204,7 +202,7 @@ def test_a_declaration_that_means_something_else_is_refused_until_the_table_is_f
     spark: Any, tmp_path: Path
 ) -> None:
     """Rows that no new event touches would stay as the former one made them."""
-    ran = Ran(spark, tmp_path, Small(100, 1000), UPSERT, COUNTS)
+    ran = Ran(spark, tmp_path, DriverLimits(100, 1000), UPSERT, COUNTS)
     ran.bring(COMMITS[0])
     ran.engine.run("gold")
 
@@ -247,7 +245,7 @@ def test_a_start_at_a_version_leaves_out_what_was_before(spark: Any, tmp_path: P
     complete = Aggregate(
         "counts", reads=READS, by=["k"], measures={"rows": "count(*)"}, reading=Reading(starting_version=2)
     )
-    ran = Ran(spark, tmp_path, Small(100, 1000), upsert, complete)
+    ran = Ran(spark, tmp_path, DriverLimits(100, 1000), upsert, complete)
     for commit in COMMITS:
         ran.bring(commit)  # versions 1, 2 and 3
     ran.engine.run("gold")

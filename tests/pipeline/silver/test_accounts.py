@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from orchestration.audit.run import audit
 from tests.conftest import make_settings
 from tests.support.deaths import survive

@@ -22,7 +22,7 @@ from common.errors import HistoryGoneError
 from silver.query import rows
 from silver.read.bronze_stream import needs_snapshot
 from silver.write import first_load, table_columns
-from silver.write.known_keys import HandOver
+from silver.write.known_keys import KeysWrittenOutsideStream
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_silver import NOON, ORDERS, records, value
 from tests.support.engine import Engine
@@ -141,7 +141,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
 ) -> None:
     engine, oracle = shop
     source = engine.spark.readStream.format("delta").option("maxFilesPerTrigger", "1")
-    plain = table_columns.accepted(rows(source.load(engine.path("bronze.orders")), SHORT)).writeStream
+    plain = table_columns.accepted_frame(rows(source.load(engine.path("bronze.orders")), SHORT)).writeStream
     plain = plain.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
     plain.trigger(availableNow=True).start(str(tmp_path / "plain")).awaitTermination()
     kept = {row["order_id"] for row in DeltaTable(tmp_path / "plain").to_pyarrow_table().to_pylist()}
@@ -149,7 +149,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
     print(f"a plain stream loses {lost} of {len(oracle.silver)} events; ours 0")  # noqa: T201
     assert lost > 0
 
-    real, calls = delta_table.append_told, []
+    real, calls = delta_table.append_with_metadata, []
 
     def dying(*args: Any) -> None:
         if len(calls) in {2, 4}:
@@ -160,7 +160,7 @@ def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
         if len(calls) == 4:
             raise OSError("the power went out again")
 
-    monkeypatch.setattr(delta_table, "append_told", dying)
+    monkeypatch.setattr(delta_table, "append_with_metadata", dying)
     for _ in range(3):
         with pytest.raises(OSError, match="the power went out"):
             engine.run("silver")
@@ -245,7 +245,7 @@ def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
     def never(*_: object) -> None:
         raise AssertionError("silver was asked, although the watermark has passed the snapshot")
 
-    monkeypatch.setattr(HandOver, "_known", never)
+    monkeypatch.setattr(KeysWrittenOutsideStream, "_known", never)
     first = oracle.place
     events = [("n 5", last + timedelta(hours=1), 5.0), ("n 5", last + timedelta(hours=1), 5.0)]
     engine.append_bronze("bronze.orders", records(oracle.take(events), first))

@@ -29,7 +29,7 @@ def test_a_change_by_another_hand_stops_silver_until_it_is_accepted(
     engine.run("silver")
     erased = spark.createDataFrame([(0,)], "offset bigint")
     delta_merge.delete_matching(
-        erased, path, delta_table.note("shop", "bronze.orders", "erasure"), key=["offset"]
+        erased, path, delta_table.maintenance_metadata("shop", "bronze.orders", "erasure"), key=["offset"]
     )
     engine.append_bronze("bronze.orders", records([event("d")], 3))
     spark.sql(f"optimize delta.`{path}`")

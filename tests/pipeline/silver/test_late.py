@@ -208,8 +208,8 @@ def test_a_death_after_any_step_loses_and_doubles_nothing(
 def test_a_few_late_rows_among_many_rows(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The micro-batch is the executors', its late rows are the driver's."""
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.judged_batch._few_read", _nothing)
-        patch.setattr("silver.write.judged_batch.size_of", lambda *_: 2**40)
+        patch.setattr("silver.write.judged_batch._few_rows_read", _nothing)
+        patch.setattr("common.spark.jvm.estimated_bytes", lambda *_: 2**40)
         shop.more(
             ("among", NOON, 1),
             ("among", NOON, 2),
@@ -234,7 +234,8 @@ def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
 
     with monkeypatch.context() as patch:
         patch.setattr("silver.write.writer.set_late_watermark", _nothing)
-        patch.setattr("common.rows.materialized.collected", too_large)
+        patch.setattr("common.rows.rows.collect", too_large)
+        patch.setattr("common.rows.collect.collect", too_large)
         shop.more(("again", NOON, 1), ("twice", EVENING, 1), ("twice", EVENING, 1), ("twice", EVENING, 1))
         shop.engine.run("silver")
     assert fetched

@@ -139,7 +139,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
     erased = spark.createDataFrame([(n,) for n in range(20)], "offset bigint")
     delta_merge.delete_matching(
-        erased, path, delta_table.note("shop", "bronze.orders", "erasure"), key=["offset"]
+        erased, path, delta_table.maintenance_metadata("shop", "bronze.orders", "erasure"), key=["offset"]
     )
     again = [value("filler", evening), value("late 4", NOON), value("last", evening), value("last", evening)]
     engine.append_bronze("bronze.orders", records(again, 106))

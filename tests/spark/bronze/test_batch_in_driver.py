@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from bronze.batch_in_driver import Few, at_most
-from common.config.driver_limits import Small
-from common.delta.table import MicroBatch
-from common.rows.materialized import Settled
-from common.rows.row_size import Weight
+from bronze.batch_in_driver import DriverBatch, max_records
+from common.config.driver_limits import DriverLimits
+from common.delta.micro_batch import MicroBatch
+from common.rows.row_size import RowSizeEstimate
 
 KIB = 1024
 
@@ -26,8 +25,8 @@ def batch(before: Any, after: Any, *, is_first: bool = False) -> MicroBatch:
 
 
 def test_records_are_counted_by_their_offsets() -> None:
-    assert at_most(batch({"a": {"0": 5, "1": 0}}, {"a": {"0": 9, "1": 2}})) == 6
-    assert at_most(batch({"a": {"0": 5}}, {"a": {"0": 5}})) == 0
+    assert max_records(batch({"a": {"0": 5, "1": 0}}, {"a": {"0": 9, "1": 2}})) == 6
+    assert max_records(batch({"a": {"0": 5}}, {"a": {"0": 5}})) == 0
 
 
 @pytest.mark.parametrize(
@@ -35,18 +34,20 @@ def test_records_are_counted_by_their_offsets() -> None:
     [(None, {"a": {"0": 9}}), ({"a": {"0": 5}}, {"a": {"0": 9, "1": 2}}), ({}, {"b": {"0": 1}})],
 )
 def test_where_a_partition_begins_is_not_known_at_first(before: Any, after: Any) -> None:
-    assert at_most(batch(before, after)) is None
+    assert max_records(batch(before, after)) is None
 
 
 def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp_path: Path) -> None:
     most = 40_000 * KIB
-    few = Few(str(tmp_path), Small(rows=9_000, file_rows=9_000, batch_bytes=most), Weight(most))
+    few = DriverBatch(
+        str(tmp_path), DriverLimits(rows=9_000, file_rows=9_000, batch_bytes=most), RowSizeEstimate(most)
+    )
 
     def come(records: int, size: int) -> bool:
         frame = spark.range(records).selectExpr(f"repeat('x', {size}) AS value")
-        rows = few.rows(frame, batch({"a": {"0": 0}}, {"a": {"0": records}}))
-        assert (rows.frame if isinstance(rows, Settled) else rows).count() == records
-        return isinstance(rows, Settled)
+        with few.rows(frame, batch({"a": {"0": 0}}, {"a": {"0": records}})) as rows:
+            assert rows.frame.count() == records
+            return rows.arrow is not None
 
     assert not come(6_000, 10)  # 8 KiB each, as long as nobody knows
     assert come(4_900, 10)
@@ -60,26 +61,25 @@ def test_records_come_to_the_driver_while_they_are_few_and_light(spark: Any, tmp
 
 def test_the_time_that_they_share_is_the_plans(spark: Any, tmp_path: Path) -> None:
     """What Spark would write is left out of the code that it makes."""
-    few = Few(str(tmp_path), Small(rows=100), Weight(1024 * KIB))
+    few = DriverBatch(str(tmp_path), DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
     frame = spark.range(3).selectExpr("id", "timestamp_millis(1700000000123) AS ingested_at")
     planned = replace(batch({"a": {"0": 0}}, {"a": {"0": 3}}), planned_ms=1_700_000_000_123)
-    rows = few.rows(frame, planned)
-    assert isinstance(rows, Settled)
-    assert rows.arrow is not None
-    assert rows.arrow.sort_by("id").to_pylist() == [
+    arrow = few.collect_if_light(frame, planned)
+    assert arrow is not None
+    assert arrow.sort_by("id").to_pylist() == [
         {"id": n, "ingested_at": datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)} for n in range(3)
     ]
-    assert rows.arrow.select(["id", "ingested_at"]).schema.types == frame.toArrow().schema.types
+    assert arrow.select(["id", "ingested_at"]).schema.types == frame.toArrow().schema.types
 
 
 def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so few of them as would fill a fourth of it."""
-    weight, asked = Weight(1024 * KIB), []
-    few = Few("/nowhere", Small(rows=1000, batch_bytes=1024 * KIB), weight)
+    weight, asked = RowSizeEstimate(1024 * KIB), []
+    few = DriverBatch("/nowhere", DriverLimits(rows=1000, batch_bytes=1024 * KIB), weight)
 
     def come(records: int) -> None:
-        monkeypatch.setattr("bronze.batch_in_driver.collected", lambda _: asked.append(records))
-        few.rows("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
+        monkeypatch.setattr("bronze.batch_in_driver.collect", lambda _: asked.append(records))
+        few.collect_if_light("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
 
     for records in (128, 128, 33, 33):
         come(records)
@@ -92,15 +92,15 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
 
 def test_a_weight_is_learned_from_what_spark_has_written(spark: Any, tmp_path: Path) -> None:
     """As it is in memory: a start with much to catch up is not Spark's for long."""
-    path, weight = str(tmp_path / "t"), Weight(1024 * KIB)
-    few = Few(path, Small(rows=1000, batch_bytes=1024 * KIB), weight)
-    few.has_written()
+    path, weight = str(tmp_path / "t"), RowSizeEstimate(1024 * KIB)
+    few = DriverBatch(path, DriverLimits(rows=1000, batch_bytes=1024 * KIB), weight)
+    few.learn_from_files()
     assert weight.bytes_per_row == 8 * KIB, "there is no table yet"
 
     def written(rows: int, value: str) -> float:
         frame = spark.range(rows).coalesce(1).selectExpr(f"cast({value} as binary) AS value")
         frame.write.format("delta").mode("append").save(path)
-        few.has_written()
+        few.learn_from_files()
         return weight.bytes_per_row / KIB
 
     assert 2 <= written(2000, "repeat(lpad(id, 8, '0'), 256)") < 2.1
@@ -109,12 +109,12 @@ def test_a_weight_is_learned_from_what_spark_has_written(spark: Any, tmp_path: P
     assert written(50_000, "lpad(id, 8, '0')") == 1, "and never less"
     for file in (tmp_path / "t").glob("*.parquet"):
         file.unlink()
-    few.has_written()
+    few.learn_from_files()
     assert weight.bytes_per_row == KIB, "files may be gone by then"
 
 
 def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:
     """What filled the driver, and ended it, comes again first."""
-    few = Few(str(tmp_path), Small(rows=100), Weight(1024 * KIB))
+    few = DriverBatch(str(tmp_path), DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
     first = batch({"a": {"0": 0}}, {"a": {"0": 5}}, is_first=True)
-    assert few.rows("frame", first) == "frame"  # type: ignore[arg-type,comparison-overlap]
+    assert few.collect_if_light("frame", first) is None  # type: ignore[arg-type]

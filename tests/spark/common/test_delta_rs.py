@@ -16,17 +16,18 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import compaction, delta_rs
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.delta_rs import DO, Direct
+from common.delta.delta_rs import ACTION, DeltaRsTable
 from common.delta.log import LogReader
-from common.delta.table import MicroBatch
-from common.rows.materialized import Settled, local, settled
+from common.delta.micro_batch import MicroBatch
+from common.rows.rows import ArrowRows, Rows, SparkRows
 from gold.table.create import PROPERTIES
+from tests.conftest import IN_DRIVER
 
-SMALL = Small(100, 1_000)
+SMALL = DriverLimits(100, 1_000)
 DDL = (
     "`Key.Of` string, n int, day date, at timestamp, price decimal(12,2), x double, "
     "raw binary, is_paid boolean, tags array<string>, counts map<string,int>, "
@@ -64,22 +65,26 @@ def held(spark: Any, path: str) -> Counter[str]:
     return Counter(map(str, spark.read.format("delta").load(path).collect()))
 
 
-def changes(spark: Any, frame: Any, path: str, **do: str) -> Settled:
+def changes(spark: Any, frame: Any, path: str, limits: DriverLimits = SMALL, **do: str) -> Rows:
     """Rows of ``frame`` with what is to be done, by their numbers."""
     empty = spark.read.format("delta").load(path).limit(0)
     arrow = empty.union(frame).toArrow()
     words = [do.get(f"n{number}".replace("-", "_")) for number in arrow["n"].to_pylist()]
-    return local(
-        spark, arrow.append_column(DO, pa.array(words, pa.string())).filter(pa.compute.is_valid(words))
+    return ArrowRows(
+        spark,
+        arrow.append_column(ACTION, pa.array(words, pa.string())).filter(pa.compute.is_valid(words)),
+        limits,
     )
 
 
 def test_values_of_every_type_are_inserted_updated_and_deleted_as_by_spark(
     spark: Any, tmp_path: Path
 ) -> None:
-    paths = {small: made(spark, tmp_path, name) for name, small in (("direct", SMALL), ("spark", Small()))}
+    paths = {
+        limits: made(spark, tmp_path, name) for name, limits in (("direct", SMALL), ("spark", DriverLimits()))
+    }
     newer = rows(spark).selectExpr("`Key.Of`", *(f"`{name}`" for name in StructType.fromDDL(DDL).names[1:]))
-    for small, path in paths.items():
+    for limits, path in paths.items():
         for step, (frame, do) in enumerate(
             [
                 (rows(spark).where("n <> 2"), {"n1": "inserted", "n3": "inserted", "n_4": "inserted"}),
@@ -90,14 +95,13 @@ def test_values_of_every_type_are_inserted_updated_and_deleted_as_by_spark(
                 (rows(spark), {"n3": "inserted", "n_4": "updated", "n2": "deleted"}),
             ]
         ):
-            done = changes(spark, frame, path, **do)
+            done = changes(spark, frame, path, limits, **do)
             delta_merge.write_changes(
                 done,
                 path,
                 f"step {step}",
                 key=["Key.Of"],
-                numbers=delta_merge.counted(done, DO),
-                small=small,
+                numbers=done.count_by(ACTION),
             )
     direct, of_spark = paths.values()
     assert held(spark, direct) == held(spark, of_spark)
@@ -114,7 +118,7 @@ def test_rows_of_some_groups_are_found_whatever_their_type(spark: Any, tmp_path:
         rows(spark).where(part).write.format("delta").mode("append").save(path)
     for wanted in ([1], [3], [1, -4], [1, 2, 3, -4]):
         groups = rows(spark).where(F.col("n").isin(wanted)).select(f"`{key}`").toArrow()
-        found = delta_rs.near(path, groups, SMALL)
+        found = delta_rs.rows_with_keys(path, groups, SMALL)
         assert found is not None
         assert sorted(found["n"].to_pylist()) == sorted(wanted)
         assert found.schema == pa.schema(DeltaTable(path).schema())
@@ -131,13 +135,13 @@ def test_days_and_times_between_files_are_not_read(spark: Any, tmp_path: Path) -
             file.unlink()
     for key in ("Key.Of", "day", "at", "price"):
         groups = rows(spark).where("n in (1, 2)").select(f"`{key}`").toArrow()
-        direct = delta_rs.opened(path, SMALL)
+        direct = delta_rs.open_table(path, SMALL)
         assert direct is not None
         if key == "price":  # of no type that bounds anything
             with pytest.raises(Exception, match=r"not found|No such file"):
-                direct.near(groups)
+                direct.rows_with_keys(groups)
         else:
-            found = direct.near(groups)
+            found = direct.rows_with_keys(groups)
             assert found is not None
             assert sorted(found["n"].to_pylist()) == [1, 2]
 
@@ -146,7 +150,7 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
     path = made(spark, tmp_path, delta__enableChangeDataFeed="true", delta__minWriterVersion="4")
     rows(spark).write.format("delta").mode("append").save(path)
     done = changes(spark, rows(spark), path, n1="updated", n2="deleted")
-    delta_merge.write_changes(done, path, "x", key=["n"], numbers={"updated": 1, "deleted": 1}, small=SMALL)
+    delta_merge.write_changes(done, path, "x", key=["n"], numbers={"updated": 1, "deleted": 1})
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2).load(path)
     assert sorted((row.n, row._change_type) for row in feed.collect()) == [
         (1, "update_postimage"),
@@ -156,9 +160,9 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("spoil", "small"),
+    ("spoil", "limits"),
     [
-        (lambda spark, t: None, Small(0, 1_000)),
+        (lambda spark, t: None, DriverLimits(0, 1_000)),
         (lambda spark, t: spark.sql(f"ALTER TABLE {t} ADD CONSTRAINT few CHECK (n < 100)"), SMALL),
         (
             lambda spark, t: spark.sql(
@@ -184,14 +188,14 @@ def test_spark_reads_the_feed_of_what_delta_rs_has_merged(spark: Any, tmp_path: 
     ids=["never", "constraint", "deletion vectors", "mapping", "clustering", "varchar", "compacts itself"],
 )
 def test_a_table_that_delta_rs_would_not_write_as_spark_is_sparks(
-    spark: Any, tmp_path: Path, spoil: Callable[[Any, str], Any], small: Small
+    spark: Any, tmp_path: Path, spoil: Callable[[Any, str], Any], limits: DriverLimits
 ) -> None:
     path = made(spark, tmp_path)
     rows(spark).write.format("delta").mode("append").save(path)
     spoil(spark, f"delta.`{path}`")
-    assert delta_rs.opened(path, small) is None
-    assert not delta_rs.written(path, small, "x", lambda table: pytest.fail("opened"))
-    assert delta_rs.near(path, pa.table({"n": pa.array([1], pa.int32())}), small) is None
+    assert delta_rs.open_table(path, limits) is None
+    assert not delta_rs.try_write(path, limits, "x", lambda table: pytest.fail("opened"))
+    assert delta_rs.rows_with_keys(path, pa.table({"n": pa.array([1], pa.int32())}), limits) is None
 
 
 def test_files_with_many_rows_are_left_to_spark_and_others_are_not_counted(
@@ -200,13 +204,13 @@ def test_files_with_many_rows_are_left_to_spark_and_others_are_not_counted(
     path = made(spark, tmp_path)
     for part in ("n in (1, 2, 3)", "n = -4"):
         rows(spark).where(part).coalesce(1).write.format("delta").mode("append").save(path)
-    few = Small(100, 2, fsync=False)
+    few = DriverLimits(100, 2, fsync=False)
     for number, is_done in ((-4, True), (1, False)):
         groups = pa.table({"n": pa.array([number], pa.int32())})
-        assert (delta_rs.near(path, groups, few) is not None) is is_done
+        assert (delta_rs.rows_with_keys(path, groups, few) is not None) is is_done
         done = changes(spark, rows(spark), path, **{f"n{number}".replace("-", "_"): "deleted"}).arrow
         assert (
-            delta_rs.written(path, few, "x", lambda t, done=done: t.change(done, "x", key=["n"])) is is_done
+            delta_rs.try_write(path, few, "x", lambda t, done=done: t.change(done, "x", key=["n"])) is is_done
         )  # type: ignore[misc]
     assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [1, 2, 3]
 
@@ -217,21 +221,21 @@ def test_a_table_of_many_files_is_sparks(spark: Any, tmp_path: Path) -> None:
     DeltaTable(path).create_checkpoint()
     hint = Path(path) / "_delta_log" / "_last_checkpoint"
     told = json.loads(hint.read_text())
-    assert delta_rs.opened(path, SMALL) is not None
+    assert delta_rs.open_table(path, SMALL) is not None
     hint.write_text(json.dumps({**told, "size": 100_001}))
-    assert delta_rs.opened(path, SMALL) is None
+    assert delta_rs.open_table(path, SMALL) is None
 
 
 def test_a_write_that_delta_rs_refuses_is_left_to_spark(spark: Any, tmp_path: Path, capsys: Any) -> None:
     path = made(spark, tmp_path)
     wrong = pa.table({"n": pa.array(["x"])})
-    assert not delta_rs.written(
+    assert not delta_rs.try_write(
         path, SMALL, "x", lambda table: table.table.merge(wrong, "no sql (").execute()
     )
     # A column that the table lacks would be left out without a word, and one that it has be null.
     more = pa.schema(DeltaTable(path).schema()).empty_table().append_column("more", [pa.array([], "int32")])
     for other in (more, more.drop_columns(["more", "n"])):
-        assert not delta_rs.written(path, SMALL, "x", lambda table, rows=other: table.append(rows, "x"))
+        assert not delta_rs.try_write(path, SMALL, "x", lambda table, rows=other: table.append(rows, "x"))
     assert LogReader(path).latest_version() == 0
 
 
@@ -241,13 +245,13 @@ def test_where_another_writer_has_compacted_first_the_write_is_done_anew(spark: 
         rows(spark).where(part).write.format("delta").mode("append").save(path)
     done = changes(spark, rows(spark).withColumn("x", F.col("n") * 2.0), path, n1="updated").arrow
 
-    def late(table: Direct) -> None:
+    def late(table: DeltaRsTable) -> None:
         if not seen:
             DeltaTable(path).optimize.compact()
         seen.append(table.table.version())
         table.change(done, "mine", key=["n"])
 
-    assert delta_rs.written(path, SMALL, "mine", late)
+    assert delta_rs.try_write(path, SMALL, "mine", late)
     assert seen == [2, 3]
     assert [c.user_metadata for c in LogReader(path).commits(4)] == ["mine"]
     found = spark.read.format("delta").load(path).where("n = 1").collect()
@@ -260,18 +264,17 @@ def test_where_another_writer_has_changed_rows_first_nothing_is_written(spark: A
     rows(spark).coalesce(1).write.format("delta").mode("append").save(path)
     done = changes(spark, rows(spark), path, n1="deleted", n2="updated").arrow
 
-    def late(table: Direct) -> None:
+    def late(table: DeltaRsTable) -> None:
         DeltaTable(path).delete("n = 1")
         table.change(done, "mine", key=["n"])
 
     with pytest.raises(CommitFailedError):
-        delta_rs.written(path, SMALL, "mine", late)
+        delta_rs.try_write(path, SMALL, "mine", late)
     assert LogReader(path).latest_version() == 2
     # Without a conflict, a row that is gone already stays gone.
-    for small in (SMALL, Small()):
-        delta_merge.write_changes(
-            local(spark, done), path, str(small), key=["n"], numbers={"deleted": 1, "updated": 1}, small=small
-        )
+    for limits in (SMALL, DriverLimits()):
+        gone = ArrowRows(spark, done, limits)
+        delta_merge.write_changes(gone, path, str(limits), key=["n"], numbers={"deleted": 1, "updated": 1})
         assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [-4, 2, 3]
 
 
@@ -279,34 +282,36 @@ def test_a_table_that_delta_rs_cannot_open_is_sparks(spark: Any, tmp_path: Path)
     path = made(spark, tmp_path)
     (Path(path) / "_delta_log" / f"{0:020}.json").write_text('{"metaData":')
     (Path(path) / "_delta_log" / f"{0:020}.crc").unlink(missing_ok=True)
-    assert not delta_rs.written(path, SMALL, "x", lambda table: pytest.fail("opened"))
-    assert delta_rs.near(path, pa.table({"n": pa.array([1], pa.int32())}), SMALL) is None
+    assert not delta_rs.try_write(path, SMALL, "x", lambda table: pytest.fail("opened"))
+    assert delta_rs.rows_with_keys(path, pa.table({"n": pa.array([1], pa.int32())}), SMALL) is None
     for name in ("a%20b", "late [a-z]", "ü"):
-        assert delta_rs.opened(made(spark, tmp_path, name), SMALL) is None
+        assert delta_rs.open_table(made(spark, tmp_path, name), SMALL) is None
 
 
-def test_a_key_of_bytes_that_are_no_text_is_merged_once(spark: Any, tmp_path: Path, small: Small) -> None:
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
+def test_a_key_of_bytes_that_are_no_text_is_merged_once(
+    spark: Any, tmp_path: Path, limits: DriverLimits
+) -> None:
     """A binary key cast to text: bytes that no literal can say."""
     path = str(tmp_path / "t")
     one = spark.sql("select cast(x'ff01' as string) k, 1 v union all select 'a', 1")
     one.write.format("delta").save(path)
     want = spark.sql("select cast(x'ff01' as string) k, 2 v union all select 'a', 2")
     batch = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
-    with settled(want.select("k"), small) as groups:
-        done = delta_merge.replace_groups(
-            want, path, batch, {}, touched=groups, group=["k"], key=["k"], small=small
-        )
+    with SparkRows(want.select("k"), None, limits).kept() as groups:
+        done = delta_merge.replace_groups(want, path, batch, {}, touched=groups, group=["k"], key=["k"])
     assert done == {"inserted": 0, "updated": 2, "deleted": 0}
     assert [row.v for row in spark.read.format("delta").load(path).collect()] == [2, 2]
 
 
-def test_types_that_arrow_does_not_tell_apart_stay_what_they_are(spark: Any, small: Small) -> None:
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
+def test_types_that_arrow_does_not_tell_apart_stay_what_they_are(spark: Any, limits: DriverLimits) -> None:
     frame = spark.sql(
         "select timestamp_ntz'2026-03-29 02:30:00' local, named_struct('at', timestamp_ntz'2026-01-01') s, "
         "timestamp'2026-01-01 00:00:00Z' at, 'x' text"
     )
     for once in (False, True):
-        with settled(frame, small, once=once) as rows_of:
+        with SparkRows(frame, None, limits).kept(whole=once) as rows_of:
             assert rows_of.frame.dtypes == frame.dtypes
             assert rows_of.frame.collect() == frame.collect()
 
@@ -317,13 +322,13 @@ def test_a_commit_whose_answer_got_lost_is_not_made_twice(
 ) -> None:
     path, calls = made(spark, tmp_path), []
 
-    def silent(table: Direct) -> None:
+    def silent(table: DeltaRsTable) -> None:
         calls.append(table)
         if is_there:
             table.append(None, "mine")
         raise CommitFailedError("no answer")
 
-    assert delta_rs.written(path, SMALL, "mine", silent) is is_there
+    assert delta_rs.try_write(path, SMALL, "mine", silent) is is_there
     assert len(calls) == (1 if is_there else 3)
     assert LogReader(path).latest_version() == (1 if is_there else 0)
 
@@ -332,9 +337,9 @@ def test_the_whole_table_is_replaced_and_nothing_is_a_commit_too(spark: Any, tmp
     path = made(spark, tmp_path)
     rows(spark).write.format("delta").mode("append").save(path)
     two = rows(spark).where("n > 1").toArrow()
-    assert delta_rs.written(path, SMALL, "two", lambda table: table.append(two, "two", mode="overwrite"))
+    assert delta_rs.try_write(path, SMALL, "two", lambda table: table.append(two, "two", mode="overwrite"))
     assert held(spark, path) == Counter(map(str, rows(spark).where("n > 1").collect()))
-    assert delta_rs.written(path, SMALL, "none", lambda table: table.append(None, "none"))
+    assert delta_rs.try_write(path, SMALL, "none", lambda table: table.append(None, "none"))
     newest = LogReader(path).commit(3)
     assert newest is not None
     assert (newest.user_metadata, newest.added, newest.removed) == ("none", (), ())
@@ -342,7 +347,7 @@ def test_the_whole_table_is_replaced_and_nothing_is_a_commit_too(spark: Any, tmp
 
 def test_numbers_of_a_price_stay_exact(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path)
-    delta_rs.written(path, SMALL, "x", lambda table: table.append(rows(spark).toArrow(), "x"))
+    delta_rs.try_write(path, SMALL, "x", lambda table: table.append(rows(spark).toArrow(), "x"))
     prices = {row.price for row in spark.read.format("delta").load(path).collect()}
     assert prices == {Decimal("1.25"), Decimal("-0.01"), Decimal("9999999999.99"), None}
 
@@ -350,14 +355,14 @@ def test_numbers_of_a_price_stay_exact(spark: Any, tmp_path: Path) -> None:
 def test_a_commit_of_somebody_else_meanwhile_is_no_obstacle_to_an_append(spark: Any, tmp_path: Path) -> None:
     path = made(spark, tmp_path)
 
-    def after_another(table: Direct) -> None:
+    def after_another(table: DeltaRsTable) -> None:
         one = rows(spark).where("n = 1").toArrow()
         write_deltalake(
             path, one, mode="append", commit_properties=CommitProperties({"userMetadata": "other"})
         )
         table.append(rows(spark).where("n = 2").toArrow(), "mine")
 
-    assert delta_rs.written(path, SMALL, "mine", after_another)
+    assert delta_rs.try_write(path, SMALL, "mine", after_another)
     assert [c.user_metadata for c in LogReader(path).commits(1)] == ["other", "mine"]
     assert len(held(spark, path)) == 2
 
@@ -368,28 +373,30 @@ def test_a_newest_commit_that_a_power_cut_left_without_its_text_is_taken_back(
 ) -> None:
     path = made(spark, tmp_path)
     for told in ("one", "two"):
-        delta_rs.written(path, SMALL, told, lambda t, told=told: t.append(rows(spark).toArrow(), told))  # type: ignore[misc]
-    delta_rs.mend(path)
+        delta_rs.try_write(path, SMALL, told, lambda t, told=told: t.append(rows(spark).toArrow(), told))  # type: ignore[misc]
+    delta_rs.roll_back_torn_commit(path)
     assert LogReader(path).latest_version() == 2
     newest = Path(path) / "_delta_log" / f"{2:020}.json"
     newest.write_bytes(newest.read_bytes()[:left])
-    delta_rs.mend(path)
+    delta_rs.roll_back_torn_commit(path)
     assert LogReader(path).latest_version() == 1
     assert held(spark, path) == Counter(map(str, rows(spark).collect()))
-    assert delta_rs.written(path, SMALL, "two", lambda t: t.append(rows(spark).toArrow(), "two"))
+    assert delta_rs.try_write(path, SMALL, "two", lambda t: t.append(rows(spark).toArrow(), "two"))
     assert len(list(spark.read.format("delta").load(path).collect())) == 8
 
 
-@pytest.mark.parametrize("small", [SMALL, Small()])
-def test_small_files_are_put_together_where_there_are_two(spark: Any, tmp_path: Path, small: Small) -> None:
+@pytest.mark.parametrize("limits", [SMALL, DriverLimits()])
+def test_small_files_are_put_together_where_there_are_two(
+    spark: Any, tmp_path: Path, limits: DriverLimits
+) -> None:
     """Each row stays; with nothing to do there is no commit."""
     path = made(spark, tmp_path)
-    delta_table.append_told(rows(spark).coalesce(1), path, "{}")
-    compaction.compact(spark, path, "{}", small=small)
+    delta_table.append_with_metadata(rows(spark).coalesce(1), path, "{}")
+    compaction.compact(spark, path, "{}", limits=limits)
     assert LogReader(path).latest_version() == 1
-    delta_table.append_told(rows(spark).coalesce(1), path, "{}")
+    delta_table.append_with_metadata(rows(spark).coalesce(1), path, "{}")
     before = held(spark, path)
-    compaction.compact(spark, path, '{"by": "compaction"}', small=small)
+    compaction.compact(spark, path, '{"by": "compaction"}', limits=limits)
     assert held(spark, path) == before
     assert len(DeltaTable(path).file_uris()) == 1
     commit = LogReader(path).commit(3)
@@ -399,10 +406,10 @@ def test_small_files_are_put_together_where_there_are_two(spark: Any, tmp_path: 
 
 def test_one_small_file_is_nobodys_job(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made(spark, tmp_path)
-    delta_table.append_told(rows(spark).coalesce(1), path, "{}")
+    delta_table.append_with_metadata(rows(spark).coalesce(1), path, "{}")
     asked: list[str] = []
     monkeypatch.setattr(type(spark), "sql", lambda _, text: asked.append(text))
-    compaction.compact(spark, path, "{}", small=SMALL)
+    compaction.compact(spark, path, "{}", limits=SMALL)
     assert asked == []
     compaction.compact(spark, path, "{}")
     assert len(asked) == 1

@@ -14,12 +14,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
-from common.rows.materialized import settled
+from common.rows.rows import SparkRows
+from tests.conftest import IN_DRIVER
 
 PROPERTIES = {"delta.appendOnly": "true", "delta.checkpointInterval": "7"}
 
@@ -159,7 +160,7 @@ def test_bounds_hold_of_every_moment(spark: Any, text: str) -> None:
     """In Python's years and beyond them: Go's zero time is a timestamp like any other."""
     at = f"timestamp'{text}Z'"
     frame = spark.range(1).selectExpr(f"{at} at", f"cast({at} as date) day", "'b' id", "7 n", "1.5 ratio")
-    found = delta_merge.bounds(frame, ["id", "at", "n", "day", "ratio"], "t")
+    found = SparkRows(frame).bounds(["id", "at", "n", "day", "ratio"], "t")
     assert len(found) == 4
     assert frame.alias("t").where(reduce(and_, found)).count() == 1
     for other in (f"{at} - interval 1 microsecond", f"{at} + interval 1 microsecond"):
@@ -171,14 +172,15 @@ def test_bounds_hold_of_every_moment(spark: Any, text: str) -> None:
 def test_null_keys_stay_within_bounds_where_the_frame_has_one(spark: Any) -> None:
     some = spark.createDataFrame([(1,), (None,), (3,)], "n int")
     table = spark.createDataFrame([(0,), (3,), (None,)], "n int")
-    assert {row.n for row in table.where(delta_merge.bounds(some, ["n"])[0]).collect()} == {3, None}
-    known = delta_merge.bounds(some.where("n > 0"), ["n"])
+    assert {row.n for row in table.where(SparkRows(some).bounds(["n"])[0]).collect()} == {3, None}
+    known = SparkRows(some.where("n > 0")).bounds(["n"])
     assert {row.n for row in table.where(known[0]).collect()} == {3}
-    assert delta_merge.bounds(some.where("n is null"), ["n"]) == []
+    assert SparkRows(some.where("n is null")).bounds(["n"]) == []
 
 
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
 def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(
-    spark: Any, tmp_path: Path, small: Small
+    spark: Any, tmp_path: Path, limits: DriverLimits
 ) -> None:
     """Rows inserted, changed and gone, also of a null group; other groups and equal rows stay as they are."""
     path, schema = str(tmp_path / "t"), "g string, k int, v double"
@@ -189,9 +191,9 @@ def test_groups_are_made_what_they_should_be_and_nothing_else_is_written(
     def replaced(number: int, want: list[Any], groups: list[Any], *, is_first: bool = False) -> Any:
         identity = dataclasses.replace(batch(number), is_first=is_first)
         frame, asked = spark.createDataFrame(want, schema), spark.createDataFrame(groups, "g string")
-        with settled(asked, small) as touched:
+        with SparkRows(asked, None, limits).kept() as touched:
             return delta_merge.replace_groups(
-                frame, path, identity, {}, touched=touched, group=["g"], key=["g", "k"], small=small
+                frame, path, identity, {}, touched=touched, group=["g"], key=["g", "k"]
             )
 
     want = [("a", 1, 1.5), ("a", 2, float("nan")), ("a", 4, 4.0), (None, 1, 2.0), ("c", 1, 1.0)]

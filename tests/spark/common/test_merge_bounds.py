@@ -12,13 +12,14 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import merge as delta_merge
-from common.delta.delta_rs import DO, UPDATED
+from common.delta.delta_rs import ACTION, UPDATED
 from common.delta.log import LogReader
 from common.delta.merge import comparable
-from common.delta.table import MicroBatch
-from common.rows.materialized import Settled, settled
+from common.delta.micro_batch import MicroBatch
+from common.rows.rows import SparkRows
+from tests.conftest import IN_DRIVER
 
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
 FILES = 20
@@ -56,10 +57,10 @@ def keys(spark: Any) -> Any:
 )
 def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, key: str) -> None:
     path = table(spark, tmp_path, partitioned=key == "part")
-    near = reduce(and_, delta_merge.bounds(keys(spark), [key]))
+    near = reduce(and_, SparkRows(keys(spark)).bounds([key]))
     assert len(spark.read.format("delta").load(path).where(near).inputFiles()) == 3
     names = [key, "name"] if key != "name" else ["name"]
-    changes = Settled(keys(spark).withColumn(DO, F.lit(UPDATED)), 3)
+    changes = SparkRows(keys(spark).withColumn(ACTION, F.lit(UPDATED)), 3)
     delta_merge.write_changes(changes, path, "{}", key=names, numbers={UPDATED: 3})
     delta_merge.insert_new(keys(spark), path, "{}", key=names)
     delta_merge.delete_matching(keys(spark).where("k = 5 or k = 390"), path, "{}", key=names)
@@ -68,44 +69,45 @@ def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, k
 
 
 @pytest.mark.parametrize("key", ["k", "name", "at"])
-def test_groups_are_replaced_where_they_are(spark: Any, tmp_path: Path, key: str, small: Small) -> None:
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
+def test_groups_are_replaced_where_they_are(
+    spark: Any, tmp_path: Path, key: str, limits: DriverLimits
+) -> None:
     path = table(spark, tmp_path)
     want = keys(spark).where("k <> 390")
-    with settled(keys(spark).select(key), small) as groups:
-        done = delta_merge.replace_groups(
-            want, path, BATCH, {}, touched=groups, group=[key], key=[key], small=small
-        )
+    with SparkRows(keys(spark).select(key), None, limits).kept() as groups:
+        done = delta_merge.replace_groups(want, path, BATCH, {}, touched=groups, group=[key], key=[key])
     assert done == {"inserted": 0, "updated": 2, "deleted": 1}
     commit = LogReader(path).commit(1)
     assert commit is not None
     assert commit.removed_files == 3
-    assert str(commit.engine).startswith("delta-rs" if small.rows else "Apache-Spark")
+    assert str(commit.engine).startswith("delta-rs" if limits.rows else "Apache-Spark")
 
 
-def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any, small: Small) -> None:
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
+def test_what_is_listed_are_all_values_and_null_where_there_is_one(spark: Any, limits: DriverLimits) -> None:
     """Up to a few of them; of more, their ends."""
     everything = spark.range(100).selectExpr("if(id = 99, null, id) n")
     for wanted in ([1, 50, None], [1, 50], [7], list(range(0, 90, 10)), list(range(0, 98, 2))):
         frame = spark.createDataFrame([(n,) for n in wanted], "n long")
-        with settled(frame, small) as rows:
-            near = delta_merge.bounds(rows, ["n"])[0]
+        with SparkRows(frame, None, limits).kept() as rows:
+            near = rows.bounds(["n"])[0]
         found = {row.n for row in everything.where(near).collect()}
         few = len(wanted) < 20
         known = [n for n in wanted if n is not None]
         assert found == (set(wanted) if few else set(range(min(known), max(known) + 1)))
 
 
+@pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
 def test_values_that_spark_cannot_compare_are_written_where_their_group_is_touched(
-    spark: Any, tmp_path: Path, small: Small
+    spark: Any, tmp_path: Path, limits: DriverLimits
 ) -> None:
     path = str(tmp_path / "t")
     rows = spark.sql("select * from values ('a', map('x', 1)), ('b', map('x', 2)) t(k, counts)")
     rows.write.format("delta").save(path)
     want = spark.sql("select 'a' k, map('x', 1, 'y', 3) counts")
-    with settled(want.select("k"), small) as groups:
-        done = delta_merge.replace_groups(
-            want, path, BATCH, {}, touched=groups, group=["k"], key=["k"], small=small
-        )
+    with SparkRows(want.select("k"), None, limits).kept() as groups:
+        done = delta_merge.replace_groups(want, path, BATCH, {}, touched=groups, group=["k"], key=["k"])
     assert done == {"inserted": 0, "updated": 1, "deleted": 0}
     found = {row.k: row.counts for row in spark.read.format("delta").load(path).collect()}
     assert found == {"a": {"x": 1, "y": 3}, "b": {"x": 2}}

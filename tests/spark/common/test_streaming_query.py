@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.errors import QueryFailedError, TableMissingError
 from common.streaming.query import Gate, RunningQuery, Stream, one_line, start
 

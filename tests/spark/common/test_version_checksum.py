@@ -11,14 +11,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.delta import delta_rs
 from common.delta import table as delta_table
-from common.delta.table import MicroBatch
+from common.delta.micro_batch import MicroBatch
 from common.delta.version_checksum import checksum_after, write_checksums
-from common.rows.materialized import local
+from common.rows.rows import ArrowRows
 
-SMALL = Small(100, 1_000)
+SMALL = DriverLimits(100, 1_000)
 BEFORE: dict[str, Any] = {
     "txnId": "t",
     "tableSizeBytes": 1000,
@@ -95,9 +95,11 @@ def made(spark: Any, folder: Path) -> str:
     delta_table.ensure(
         spark, "gold.t", path, StructType.fromDDL("k int, v int"), {"delta.minReaderVersion": "1"}
     )
-    rows = local(spark, pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 1], pa.int32())}))
-    delta_table.append(rows, path, batch(1), "a", {}, small=SMALL)
-    delta_table.append(rows, path, batch(2), "a", {}, small=SMALL)
+    rows = ArrowRows(
+        spark, pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 1], pa.int32())}), SMALL
+    )
+    delta_table.append(rows, path, batch(1), "a", {})
+    delta_table.append(rows, path, batch(2), "a", {})
     for number, write in (
         (3, lambda table: table.append(rows.arrow, "3", mode="overwrite")),
         (
@@ -107,7 +109,7 @@ def made(spark: Any, folder: Path) -> str:
                     {
                         "k": pa.array([2, 3], pa.int32()),
                         "v": pa.array([5, 5], pa.int32()),
-                        delta_rs.DO: pa.array(["updated", "inserted"]),
+                        delta_rs.ACTION: pa.array(["updated", "inserted"]),
                     }
                 ),
                 "4",
@@ -116,7 +118,7 @@ def made(spark: Any, folder: Path) -> str:
         ),
         (5, lambda table: table.append(None, "5")),
     ):
-        assert delta_rs.written(path, SMALL, str(number), write), number
+        assert delta_rs.try_write(path, SMALL, str(number), write), number
     return path
 
 
@@ -166,11 +168,11 @@ def test_the_chain_goes_on_from_sparks_next_commit(spark: Any, tmp_path: Path) -
     path = made(spark, tmp_path)
     first = newest(path)
     (Path(path) / "_delta_log" / f"{first:020}.crc").unlink()
-    rows = local(spark, pa.table({"k": pa.array([7], pa.int32()), "v": pa.array([7], pa.int32())}))
-    delta_table.append(rows, path, batch(8), "a", {}, small=SMALL)
+    rows = ArrowRows(spark, pa.table({"k": pa.array([7], pa.int32()), "v": pa.array([7], pa.int32())}), SMALL)
+    delta_table.append(rows, path, batch(8), "a", {})
     assert checksum(path, first + 1) is None
     delta_table.append(rows.frame, path, batch(9), "a", {})
-    delta_table.append(rows, path, batch(10), "a", {}, small=SMALL)
+    delta_table.append(rows, path, batch(10), "a", {})
     told, jobs = opened(spark, path, "again")
     own = checksum(path, first + 3) or {}
     assert jobs == 0

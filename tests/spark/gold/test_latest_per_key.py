@@ -6,7 +6,8 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gold.table.latest_per_key import COORDINATES, newest_per_key, total_order
+from common.rows.in_spark import latest_per_key
+from gold.table.row_order import COORDINATES, total_order
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(microseconds=1)
@@ -41,7 +42,7 @@ def test_the_last_of_each_key_wins_in_any_order_of_arrival(spark: Any) -> None:
     for seed in (1, 2):
         random.Random(seed).shuffle(rows)  # noqa: S311
         frame = spark.createDataFrame(rows, SCHEMA).repartition(3)
-        found = newest_per_key(frame, key=["k", "k2"], order=order)
+        found = latest_per_key(frame, key=["k", "k2"], order=order)
         assert found.columns == frame.columns
         kept = {
             (row["k"], row["k2"]): (row["note"], row["v"], row["_kafka_offset"]) for row in found.collect()

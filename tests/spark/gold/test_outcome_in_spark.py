@@ -6,15 +6,19 @@ from itertools import product
 from typing import Any
 
 from common.delta.delta_rs import DELETED
-from gold.table.latest_per_key import COORDINATES, total_order
-from gold.upsert.outcome_in_spark import (
-    ENDS,
-    GONE,
+from common.rows.in_spark import with_orders
+from common.rows.rows import SparkRows
+from gold.table.row_order import COORDINATES, total_order
+from gold.upsert.outcome import (
+    END,
     IN_DELETED,
     IN_TABLE,
+    IS_DELETE,
+    IS_REMOVED,
+    ROW,
+    decide,
     is_recomputed,
-    meeting,
-    outcome,
+    placed,
     recomputed,
     reduced,
 )
@@ -67,18 +71,21 @@ def done(spark: Any, there: Place, ended: Place) -> tuple[Place, Place]:
     """Both tables after the micro-batch, if it finds them like this."""
     changes, left = batch()
     came = reduced(
-        spark.createDataFrame(changes, f"{SCHEMA}, {ENDS} boolean, {GONE} boolean"), key=KEY, order=ORDER
+        spark.createDataFrame(changes, f"{SCHEMA}, {IS_DELETE} boolean, {IS_REMOVED} boolean"),
+        key=KEY,
+        order=ORDER,
     )
     tables = [
         spark.createDataFrame([row(*each) for each in place.items()], SCHEMA) for place in (there, ended)
     ]
-    met = meeting(came, *tables, key=KEY, order=ORDER, keys=len(HISTORIES))
-    asked = {each["k"] for each in met.where(is_recomputed(ORDER)).select("k").collect()}
+    others = dict(zip((ROW, END), tables, strict=True))
+    compared = with_orders(came, others, key=KEY, order=ORDER, count=len(HISTORIES))
+    asked = {each["k"] for each in compared.where(is_recomputed(ORDER)).select("k").collect()}
     newest = [each for key, each in left.items() if key in asked]
-    source = spark.createDataFrame(newest, f"{SCHEMA}, {ENDS} boolean")
-    met = recomputed(met, source, key=KEY, order=ORDER)
+    source = spark.createDataFrame(newest, f"{SCHEMA}, {IS_DELETE} boolean")
+    compared = recomputed(compared, source, key=KEY, order=ORDER)
     after = (dict(there), dict(ended))
-    for each in outcome(met, COLUMNS, key=KEY, order=ORDER).collect():
+    for each in decide(SparkRows(placed(compared, ORDER)), COLUMNS).frame.collect():
         for place, what in zip(after, (each[IN_TABLE], each[IN_DELETED]), strict=True):
             if what == DELETED:
                 del place[each["k"]]

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from common.config.driver_limits import NEVER, Small
-from common.rows.materialized import settled
-from gold.aggregate.sessions import HIGH, LOW, concerned, linked, may_link, reach, spans
+from common.config.driver_limits import NO_DRIVER
+from common.rows.rows import SparkRows
+from gold.aggregate.sessions import HIGH, LOW, linked, may_link, reach, spans, touched_sessions
+from tests.conftest import IN_DRIVER
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GAP = "10 minutes"
@@ -66,17 +67,15 @@ def test_changed_rows_close_to_each_other_are_one_span(spark: Any) -> None:
         (60.1, []),
     ],
 )
-def test_sessions_within_a_gap_are_linked(
-    spark: Any, time: float, expected: list[float], small: Small
-) -> None:
+def test_sessions_within_a_gap_are_linked(spark: Any, time: float, expected: list[float]) -> None:
     """Of its own group only, whichever way."""
     there = table(spark, ("a", -5, 0), ("a", 40, 50), ("b", -100, 100), (None, -100, 100))
-    with settled(spans(touched(spark, ("a", time)), BY, GAP), small) as changed:
+    with SparkRows(spans(touched(spark, ("a", time)), BY, GAP), None, IN_DRIVER).kept() as changed:
         found = linked(there.where(may_link(changed, GAP)), changed, BY, GAP)
         assert [row[1] for row in minutes(found, "k", "window_start")] == expected
-        stretches = minutes(reach(changed.frame, found, BY, GAP), LOW, HIGH)
+        time_ranges = minutes(reach(changed.frame, found, BY, GAP), LOW, HIGH)
     ends = {-5.0: 0.0, 40.0: 50.0}
-    assert stretches == sorted(
+    assert time_ranges == sorted(
         [(float(time), float(time)), *((low, ends[low]) for low in expected)], key=repr
     )
 
@@ -84,8 +83,9 @@ def test_sessions_within_a_gap_are_linked(
 def test_a_row_between_two_sessions_concerns_both_and_what_they_become(spark: Any) -> None:
     there = table(spark, ("a", 0, 0), ("a", 15, 20), (None, 7, 7))
     result = table(spark, ("a", 0, 20))
-    with settled(spans(touched(spark, ("a", 8), (None, 7)), BY, GAP), NEVER) as changed:
-        all_of_them = minutes(concerned(linked(there, changed, BY, GAP), result, BY), "k", "window_start")
+    with SparkRows(spans(touched(spark, ("a", 8), (None, 7)), BY, GAP), None, NO_DRIVER).kept() as changed:
+        sessions = touched_sessions(linked(there, changed, BY, GAP), result, BY)
+        all_of_them = minutes(sessions, "k", "window_start")
     assert all_of_them == [
         ("a", 0.0),
         ("a", 15.0),
@@ -94,6 +94,8 @@ def test_a_row_between_two_sessions_concerns_both_and_what_they_become(spark: An
 
 
 def test_without_groups_all_rows_are_one(spark: Any) -> None:
-    with settled(spans(touched(spark, ("a", 0), ("b", 5), ("c", 30)), (), GAP), NEVER) as changed:
+    with SparkRows(
+        spans(touched(spark, ("a", 0), ("b", 5), ("c", 30)), (), GAP), None, NO_DRIVER
+    ).kept() as changed:
         assert minutes(changed.frame, LOW, HIGH) == [(0.0, 5.0), (30.0, 30.0)]
         assert minutes(linked(table(spark, ("a", -9, -8)), changed, (), GAP), "window_start") == [(-9.0,)]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from common.config.driver_limits import Small
+from pyspark.sql import functions as F
+
+from common.config.driver_limits import DriverLimits
 from common.declare import Rule
-from common.rows.materialized import Settled, local
-from common.rows.row_size import Weight
-from silver.judge.rules import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE
-from silver.write.judged_batch import Judged
+from common.rows.expressions import column, is_in
+from common.rows.row_size import RowSizeEstimate
+from common.rows.rows import Rows, SparkRows
+from silver.read.columns import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
+from silver.write.judged_batch import JudgedBatch
 from silver.write.table_columns import accepted, rejected
+from silver.write.verdict_counts import count_verdicts
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KAFKA = """topic string, partition int, offset bigint, timestamp timestamp, timestamp_type int,
@@ -45,34 +48,34 @@ def rows(spark: Any) -> Any:
     return spark.createDataFrame(made, SCHEMA).coalesce(1)
 
 
-def both(spark: Any) -> tuple[Judged, Judged]:
+def both(spark: Any) -> tuple[Rows, Rows]:
     """The same rows with the executors, and in the driver."""
     frame = rows(spark)
-    small = Small(rows=100)
-    with_driver = local(spark, frame.toArrow(), frame.schema)
-    return Judged(Settled(frame, 0), Small(), Small()), Judged(with_driver, small, small)
+    in_driver = SparkRows(frame, None, DriverLimits(rows=100)).collected()
+    assert in_driver.arrow is not None
+    return SparkRows(frame), in_driver
 
 
 def test_rows_are_counted_by_verdict_and_by_rule(spark: Any) -> None:
     """A row counts once for a rule, however often it is named."""
     there, here = both(spark)
-    assert here.tally(RULES) == there.tally(RULES)
-    assert here.tally(RULES).rules == {"plain": 4, "warns": 2, "stops": 1}
+    assert count_verdicts(here, RULES) == count_verdicts(there, RULES)
+    assert count_verdicts(here, RULES).rules == {"plain": 4, "warns": 2, "stops": 1}
 
 
-def test_rows_are_told_apart(spark: Any) -> None:
+def test_rows_have_the_columns_of_their_tables(spark: Any) -> None:
     """Rows, columns and types are those of the frames that Spark would write."""
     there, here = both(spark)
     for what, want in (
-        (here.accepted(2), accepted(there.frame)),
-        (here.rejected("v1", 4), rejected(there.frame, "v1")),
+        (accepted(here, count=2), accepted(there).frame),
+        (rejected(here, "v1", 4), rejected(there, "v1").frame),
     ):
         assert what.arrow is not None
         assert what.arrow.to_pylist() == want.toArrow().to_pylist()
         assert what.arrow.schema.names == want.columns
         assert what.frame.schema.simpleString() == want.schema.simpleString()
         assert what.frame.toArrow().to_pylist() == what.arrow.to_pylist()
-        assert what.rows == what.arrow.num_rows
+        assert what.count == what.arrow.num_rows
         assert [kind.id for kind in what.arrow.schema.types] == [
             kind.id for kind in want.toArrow().schema.types
         ]
@@ -81,32 +84,35 @@ def test_rows_are_told_apart(spark: Any) -> None:
 def test_without_a_row(spark: Any) -> None:
     """An empty micro-batch has empty tables, with their columns."""
     _, here = both(spark)
-    empty = Judged(local(spark, here.kept.arrow.slice(0, 0), here.kept.schema), here.small, here.fewer)  # type: ignore[union-attr]
-    assert not empty.tally(RULES).accepted
-    assert empty.accepted(0).arrow.schema.names == here.accepted(2).arrow.schema.names  # type: ignore[union-attr]
-    assert not empty.rejected("v1", 0).rows
-    assert not empty.has_unknown
+    empty = here.where(is_in(column(VERDICT), ["none"]))
+    tally = count_verdicts(empty, RULES)
+    assert tally.rows == tally.with_unknown_fields == 0
+    assert accepted(empty).arrow.schema.names == accepted(here).arrow.schema.names  # type: ignore[union-attr]
+    assert not rejected(empty, "v1").count
 
 
-def test_unknown_fields_are_seen(spark: Any) -> None:
+def test_unknown_fields_are_counted(spark: Any) -> None:
     """One row that has some is enough."""
-    frame = rows(spark).selectExpr(
-        "named_struct('rescued', if(id = 'id1', '{}', null)) as _kafka", "id", "__verdict"
-    )
-    assert Judged(local(spark, frame.toArrow(), frame.schema), Small(rows=9), Small(rows=9)).has_unknown
+    rescued = F.when(F.col("id") == "id1", "{}")
+    frame = rows(spark).withColumn("_kafka", F.col("_kafka").withField("rescued", rescued))
+    for limits in (DriverLimits(rows=100), DriverLimits()):
+        assert count_verdicts(SparkRows(frame, None, limits).collected(), []).with_unknown_fields == 1
 
 
-def test_a_weight_is_learned_from_what_the_executors_keep(spark: Any) -> None:
+def test_a_size_is_learned_from_what_the_executors_keep(spark: Any) -> None:
     """The next micro-batch is known to be light, or heavy, though none came to the driver yet."""
     frame = rows(spark).persist()
     try:
-        judged = Judged(Settled(frame, 0), Small(rows=100), Small(rows=100))
-        tally = judged.tally(RULES)
+        kept = SparkRows(frame, None, DriverLimits(rows=100))
+        tally = count_verdicts(kept, RULES)
         assert tally.rows == len(ROWS)
-        weight = Weight(2**20, bytes_per_row=10)
-        assert judged.weighed(weight, tally).small.rows
-        assert weight.bytes_per_row == 2**10
-        heavy = replace(judged, small=Small(rows=100, batch_bytes=10))
-        assert not heavy.weighed(weight, tally).small.rows
+        size = RowSizeEstimate(2**20, bytes_per_row=10)
+        light = JudgedBatch(kept, kept).measured(size, tally)
+        assert light.rows.limits.rows
+        assert size.bytes_per_row == 2**10
+        heavy = kept.with_limits(DriverLimits(rows=100, batch_bytes=10))
+        measured = JudgedBatch(heavy, heavy).measured(size, tally)
+        assert not measured.rows.limits.rows
+        assert measured.kept.limits.rows, "a few of them may still come to the driver"
     finally:
         frame.unpersist()

@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Json, Rule
-from silver.judge.rules import REASONS, judge_rows
-from silver.read.parse import META, parse_values, select_expressions
+from silver.judge.rules import judge_rows
+from silver.read.columns import META, REASONS
+from silver.read.parse import parse_values, select_expressions
 
 COLUMNS = {
     "id": "id",

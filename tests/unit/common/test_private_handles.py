@@ -13,15 +13,6 @@ HANDLES = re.compile(
     r"\._(jvm|jc|jdf|jsc|jsq|jsqm|jrdd|jreader|jwrite|jsparkSession|gateway|ensure_initialized)\b"
 )
 HOME = "common/spark/jvm.py"
-NOT_MOVED_YET = {
-    "common/rows/materialized.py",
-    "common/spark/session.py",
-    "common/streaming/dropped_rows.py",
-    "common/streaming/wake_up.py",
-    "orchestration/jobs/job.py",
-    "silver/write/first_load.py",
-}
-"""Modules that use a handle themselves. This set only shrinks."""
 
 
 def users() -> set[str]:
@@ -30,8 +21,7 @@ def users() -> set[str]:
 
 
 def test_the_private_handles_are_used_in_one_module() -> None:
-    assert HOME in users()
-    assert users() - {HOME} <= NOT_MOVED_YET
+    assert users() == {HOME}
 
 
 @pytest.mark.parametrize("line", ["spark._jvm.java", "frame._jdf.queryExecution()", "column._jc", "x._jsqm"])

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from common.delta import delta_rs_handles
-from common.delta.delta_rs_handles import opened
+from common.delta.delta_rs_handles import open_table
 
 
 def put(path: Path, *numbers: int) -> None:
@@ -22,15 +22,15 @@ def put(path: Path, *numbers: int) -> None:
 
 def numbers(path: Path) -> list[int]:
     """What the open table has."""
-    return sorted(opened(str(path)).to_pyarrow_table()["n"].to_pylist())
+    return sorted(open_table(str(path)).to_pyarrow_table()["n"].to_pylist())
 
 
 def test_new_commits_are_seen_and_a_table_stays_open(tmp_path: Path) -> None:
     put(tmp_path, 1)
-    first = opened(str(tmp_path))
+    first = open_table(str(tmp_path))
     put(tmp_path, 2)
     put(tmp_path, 3)
-    assert opened(str(tmp_path)) is first
+    assert open_table(str(tmp_path)) is first
     assert first.version() == 2
     assert numbers(tmp_path) == [1, 2, 3]
 
@@ -70,10 +70,10 @@ def test_a_commit_that_is_another_under_the_same_number(tmp_path: Path) -> None:
 
 def test_a_table_stays_open_that_is_written_through_it(tmp_path: Path) -> None:
     put(tmp_path, 1)
-    first = opened(str(tmp_path))
+    first = open_table(str(tmp_path))
     for number in range(2, 4):
-        write_deltalake(opened(str(tmp_path)), pa.table({"n": [number]}), mode="append")
-    assert opened(str(tmp_path)) is first
+        write_deltalake(open_table(str(tmp_path)), pa.table({"n": [number]}), mode="append")
+    assert open_table(str(tmp_path)) is first
     assert numbers(tmp_path) == [1, 2, 3]
 
 
@@ -91,7 +91,7 @@ def test_a_log_whose_first_commits_were_cleaned_away(tmp_path: Path) -> None:
 def test_no_table_is_an_error_each_time(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DeltaError):
-            opened(str(tmp_path / "none"))
+            open_table(str(tmp_path / "none"))
     put(tmp_path / "none", 1)
     assert numbers(tmp_path / "none") == [1]
 
@@ -101,16 +101,16 @@ def test_each_thread_has_its_own_and_few_are_kept(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(delta_rs_handles, "_MOST_TIMES", 3)
     for name in "abc":
         put(tmp_path / name, 1)
-    mine = opened(str(tmp_path / "a"))
+    mine = open_table(str(tmp_path / "a"))
     theirs: list[DeltaTable] = []
-    thread = threading.Thread(target=lambda: theirs.append(opened(str(tmp_path / "a"))))
+    thread = threading.Thread(target=lambda: theirs.append(open_table(str(tmp_path / "a"))))
     thread.start()
     thread.join()
     assert theirs[0] is not mine
-    assert opened(str(tmp_path / "a")) is mine
+    assert open_table(str(tmp_path / "a")) is mine
     for name in "bc":
-        opened(str(tmp_path / name))
-    assert opened(str(tmp_path / "a")) is not mine, "it was the oldest of three"
-    kept = opened(str(tmp_path / "a"))
-    assert opened(str(tmp_path / "a")) is kept
-    assert opened(str(tmp_path / "a")) is not kept, "it was asked for three times"
+        open_table(str(tmp_path / name))
+    assert open_table(str(tmp_path / "a")) is not mine, "it was the oldest of three"
+    kept = open_table(str(tmp_path / "a"))
+    assert open_table(str(tmp_path / "a")) is kept
+    assert open_table(str(tmp_path / "a")) is not kept, "it was asked for three times"

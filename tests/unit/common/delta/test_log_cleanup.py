@@ -7,19 +7,19 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from common.config.driver_limits import Small
+from common.config.driver_limits import DriverLimits
 from common.delta import delta_rs
 
 EXPIRES_AT_ONCE = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
 
 
 def test_expired_log_files_are_deleted_and_not_looked_for_by_every_commit(tmp_path: Path) -> None:
-    path, small = str(tmp_path), Small(rows=10, file_rows=1000, fsync=False)
+    path, small = str(tmp_path), DriverLimits(rows=10, file_rows=1000, fsync=False)
     write_deltalake(path, pa.table({"n": [0]}), configuration=EXPIRES_AT_ONCE)
     held = {}
     for version in range(1, 206):
         rows = pa.table({"n": [version]})
-        assert delta_rs.written(path, small, f"{version}", lambda table, rows=rows: table.append(rows, ""))
+        assert delta_rs.try_write(path, small, f"{version}", lambda table, rows=rows: table.append(rows, ""))
         held[version] = sum(name.suffix == ".json" for name in (tmp_path / "_delta_log").iterdir())
     assert held[99] == 100, "none is gone yet"
     assert held[100] < 20

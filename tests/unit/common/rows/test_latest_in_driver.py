@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.rows.latest_in_driver import NotComparableError, is_plain, lacking, met, newest
+from common.rows.latest_in_driver import (
+    NotComparableError,
+    is_plain,
+    keys_not_in,
+    latest_per_key,
+    rank_against,
+)
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "long": (pa.int64(), st.integers(-3, 3)),
@@ -56,7 +62,7 @@ def by_key(table: pa.Table) -> dict[tuple[Any, ...], list[int]]:
 def test_the_newest_row_of_a_key_and_how_new_the_tables_are(drawn: list[pa.Table]) -> None:
     """The newest row is picked, and compares with those of tables as its order does."""
     rows, have = drawn[0].to_pylist(), [each.to_pylist() for each in drawn[1:]]
-    found = met(drawn[0], drawn[1:], key=KEY, order=ORDER).to_pylist()
+    found = rank_against(drawn[0], drawn[1:], key=KEY, order=ORDER).to_pylist()
     keys = by_key(drawn[0])
     assert len(found) == len(keys)
     for each in found:
@@ -81,7 +87,7 @@ def test_one_row_per_key(drawn: list[pa.Table], oldest: bool) -> None:  # noqa: 
     rows = drawn[0].to_pylist()
     keys = by_key(drawn[0])
     pick = min if oldest else max
-    for at in newest(drawn[0], key=KEY, order=ORDER, oldest=oldest).to_pylist():
+    for at in latest_per_key(drawn[0], key=KEY, order=ORDER, earliest=oldest).to_pylist():
         key = tuple(rows[at][name] for name in KEY)
         assert place(rows[at], ORDER) == pick(place(rows[each], ORDER) for each in keys.pop(key))
     assert not keys
@@ -100,7 +106,7 @@ def test_rows_whose_key_no_other_row_has(drawn: list[pa.Table]) -> None:
             for other in others
         )
     ]
-    assert lacking(drawn[0], drawn[1:], key=KEY, itself=ORDER).to_pylist() == want
+    assert keys_not_in(drawn[0], drawn[1:], key=KEY, itself=ORDER).to_pylist() == want
 
 
 def test_what_is_left_to_spark() -> None:
@@ -117,4 +123,4 @@ def test_bytes_that_are_no_text_are_left_to_spark() -> None:
     rows = pa.table({"k": texts, "o": pa.array([1, 1])})
     for key, order in (["k"], ["o"]), (["o"], ["k"]):
         with pytest.raises(NotComparableError):
-            newest(rows, key=key, order=order)
+            latest_per_key(rows, key=key, order=order)

@@ -1,0 +1,124 @@
+"""The identity of a micro-batch: which query runs it, its number, and which source positions it covers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from common.delta.checkpoint import DeltaPosition, delta_position_of
+
+KafkaOffsets = Mapping[str, Mapping[str, int]]
+"""The next offset to read, by topic and by partition, as Spark's offset log writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """The identity of one micro-batch of one query.
+
+    Attributes:
+        query: The query's name, such as ``silver.quakes``.
+        query_id: Spark's id of the query; lives in the checkpoint.
+        batch_id: Counts from 0 per checkpoint; a replay has the same one.
+        positions: Source positions at the end of the batch, as Spark's offset log writes them: commits
+            repeat them word by word. To compare them: ``end`` and ``start``.
+        before: The positions at the end of the batch before; empty for the first batch of a checkpoint.
+        is_first: Whether it is the first batch of this run of its query; only that one may be a replay.
+        dropped: Counts the duplicate and late rows that the batch's stateful operators dropped. To be called
+            after the whole batch was read.
+        forget_dropped: Resets the counters of dropped rows. To be called before the batch is read a second
+            time.
+        late_watermark_ms: The watermark by which the batch judges rows late, milliseconds since the epoch.
+        declared: Marks of what the table's declaration means (``gold.table.declaration_marks``).
+        planned_ms: When Spark planned the batch, milliseconds since the epoch: ``current_timestamp`` in the
+            batch and in its replays. 0 where that is not known.
+    """
+
+    pipeline: str
+    query: str
+    query_id: str
+    batch_id: int
+    positions: tuple[Any, ...]
+    is_first: bool = True
+    before: tuple[Any, ...] = ()
+    dropped: Callable[[], Mapping[str, int]] = dict
+    forget_dropped: Callable[[], None] = lambda: None
+    late_watermark_ms: Callable[[], int | None] = lambda: None
+    declared: Mapping[str, str] = field(default_factory=dict)
+    planned_ms: int = 0
+
+    def end(self, source: int = 0) -> DeltaPosition | None:
+        """The position in a Delta source at the end of the batch; ``None`` where nothing was read yet."""
+        return delta_position_of(self.positions, source)
+
+    def start(self, source: int = 0) -> DeltaPosition | None:
+        """The position in a Delta source at the start of the batch; ``None`` where nothing was read yet."""
+        return delta_position_of(self.before, source)
+
+    def kafka_offsets(self) -> tuple[KafkaOffsets, KafkaOffsets] | None:
+        """Kafka offsets at the start and at the end of the batch.
+
+        ``None`` for the first batch of a checkpoint: the offset log does not say where that one starts.
+        """
+        if not self.before or not self.positions:
+            return None
+        return self.before[0] or {}, self.positions[0]
+
+    def source_version(self, source: int = 0) -> int | None:
+        """The newest version of a Delta source whose rows the batch has, all of them or some.
+
+        Every commit below that version was read to its end. ``None`` where nothing was read yet.
+        """
+        return _version(self.end(source))
+
+    def in_first_state(self, source: int = 0) -> bool:
+        """Whether all rows of the batch belong to the state that the source had when the query started.
+
+        A writer that reads the source itself, at ``source_version()``, has all of that state since the first
+        micro-batch.
+        """
+        end, start = self.end(source), self.start(source)
+        if end is not None and end.in_snapshot:
+            # A source that did not exist at first starts with its whole state in a later batch.
+            return self.batch_id == 0 or not self.begins(source)
+        # The last part of that state ends before the next commit.
+        return start is not None and start.in_snapshot and start.version == _version(end)
+
+    def begins(self, source: int = 0) -> bool:
+        """Whether the batch has the first part of the state that the source had when it was first read."""
+        end = self.end(source)
+        return end is not None and end.in_snapshot and self.start(source) is None
+
+    def in_commit(self, source: int = 0) -> bool:
+        """Whether the batch ends inside the commit ``source_version()``; that commit's other rows follow."""
+        return _is_inside_commit(self.end(source))
+
+    def in_commit_before(self, source: int = 0) -> bool:
+        """Whether all rows of the batch belong to the commit inside which the batch before ended."""
+        start = self.start(source)
+        return _is_inside_commit(start) and _version(start) == self.source_version(source)
+
+    def metadata(self, step: str, counts: Mapping[str, Any]) -> str:
+        """The metadata of a commit of this batch: who wrote it, which positions it covers, row counts."""
+        content = {
+            "pipeline": self.pipeline,
+            "query": self.query,
+            "query_id": self.query_id,
+            "batch_id": self.batch_id,
+            "step": step,
+            "positions": list(self.positions),
+            "counts": dict(counts),
+        }
+        return json.dumps(content | ({"declared": dict(self.declared)} if self.declared else {}))
+
+
+def _version(position: DeltaPosition | None) -> int | None:
+    """The newest version of which at least one row lies before a position."""
+    if position is None:
+        return None
+    return position.version if position.in_snapshot or position.index >= 0 else position.version - 1
+
+
+def _is_inside_commit(position: DeltaPosition | None) -> bool:
+    return position is not None and not position.in_snapshot and position.index >= 0

@@ -1,0 +1,180 @@
+"""What a micro-batch makes of each key: the newest of what came, what was removed, and what the tables have.
+
+``decide`` is one text for rows in the driver and for Spark's. Removed rows are Spark's alone: ``reduced`` and
+``recomputed`` look after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from common.delta.delta_rs import DELETED, INSERTED, UPDATED
+from common.rows.expressions import (
+    Expression,
+    column,
+    first_of,
+    greater,
+    greatest,
+    if_else,
+    is_null,
+    is_true,
+)
+from common.rows.rows import ORDER, Rows
+from gold.table.row_order import COORDINATES
+
+IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION = "__gone", "__ends", "__stray"
+"""Markers: the row was removed from the source; the row is a delete; the row's operation is unknown."""
+
+IN_TABLE, IN_DELETED = "__in_table", "__in_deleted"
+"""The action on a key's row in the table, and in the table of deleted keys; null: none."""
+
+MAY_BE_REMOVED = "__doubtful"
+"""Whether the tables' row of a reduced row's key may be one that was removed from the source."""
+
+FIRST_UNKNOWN = "__first_stray"
+"""The coordinates of a key's first row whose operation is unknown."""
+
+ROW, END = "__row", "__end"
+"""The place in the order that the table's row of a key has, and that of the deleted key."""
+
+_NEW, _REMOVED = "__came", "__left"
+_AGAIN = "__again"
+_WINS, _ENDED, _IS_ROW, _ALIVE, _DEAD = "__wins", "__ended", "__is_row", "__alive", "__dead"
+
+
+def reduced(rows: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> DataFrame:
+    """Each key's newest row that came, beside the order of the newest that was removed.
+
+    Grain: one row per key: the row's columns with ``IS_DELETE``; ``IS_REMOVED``: no row came, so all columns
+    but the key are null; ``MAY_BE_REMOVED``; and ``FIRST_UNKNOWN``, where the rows have unknown operations.
+    """
+    came = ~F.col(IS_REMOVED)
+    place = F.struct(*(F.col(f"`{name}`").alias(name) for name in order))
+    # Where no row came, all fields are null: Spark's schema has to say that they may be.
+    is_delete = F.when(F.col(IS_DELETE), F.lit(True)).alias(IS_DELETE)
+    marks = {IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION}
+    names = [name for name in rows.columns if name not in marks]
+    aggregates = [
+        F.max_by(F.struct(*(F.col(f"`{name}`") for name in names), is_delete), F.when(came, place)).alias(
+            _NEW
+        ),
+        F.max(F.when(~came, place)).alias(_REMOVED),
+    ]
+    found = []
+    if IS_UNKNOWN_OPERATION in rows.columns:
+        unknown = F.when(came & F.col(IS_UNKNOWN_OPERATION), F.struct(*COORDINATES[1:]))
+        aggregates.append(F.min(unknown).alias(FIRST_UNKNOWN))
+        found.append(F.col(FIRST_UNKNOWN))
+    new_place = F.struct(*(F.col(f"{_NEW}.`{name}`").alias(name) for name in order))
+    # Where the newest row that came is newer than all that were removed, it was not removed itself, and the
+    # table's row is either in the source still or older.
+    newer = F.coalesce(new_place > F.col(_REMOVED), F.lit(False))
+    return (
+        rows.groupBy(*(F.col(f"`{name}`") for name in key))
+        .agg(*aggregates)
+        .select(
+            *(F.col(f"`{name}`") if name in key else F.col(f"{_NEW}.`{name}`").alias(name) for name in names),
+            F.col(f"{_NEW}.{IS_DELETE}").alias(IS_DELETE),
+            F.col(_NEW).isNull().alias(IS_REMOVED),
+            F.col(_REMOVED),
+            (F.col(_REMOVED).isNotNull() & ~newer).alias(MAY_BE_REMOVED),
+            *found,
+        )
+    )
+
+
+def is_recomputed(order: Sequence[str]) -> Column:
+    """Whether only the source can say which row a key has now, because the tables' row may be removed.
+
+    Of reduced rows that have the tables' places as ``ROW`` and ``END``.
+    """
+    stays = F.greatest(ROW, END) > F.col(_REMOVED)
+    return F.col(MAY_BE_REMOVED) & ~F.coalesce(stays, F.lit(False))
+
+
+def recomputed(
+    compared: DataFrame, newest: DataFrame, *, key: Sequence[str], order: Sequence[str]
+) -> DataFrame:
+    """The compared rows, with the source's newest row for those keys that need it.
+
+    Args:
+        compared: Reduced rows with ``ROW`` and ``END``.
+        newest: The newest row of each key that ``is_recomputed``, with ``IS_DELETE``.
+        key: Columns that identify a row.
+        order: Columns that order the versions of a row.
+    """
+    struct = f"{_AGAIN}_row"
+    row = F.struct(*(F.col(f"`{name}`") for name in newest.columns)).alias(struct)
+    found = newest.select(*(F.col(f"`{name}`").alias(f"{_AGAIN}{at}") for at, name in enumerate(key)), row)
+    same = (F.col(f"`{name}`").eqNullSafe(F.col(f"{_AGAIN}{at}")) for at, name in enumerate(key))
+    values = [name for name in newest.columns if name not in key]
+    again = F.col(_AGAIN)
+    return (
+        compared.join(found, reduce(and_, same), "left")
+        .withColumn(_AGAIN, is_recomputed(order))
+        .withColumns(
+            {
+                IS_REMOVED: F.when(again, F.col(struct).isNull()).otherwise(F.col(IS_REMOVED)),
+                **{
+                    name: F.when(again, F.col(f"{struct}.`{name}`")).otherwise(F.col(f"`{name}`"))
+                    for name in values
+                },
+            }
+        )
+    )
+
+
+def placed(compared: DataFrame, order: Sequence[str]) -> DataFrame:
+    """The rows with their own place in the order, as ``Rows.compare`` gives it."""
+    return compared.withColumn(ORDER, F.struct(*(F.col(f"`{name}`") for name in order)))
+
+
+def decide(compared: Rows, columns: Sequence[str]) -> Rows:
+    """What becomes of each key: its row's values, ``IN_TABLE`` and ``IN_DELETED``.
+
+    The newest of what came and what the tables have counts, wherever it is; so a micro-batch that was cut
+    off between the two tables ends the same when it is replayed.
+
+    Args:
+        compared: One row per key with its markers, ``ORDER``, ``ROW`` and ``END``; perhaps recomputed.
+        columns: The table's.
+    """
+    row, end = column(ROW), column(END)
+    came, known = ~column(IS_REMOVED), greatest(row, end)
+    newer = came & (is_null(known) | greater(column(ORDER), known))
+    # Step by step: each is used several times, and would be computed and compiled as often.
+    first = compared.with_columns(
+        {
+            _WINS: column(_AGAIN) | newer if _AGAIN in compared.columns else newer,
+            _ENDED: is_true(column(IS_DELETE)),
+            _IS_ROW: ~is_null(row) & (is_null(end) | greater(row, end)),
+        }
+    )
+    wins, ended, is_row = column(_WINS), column(_ENDED), column(_IS_ROW)
+    second = first.with_columns(
+        {
+            _ALIVE: if_else(wins, came & ~ended, is_row),
+            _DEAD: if_else(wins, came & ended, ~is_null(end) & ~is_row),
+        }
+    )
+    return second.select(
+        {name: column(name) for name in columns}
+        | {
+            IN_TABLE: _action(column(_ALIVE), wins, row),
+            IN_DELETED: _action(column(_DEAD), wins, end),
+        }
+    )
+
+
+def _action(is_present: Expression, is_new: Expression, before: Expression) -> Expression:
+    """The action that makes a row present or absent; null: none."""
+    return first_of(
+        (is_present & is_new & is_null(before), INSERTED),
+        (is_present & is_new, UPDATED),
+        (~is_present & ~is_null(before), DELETED),
+    )

@@ -1,0 +1,35 @@
+"""Names of the columns that rows of silver have on their way, and of those that silver's tables add. Pure."""
+
+from __future__ import annotations
+
+META = "_kafka"
+"""The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
+
+PLACE = ("topic", "partition", "offset")
+"""The fields of ``META`` that identify a Kafka record."""
+
+KEY, EVENT_TIME = "__key", "__event_time"
+"""The text by which two rows are one event, and the time that the watermark follows."""
+
+REASONS, WARNED = "__reasons", "__warned"
+"""Lists of all reasons against a row, and of the broken rules that only warn."""
+
+VERDICT = "__verdict"
+"""The column that says what becomes of a row: one of the six values below."""
+
+ACCEPT = "accept"
+TOMBSTONE = "tombstone"
+QUARANTINE = "quarantine"
+DROP = "drop"
+FAIL = "fail"
+LATE = "late"
+"""An accepted row at or before the watermark."""
+
+COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+"""The columns of a silver table that identify the Kafka record of a row."""
+
+ARRIVAL = ("_ingested_at", *COORDINATES)
+"""The columns of a silver table that order rows by arrival: of one key the first row stays."""
+
+WATERMARK = "_watermark"
+"""The column of the table of late rows: the watermark by which a row was late."""
