@@ -1,4 +1,4 @@
-# `make` lists the verbs. Everything runs in .venv; nothing else on the machine is changed.
+# `make` lists the commands. Everything runs in .venv; nothing else on the machine is changed.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,13 +11,13 @@ COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rest test-all unit chaos picture bench bench-quick bench-check check check-java fmt lock clean
 
-help: ## list the verbs
+help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed ## everything a run needs: environment, Java, jars
+setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 	@$(BIN)/medallion setup
 
-demo: setup ## sample events from Kafka to gold, watched for a minute
+demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
 test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: ten minutes on two cores
@@ -60,18 +60,18 @@ check: $(VENV)/.installed-dev ## format, lint, types, import law, Java
 check-java: $(VENV)/.installed-dev ## format, lint and tests of the Java sources, where a JDK is
 	@PYTHONPATH=. $(BIN)/python -m tests.java check
 
-fmt: $(VENV)/.installed-dev ## format, and mend what a machine can mend
+fmt: $(VENV)/.installed-dev ## format, and apply automatic fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 	@PYTHONPATH=. $(BIN)/python -m tests.java format
 
-lock: ## write the lock files from the .in files; a locked version changes only with ARGS=--upgrade (needs uv)
+lock: ## write the lock files from the .in files; ARGS=--upgrade updates versions (needs uv)
 	$(COMPILE) requirements.in -o requirements.lock
 	$(COMPILE) requirements-dev.in -o requirements-dev.lock
 	$(COMPILE) requirements-build.in -o requirements-build.lock
 	$(COMPILE) requirements-java.in -o requirements-java.lock
 
-clean: ## remove the environment; tables and caches stay
+clean: ## remove the environment, but no tables and caches
 	rm -rf $(VENV)
 
 # Two stamps: a run needs no package of the tests. The script uses only Python's standard library.

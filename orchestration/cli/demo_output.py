@@ -116,11 +116,11 @@ def next_commands(pipeline: Pipeline) -> RenderableType:
     return _Commands(
         (
             (f'medallion query "select * from {gold} limit 5"', "SQL over the tables"),  # noqa: S608  # shown, not run
-            ("medallion status --watch", "rows, lag and speed of every table, live"),
+            ("medallion status --watch", "rows, lag and speed of every table"),
             ("medallion up", "run until Ctrl-C"),
             ("medallion produce --rate 2000", "more events, from another terminal"),
             ("medallion backfill", "process what is there, then end"),
-            ("medallion quality run", "the data-quality suites of the pipeline"),
+            ("medallion quality run", "the data-quality suites"),
         )
     )
 

@@ -46,9 +46,7 @@ def test_an_installation_prints_its_result_and_logs_the_rest(tmp_path: Path) -> 
     screen = StringIO()
     install(tmp_path, wheel(tmp_path), Screen(screen, 1))
     assert (tmp_path / "to" / "small_thing.py").is_file()
-    assert re.fullmatch(r"  downloaded 0 MB in \d+ s\n  installed 1 package in \d+ s\n", screen.getvalue()), (
-        screen.getvalue()
-    )
+    assert re.fullmatch(r"  installed 1 package in \d+ s\n", screen.getvalue()), screen.getvalue()
     assert "Successfully installed small-thing-1.0" in (tmp_path / "install.log").read_text()
 
 
