@@ -45,6 +45,51 @@ _FEW = DriverLimits(rows=20_000)
 
 
 @dataclass
+class _Tally:
+    """Sums over all coordinates that an audit found.
+
+    Attributes:
+        counts: Per partition, the number of offsets per place.
+        rows: Number of rows in ``silver``, ``late`` and ``quarantine``.
+        fates: Number of offsets per fate.
+        present: Per partition, the number of offsets found in any table.
+        absent: Number of offsets that bronze does not hold.
+        outside: Number of offsets in groups that reach outside the ranges.
+    """
+
+    counts: dict[Partition, dict[str, int]]
+    rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("silver", "late", "quarantine"), 0))
+    fates: dict[str, int] = field(default_factory=dict)
+    present: dict[Partition, int] = field(default_factory=dict)
+    absent: int = 0
+    outside: int = 0
+
+    def has_gaps(self, ranges: Mapping[Partition, Range]) -> bool:
+        """Whether an offset within the ranges is in no table."""
+        return any(one.end - one.first > self.present.get(place, 0) for place, one in ranges.items())
+
+
+def _tally(found: DataFrame, ranges: Mapping[Partition, Range]) -> _Tally:
+    tally = _Tally({place: {} for place in ranges})
+    for row in rows.count_places(found):
+        place, fate, offsets = (str(row["topic"]), int(row["partition"])), row[rows.FATE], row["offsets"]
+        tally.rows["silver"] += row["in_silver"]
+        tally.rows["late"] += row["in_late"]
+        tally.rows["quarantine"] += row["in_quarantine"] + row["in_dropped"]
+        tally.fates[fate] = tally.fates.get(fate, 0) + offsets
+        tally.present[place] = tally.present.get(place, 0) + offsets
+        of_partition = tally.counts.setdefault(place, {})
+        if row[rows.IS_ABSENT]:
+            tally.absent += offsets
+        elif fate in FATES:
+            of_partition[fate] = of_partition.get(fate, 0) + offsets
+        within = ranges.get(place)
+        if within is None or row["low"] < within.first or row["high"] >= within.end:
+            tally.outside += offsets
+    return tally
+
+
+@dataclass
 class TableAudit:
     """The audit of one silver table; ``faults`` and ``notes`` are complete after ``partitions``."""
 
@@ -78,39 +123,19 @@ class TableAudit:
     def _account(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
     ) -> tuple[PartitionAccount, ...]:
-        counts: dict[Partition, dict[str, int]] = {place: {} for place in ranges}
-        held = dict.fromkeys(("silver", "late", "quarantine"), 0)
-        present: dict[Partition, int] = {}
-        seen: dict[str, int] = {}
-        outside = absent = 0
-        for row in rows.count_places(found):
-            place = (str(row["topic"]), int(row["partition"]))
-            held["silver"] += row["in_silver"]
-            held["late"] += row["in_late"]
-            held["quarantine"] += row["in_quarantine"] + row["in_dropped"]
-            fate = row[rows.FATE]
-            seen[fate] = seen.get(fate, 0) + row["offsets"]
-            present[place] = present.get(place, 0) + row["offsets"]
-            mine = counts.setdefault(place, {})
-            if row[rows.IS_ABSENT]:
-                absent += row["offsets"]
-            elif fate in FATES:
-                mine[fate] = mine.get(fate, 0) + row["offsets"]
-            within = ranges.get(place)
-            if within is None or row["low"] < within.first or row["high"] >= within.end:
-                outside += row["offsets"]
+        tally = _tally(found, ranges)
+        counts, seen = tally.counts, tally.fates
         self._add_twice(found, seen)
         self._add_quarantined_tombstones(sources)
         if seen.get(rows.REST) or (seen.get("late") and self.silver.late == "merge"):
             self._explain_rest(found, sources, counts, seen)
-        if outside:
+        if tally.outside:
             self._add_outside(found, ranges)
-        lacking = any(one.end - one.first > present.get(place, 0) for place, one in ranges.items())
-        if absent or lacking or outside:
+        if tally.absent or tally.outside or tally.has_gaps(ranges):
             self._explain_absent(found, ranges, counts)
         logs = {"silver": self.pins.silver, "late": self.pins.late, "quarantine": self.pins.quarantine}
         after = {name: self.start.version(log.table) if self.start else -1 for name, log in logs.items()}
-        for log, text in batch_counts.table_faults(self.pins, held, after):
+        for log, text in batch_counts.table_faults(self.pins, tally.rows, after):
             self._add_miscounted(log, text)
         partitions = tuple(
             PartitionAccount(*place, one.first, one.end, counts[place])
@@ -147,7 +172,6 @@ class TableAudit:
         ranges = {}
         for place, end in known.items():
             processed_end = unprocessed_from(pins.position, progress, place, firsts[place])
-
             ranges[place] = Range(firsts[place], processed_end, end)
         return ranges
 

@@ -112,9 +112,9 @@ def is_ready(bootstrap: str, timeout: float) -> bool:
     """Whether the embedded broker answers within ``timeout`` seconds and can create a topic."""
     client = _client(bootstrap, {"reconnect.backoff.ms": "20", "reconnect.backoff.max.ms": "100"})
     probe = "medallion_ready"
-    made = client.create_topics([NewTopic(probe, 1, 1)], validate_only=True, request_timeout=timeout)
+    created = client.create_topics([NewTopic(probe, 1, 1)], validate_only=True, request_timeout=timeout)
     try:
-        made[probe].result()
+        created[probe].result()
     except KafkaException as error:
         return bool(error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS)
     return True
@@ -154,10 +154,10 @@ def ensure_topics(
     missing = [name for name in dict.fromkeys(names) if name not in there]
     if not missing:
         return []
-    made = client.create_topics(
+    created = client.create_topics(
         [NewTopic(name, partitions, 1) for name in missing], request_timeout=_REQUEST_SECONDS
     )
-    for name, result in made.items():
+    for name, result in created.items():
         try:
             result.result()
         except KafkaException as error:

@@ -205,7 +205,7 @@ class _Documents:
     def _by_arrival(self) -> None:
         self.proposal.columns["arrived_at"] = "_kafka.timestamp"
         self.proposal.event_time = "arrived_at"
-        self.proposal.notes["event_time"] = "no time of its own is always there: when Kafka got it"
+        self.proposal.notes["event_time"] = "no field always has a time: Kafka's timestamp"
 
     def _key(self) -> None:
         distinct = list({json.dumps(each, sort_keys=True): each for each in self.found}.values())
@@ -228,14 +228,16 @@ class _Documents:
                 same = len(distinct) - self._values(columns, distinct)
                 if same <= (1 - share) * len(distinct):
                     self.proposal.key = columns
-                    but = f"all but {same:,} of" if same else "all"
+                    share_of = f"all but {same:,} of" if same else "all"
                     self.proposal.notes["key"] = (
-                        f"tells {but} {len(distinct):,} different messages of the sample apart; "
+                        f"distinguishes {share_of} {len(distinct):,} different messages of the sample; "
                         "make sure that no two events share it"
                     )
                     return
         near = f"; nearest is {named[0]}" if named else ""
-        self._by_coordinates(f"no field tells all messages apart{near}: each message is an event of its own")
+        self._by_coordinates(
+            f"no field distinguishes all messages{near}: each message is an event of its own"
+        )
 
     def _by_coordinates(self, why: str) -> None:
         self.proposal.columns |= _COORDINATES
@@ -298,7 +300,7 @@ def _propose_plain(proposal: Proposal, texts: Sequence[str]) -> None:
 def _use_coordinates(proposal: Proposal, why: str) -> None:
     proposal.columns |= _COORDINATES | {"arrived_at": "_kafka.timestamp"}
     proposal.key, proposal.event_time = list(_COORDINATES), "arrived_at"
-    proposal.notes |= {"key": why, "event_time": "when Kafka got it"}
+    proposal.notes |= {"key": why, "event_time": "Kafka's timestamp"}
 
 
 def _moment(sql: str, unit: str) -> str:

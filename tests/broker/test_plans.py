@@ -353,7 +353,7 @@ def test_a_state_stays_as_it_was_divided_until_its_table_is_filled_anew(
     found, said = run(5, 8)
     assert found == {"silver.orders": [2], "gold.update": [2], "gold.latest": []}
     assert [line.partition(":")[0] for line in said] == ["silver.orders", "gold.update"]
-    assert "are 2 since the query's first start" in said[1]
+    assert "has 2 state partitions since its first start" in said[1]
     assert "medallion rebuild gold.update" in said[1]
     rebuild(declared, engine.layout, "gold.update")
     found, said = run(5, 16)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 GOLD = (ROOT / "docs" / "gold.md").read_text(encoding="utf-8")
 
 
@@ -50,17 +50,13 @@ def test_the_readme_lists_exactly_the_verbs_there_are() -> None:
     assert table == verbs
 
 
-@pytest.mark.parametrize(
-    "text",
-    [README, CONTRIBUTING, CHANGELOG, ARCHITECTURE, GOLD],
-    ids=["README", "CONTRIBUTING", "CHANGELOG", "architecture", "gold"],
-)
-def test_files_that_the_documents_name_exist(text: str) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_files_that_the_documents_name_exist(page: Path) -> None:
     """Links, and paths in backquotes."""
+    text = page.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
     paths = re.findall(r"`((?:common|bronze|silver|gold|orchestration|tests|docs|examples)/[\w./-]*)`", text)
-    base = ROOT if text in (README, CONTRIBUTING, CHANGELOG) else ROOT / "docs"
-    assert [link for link in links if not (base / link).exists()] == []
+    assert [link for link in links if not (page.parent / link).exists()] == []
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
