@@ -91,7 +91,7 @@ def test_a_windows_columns_are_the_tables() -> None:
         (lambda: Window("at", "1 week", "0.0 seconds"), "size and slide must be longer than 0 seconds"),
         (
             lambda: Window("at", "1 week", "1 second"),
-            "a row would be in 604,800 windows of 1 week that begin",
+            "a row would belong to 604,800 windows of 1 week that start",
         ),
         (lambda: Session("at", "0 hours"), "gap must be longer than 0 seconds"),
     ],
