@@ -77,9 +77,7 @@ def test_the_summary_has_the_kinds_the_slowest_and_a_budget_that_was_not_kept(
             )
     cost.began, cost.queries = time.monotonic() - 120, 7
     lines: list[str] = []
-    terminal: Any = SimpleNamespace(
-        write_line=lambda line, **_: lines.append(line), section=lines.append
-    )
+    terminal: Any = SimpleNamespace(write_line=lambda line, **_: lines.append(line), section=lines.append)
     cost.pytest_terminal_summary(terminal)
     assert [line.split()[:2] for line in lines[2:4]] == [["spark", "13"], ["unit", "12"]]
     assert "7 queries" in lines[4]
