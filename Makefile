@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-WORKERS := -n 2 --dist loadgroup --no-loadscope-reorder
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 UV ?= uv
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 

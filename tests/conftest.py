@@ -46,9 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RunCost(config), "run_cost")
 
 
-@pytest.hookimpl(tryfirst=True)  # the distribution over workers reads the marks in this hook too
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks follow from the folder and from the fixtures; a worker gets whole files, the longest first."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks follow from the folder and from the fixtures; workers begin with the kinds that take longest."""
     for item in items:
         file = item.path.relative_to(Path(__file__).parent)
         kind, fixtures = file.parts[0], set(getattr(item, "fixturenames", ()))
@@ -59,7 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             )
         for mark in {kind, *(fixtures & {"spark", "broker"})}:
             item.add_marker(mark)
-        item.add_marker(pytest.mark.xdist_group(str(file)))
     if _WORKER:
         items.sort(key=lambda item: -KINDS.index(item.path.relative_to(Path(__file__).parent).parts[0]))
 

@@ -26,7 +26,7 @@ from orchestration.status.topic_offsets import BrokerOffsets
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
-DEADLINE_SECONDS = 300.0
+DEADLINE_SECONDS = float(os.environ.get("TESTS_DEADLINE_SECONDS", "300"))
 
 SMALL = (
     "spark.driver_memory=1g",
