@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
@@ -129,7 +130,7 @@ def when(condition: Expression, value: Expression) -> Expression:
     """A value of any type where a condition is true, else null."""
 
     def kept(rows: pa.Table) -> Values:
-        positions = pa.array(range(rows.num_rows), pa.int64())
+        positions = pa.array(np.arange(rows.num_rows))
         return value.arrow(rows).take(pc.if_else(condition.arrow(rows), positions, None))
 
     return Expression(lambda: F.when(condition.spark(), value.spark()), kept)
@@ -157,6 +158,6 @@ def _contains(lists: pa.ChunkedArray, item: str) -> pa.ChunkedArray:
     chunks = []
     for chunk in lists.chunks:
         with_item = pc.list_parent_indices(chunk).filter(pc.equal(pc.list_flatten(chunk), item))
-        rows = pa.array(range(len(chunk)), with_item.type)
+        rows = pa.array(np.arange(len(chunk), dtype=with_item.type.to_pandas_dtype()))
         chunks.append(pc.is_in(rows, pc.unique(with_item)))
     return pa.chunked_array(chunks, pa.bool_())

@@ -1,6 +1,6 @@
 """Literal bounds of the keys that rows have: only by literals does Delta skip files in a MERGE.
 
-The bounds let a few rows too many through; whoever uses them also compares the keys themselves.
+The bounds let some rows with other keys through; a caller also compares the keys themselves.
 """
 
 from __future__ import annotations

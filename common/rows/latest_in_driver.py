@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from common.rows.duckdb_query import query
@@ -127,7 +128,7 @@ def _numbered(rows: pa.Table, key: Sequence[str], order: Sequence[str]) -> pa.Ta
                 rows[name].validate(full=True)
             except pa.ArrowInvalid as error:
                 raise NotComparableError(f"{name}: {error}") from error
-    columns = {_AT: pa.array(range(rows.num_rows), pa.int64())}
+    columns = {_AT: pa.array(np.arange(rows.num_rows))}
     columns |= {f"k{number}": rows[name] for number, name in enumerate(key)}
     columns |= {f"o{number}": rows[name] for number, name in enumerate(order)}
     return pa.table(columns)

@@ -1,9 +1,9 @@
 """Rows of a micro-batch behind one interface: with Spark's executors, or collected in the driver.
 
 A Spark job costs a tenth of a second however little it has to do, and a MERGE is a dozen jobs. So rows within
-the driver's limits are collected by one job, and what is computed from them needs no further job. Which of
-the two it is, is decided where a micro-batch's rows are computed first (``Rows.kept``, ``Rows.collected``);
-who uses rows never asks. What the driver cannot compute ``ArrowRows`` hands over to Spark by itself.
+the driver's limits are collected by one job, and what is computed from them needs no further job. Where a
+micro-batch's rows are computed first (``Rows.kept``, ``Rows.collected``), one of the two is chosen; writers
+never ask which. ``ArrowRows`` hands over to Spark by itself what the driver cannot compute.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Rows(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many rows there are; a Spark job where nobody knows."""
+        """How many rows there are; takes a Spark job where that is not known yet."""
 
     @property
     @abstractmethod
@@ -214,7 +214,7 @@ class Rows(ABC):
 
     @abstractmethod
     def packed(self, by: Sequence[str] = ()) -> DataFrame:
-        """The frame in as few files as its rows fill; as it is partitioned where nobody knows how many.
+        """The frame in as few files as its rows fill; as it is partitioned where their number is unknown.
 
         Args:
             by: Where there are several files, each has a range of these columns; none: as the rows lie.
@@ -222,7 +222,7 @@ class Rows(ABC):
 
 
 class ArrowRows(Rows):
-    """Rows collected in the driver; their frame is made when somebody needs it, which most rows never do."""
+    """Rows collected in the driver; their frame is made on first use: most rows never need one."""
 
     def __init__(
         self,
