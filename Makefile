@@ -4,10 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-WORKERS := -n 2 --dist loadgroup
+WORKERS := -n 2 --dist loadgroup --no-loadscope-reorder
+UV ?= uv
+COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all unit chaos bench bench-quick bench-check check check-java fmt lock clean
+.PHONY: help setup demo test test-rest test-all unit chaos picture bench bench-quick bench-check check check-java fmt lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,63 +20,67 @@ setup: $(VENV)/.installed ## everything a run needs: environment, Java, jars
 demo: setup ## sample events from Kafka to gold, watched for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup ## each promise once, on a real broker and a real Spark: ten minutes on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: ten minutes on two cores
 	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --budget 600 $(ARGS)
 
-test-rest: setup ## what test-all has besides test: every death, both ways to write, lives drawn anew
+test-rest: setup $(VENV)/.installed-dev ## what test-all has besides test: every death, both ways to write, lives drawn anew
 	@$(BIN)/python -m pytest $(WORKERS) -m long $(ARGS)
 
-test-all: setup ## test and test-rest in one run
+test-all: setup $(VENV)/.installed-dev ## test and test-rest in one run
 	@$(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
-unit: setup ## only the tests that start no JVM: a minute
+unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
-chaos: setup ## only the tests that kill and corrupt
+chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt
 	@$(BIN)/python -m pytest tests/chaos $(ARGS)
 
-bench: setup ## measure everything beside its peers, into docs/performance.md: some hours
+picture: setup $(VENV)/.installed-dev ## write docs/status.svg from a run of the demo
+	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py $(ARGS)
+
+bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)
 	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/strict_json.py
 	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/merge_cost.py
 
-bench-quick: setup ## a small drain beside both peers, and a minute of freshness: under six minutes on two cores
+bench-quick: setup $(VENV)/.installed-dev ## a small drain beside both peers, and a minute of freshness: under six minutes on two cores
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --quick --no-page $(ARGS)
 
-bench-check: setup ## what CI may ask: the tutorial's way takes at least 3 times our CPU
+bench-check: setup $(VENV)/.installed-dev ## what CI may ask: the tutorial's way takes at least 3 times our CPU
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only drain --events 20000 --rounds 1 --against tutorial \
 		--cpu-at-least 3 --no-page $(ARGS)
 
-check: $(VENV)/.installed ## format, lint, types, import law, Java
+check: $(VENV)/.installed-dev ## format, lint, types, import law, Java
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@PYTHONPATH=. $(BIN)/python -m tests.java check
 
-check-java: $(VENV)/.installed ## format, lint and tests of the Java sources, where a JDK is
+check-java: $(VENV)/.installed-dev ## format, lint and tests of the Java sources, where a JDK is
 	@PYTHONPATH=. $(BIN)/python -m tests.java check
 
-fmt: $(VENV)/.installed ## format, and mend what a machine can mend
+fmt: $(VENV)/.installed-dev ## format, and mend what a machine can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 	@PYTHONPATH=. $(BIN)/python -m tests.java format
 
-lock: $(VENV)/.installed ## write the lock files anew from the .in files (needs uv)
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header requirements.in -o requirements.lock
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header requirements-build.in -o requirements-build.lock
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header requirements-java.in -o requirements-java.lock
+lock: ## write the lock files from the .in files; a locked version changes only with ARGS=--upgrade (needs uv)
+	$(COMPILE) requirements.in -o requirements.lock
+	$(COMPILE) requirements-dev.in -o requirements-dev.lock
+	$(COMPILE) requirements-build.in -o requirements-build.lock
+	$(COMPILE) requirements-java.in -o requirements-java.lock
 
 clean: ## remove the environment; tables and caches stay
 	rm -rf $(VENV)
 
-# pyspark comes as source and is built here: what builds it is locked too, so nothing is resolved freely.
+# Two stamps: a run needs no package of the tests. The script uses only Python's standard library.
 $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Python 3.11, 3.12 or 3.13 is needed, this is %d.%d; name one with: make PYTHON=python3.12 …" % v)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing the locked Python packages into $(VENV), once: about 800 MB to download (pyspark alone is 450 MB),"
-	@echo "then a minute to build pyspark; 1.7 GB on disk."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
-	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-build-isolation -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python orchestration/install/packages.py run
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+	@$(BIN)/python orchestration/install/packages.py dev
 	@touch $@

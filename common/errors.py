@@ -1,32 +1,33 @@
-"""Everything the engine raises on purpose, in one tree.
+"""Every error that the engine raises on purpose, in one tree.
 
-MedallionError                  exit 1, the base; never raised itself
+MedallionError                  exit 1, the base class; never raised itself
 ├── UsageError                  exit 2: what the user wrote must change
 │   ├── SettingsError           a setting is unknown, of the wrong type or out of range
-│   ├── SqlError                a SQL expression cannot be read
-│   └── PipelineError           the pipeline file is wrong; carries every problem found
+│   ├── SqlError                a SQL expression cannot be parsed
+│   └── PipelineError           the pipeline file is wrong; holds every problem found
 ├── SetupError                  the machine lacks something the engine needs
 │   ├── JavaError               no usable Java 17 or 21
 │   ├── JarError                a jar is missing, altered, or cannot be fetched
-│   └── BrokerError             the embedded broker cannot start, or a broker cannot be reached
+│   └── BrokerError             the embedded broker cannot start or stop, or a broker cannot be reached
 ├── TableError                  a table or checkpoint is not what the job expects
 │   ├── TableMissingError       a table that must exist does not
-│   ├── TableShapeError         a table exists with other columns than the pipeline declares
-│   ├── HistoryGoneError        the commits a first load must read are no longer all there
+│   ├── TableShapeError         a table has other columns than the pipeline declares
+│   ├── HistoryGoneError        the log no longer has all commits that a query must read
 │   ├── CheckpointMismatchError a checkpoint and a table do not belong together
-│   └── ForeignChangeError      someone else changed rows of a table that a stream reads
-├── QueryFailedError            a streaming query died; names the query and the cause
-│   ├── SourceChangedError      the table it reads has new columns; it starts again with them
-│   ├── RuleFailedError         a row broke a rule that is declared to stop the query
-│   ├── ChangeRefusedError      a change of a change feed is of no known kind, such as a truncation
-│   └── UnknownFieldError       a value has a field that the pipeline is declared to stop at
-├── RegistryError               the schema registry does not answer; the query waits and tries again
-├── AccountError                the audit found offsets that are nowhere, or in two places
+│   └── ForeignChangeError      another program changed rows of a table that a stream reads
+├── QueryFailedError            a streaming query failed; names the query and the cause
+│   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
+│   ├── RuleFailedError         a row broke a rule with on_fail="fail"
+│   ├── ChangeRefusedError      a change feed has an unknown operation, such as a truncation
+│   ├── UnknownFieldError       a value has an unknown field under unknown_fields="fail"
+│   └── OutOfMemoryError        the heap of Spark's JVM was full, and the JVM ended
+├── RegistryError               the schema registry does not answer; the query waits and retries
+├── AccountError                the audit found lost, duplicated or miscounted offsets
 ├── QualityFailedError          exit 3: a quality suite failed
 └── LeaseHeldError              exit 4: another process is writing the table
 
-A message says what happened, where, and what to do next. It never holds a payload, a key or a row:
-coordinates only. Data faults are not exceptions; they are quarantined rows with reasons.
+A message says what happened, where, and what to do next. It never contains a payload, a key or a row, only
+coordinates. Faults in data are no exceptions: such rows are quarantined, with reasons.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 _SHOWN = 12
-"""Names in a message, before it says that there are more."""
+"""Most names that a message lists before ``…``."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?`` for the nearest known word, or the list of what is known."""
+    """``did you mean 'x'?`` with the known word most like a word, or the list of known words."""
     names = sorted(set(known))
     near = get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
@@ -52,14 +53,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 class MedallionError(Exception):
-    """Base of every deliberate error; never raised itself."""
+    """Base class of the engine's errors; never raised itself."""
 
     exit_code = 1
     retryable = False
 
 
 class UsageError(MedallionError):
-    """A command was called with something it cannot use."""
+    """What the user wrote must change: an option, a setting, a pipeline."""
 
     exit_code = 2
 
@@ -69,10 +70,10 @@ class SettingsError(UsageError):
 
 
 class SqlError(UsageError):
-    """A SQL expression cannot be read; the message begins with its verb.
+    """A SQL expression cannot be parsed; the message begins with a verb, so that a place can precede it.
 
     Attributes:
-        word: The word at which it stops making sense; empty where that is its end.
+        word: The word at which parsing fails; empty at the end of the text.
     """
 
     def __init__(self, message: str, word: str = "") -> None:
@@ -85,9 +86,9 @@ class Problem:
     """One mistake in a pipeline file.
 
     Attributes:
-        place: What is wrong, as its user would point at it: ``silver.quakes, rule 'known'``.
-        message: What is wrong there, and what to write instead.
-        source: ``file:line`` of the declaration, or empty where it is not known.
+        place: The declaration, as in ``silver.quakes, rule 'known'``.
+        message: What is wrong with the declaration, and what to write instead.
+        source: ``file:line`` of the declaration; empty where it is not known.
     """
 
     place: str
@@ -100,7 +101,7 @@ class Problem:
 
 
 class PipelineError(UsageError):
-    """The pipeline file is wrong; ``problems`` holds every mistake that was found."""
+    """The pipeline file is wrong; ``problems`` holds every mistake found."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -140,19 +141,19 @@ class TableShapeError(TableError):
 
 
 class HistoryGoneError(TableError):
-    """The commits that a first load in commit order must read are no longer all there."""
+    """The log no longer has all commits, or the table all files, that a query must read."""
 
 
 class CheckpointMismatchError(TableError):
-    """A checkpoint and the table it feeds do not belong together."""
+    """A checkpoint and the table that its query writes do not belong together."""
 
 
 class ForeignChangeError(TableError):
-    """Rows of a table that a stream reads were changed by someone else than the engine."""
+    """Another program than the engine changed rows of a table that a stream reads."""
 
 
 class QueryFailedError(MedallionError):
-    """A streaming query died.
+    """A streaming query failed.
 
     Attributes:
         query: The query's name, such as ``silver.quakes``.
@@ -165,31 +166,49 @@ class QueryFailedError(MedallionError):
 
 
 class SourceChangedError(QueryFailedError):
-    """The columns of the table that a query reads changed; it goes on once it is made anew."""
+    """The source table of a query has new columns; the query goes on once it is built again."""
 
     retryable = True
 
 
 class RuleFailedError(QueryFailedError):
-    """A row broke a rule that is declared with ``on_fail="fail"``; nothing of its micro-batch was written."""
+    """A row broke a rule with ``on_fail="fail"``; nothing of its micro-batch was written."""
 
 
 class ChangeRefusedError(QueryFailedError):
-    """A change feed has a change of no known kind; nothing of its micro-batch was written."""
+    """A change feed has an unknown operation; nothing of its micro-batch was written."""
 
 
 class UnknownFieldError(QueryFailedError):
-    """A value has a field that its schema does not name, under ``unknown_fields="fail"``."""
+    """A value has a field that its schema does not have, under ``unknown_fields="fail"``."""
+
+
+class OutOfMemoryError(QueryFailedError):
+    """The heap of Spark's JVM was full; the JVM ended, and every query with it.
+
+    Attributes:
+        heap: The size of the heap, as ``spark.driver_memory`` has it.
+    """
+
+    def __init__(self, heap: str) -> None:
+        self.heap = heap
+        super().__init__(
+            "Spark's JVM",
+            f"its heap of {heap} was full, so it ended. Set spark.driver_memory higher, or have a "
+            "micro-batch take less: lower driver.batch_mb, bronze.max_offsets_per_trigger, "
+            "silver.max_files_per_trigger or gold.max_files_per_trigger. Nothing is lost: the same command "
+            "goes on, and replays the micro-batches that were running",
+        )
 
 
 class RegistryError(MedallionError):
-    """The schema registry cannot be reached, or answers with something else than a schema."""
+    """The schema registry cannot be reached, or its answer is no schema."""
 
     retryable = True
 
 
 class AccountError(MedallionError):
-    """The audit found offsets that are nowhere, in two places, or counted otherwise than they are."""
+    """The audit found offsets that are in no table, in two tables, or miscounted."""
 
 
 class QualityFailedError(MedallionError):
@@ -203,7 +222,7 @@ class LeaseHeldError(MedallionError):
 
     Attributes:
         table: The table whose lease is held.
-        holder: Who holds it: job, pid, host and start, as far as is known.
+        holder: Job, pid, host and start of the process that holds the lease, as far as known.
     """
 
     exit_code = 4

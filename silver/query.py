@@ -96,7 +96,7 @@ def stream(
         accepted=settings.silver.accept_changes,
     )
     watch.look()
-    bronze = bronze_stream(spark, path=bronze_path, begins=begins, settings=settings.silver)
+    bronze = bronze_stream(spark, path=bronze_path, starting_version=begins, settings=settings.silver)
     frame = rows(bronze, silver, asked)
     made(frame)
     late_rows = LateRows(

@@ -23,7 +23,7 @@ from common.declare import Message, Pipeline
 from tests.support.run_cost import RunCost
 
 _counter = itertools.count()
-_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
 # Settings of the person who runs the tests must not reach them.
 for _name in [name for name in os.environ if name.startswith("MEDALLION_") and "JARS__" not in name]:
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # the distribution over workers reads the marks in this hook too
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks follow from the folder and from the fixtures; all that needs the broker runs in one worker."""
+    """Marks follow from the folder and from the fixtures; a worker gets whole files, the longest first."""
     for item in items:
         file = item.path.relative_to(Path(__file__).parent)
         kind, fixtures = file.parts[0], set(getattr(item, "fixturenames", ()))
@@ -59,7 +59,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             )
         for mark in {kind, *(fixtures & {"spark", "broker"})}:
             item.add_marker(mark)
-        item.add_marker(pytest.mark.xdist_group("broker" if "broker" in fixtures else str(file)))
+        item.add_marker(pytest.mark.xdist_group(str(file)))
+    if _WORKER:
+        items.sort(key=lambda item: -KINDS.index(item.path.relative_to(Path(__file__).parent).parts[0]))
 
 
 def pytest_report_header() -> list[str]:
@@ -81,9 +83,10 @@ def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def broker_settings(session_dir: Path) -> Settings:
-    """Settings whose data folder holds the run's one broker."""
-    return load_settings(file=_empty(session_dir), overrides=[f"data_dir={session_dir}", "kafka.heap_mb=256"])
+def broker_settings(session_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Settings whose data folder holds the run's one broker, which workers share as jobs do."""
+    folder = tmp_path_factory.getbasetemp().parent if _WORKER else session_dir
+    return load_settings(file=_empty(session_dir), overrides=[f"data_dir={folder}", "kafka.heap_mb=256"])
 
 
 @pytest.fixture(scope="session")
@@ -103,8 +106,10 @@ def spark(session_dir: Path) -> Iterator[Any]:
     settings = load_settings(
         file=_empty(session_dir),
         overrides=[
-            "spark.master=local[2]",
-            "spark.driver_memory=2g",
+            # Tests have tens of rows: a second core and a second partition only add tasks.
+            "spark.master=local[1]",
+            "spark.shuffle_partitions=1",
+            "spark.driver_memory=1g",
             "spark.state_store=memory",
             "spark.fsync=false",
             # A hundred rows are done before a compiler has begun; jobs, kills and the demo compile as ever.
@@ -140,7 +145,7 @@ def new_topic(broker: str) -> Callable[[], str]:
     from orchestration.kafka import client as kafka
 
     def make() -> str:
-        name = f"topic_{_WORKER}_{next(_counter)}"
+        name = f"topic_{_WORKER}{next(_counter)}"
         kafka.ensure_topics(broker, [name], 3, {})
         return name
 

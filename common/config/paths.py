@@ -1,4 +1,4 @@
-"""Where everything of a pipeline lives.
+"""Folders and files of a pipeline.
 
 ``data_dir`` (local)
 ├── kafka/                      the embedded broker, shared by all pipelines of this folder
@@ -6,7 +6,7 @@
     ├── tables/<layer>/<table>  Delta tables        (elsewhere with the setting ``warehouse``)
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
-    ├── audit/                  where the last audits that balanced ended
+    ├── audit/                  end positions of the last audits without a fault
     ├── quality/                Great Expectations' results and Data Docs
     └── log/                    logs of the jobs
 """
@@ -22,13 +22,13 @@ from common.declare import Pipeline
 
 
 def broker_dir(settings: Settings) -> Path:
-    """The embedded broker's folder."""
+    """Folder of the embedded broker."""
     return settings.data_dir.resolve() / "kafka"
 
 
 def user_cache() -> Path:
-    """What is fetched once for this user and shared by all pipelines: jars, and a Java's wrapper."""
-    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))  # its specification: ignore a relative one
+    """Folder of what all pipelines of this user share: jars, class archives, the bundled Java's wrapper."""
+    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))  # a relative path is invalid by XDG's specification
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "medallion"
 
 
@@ -37,8 +37,8 @@ class Layout:
     """Paths of one pipeline.
 
     Attributes:
-        warehouse: Folder or URI under which tables lie as ``<layer>/<table>``; no slash at its end.
-        checkpoints: Folder or URI under which checkpoints lie by query name.
+        warehouse: Folder or URI of the tables, ``<layer>/<table>`` in it; without a slash at the end.
+        checkpoints: Folder or URI of the checkpoints, one per query name.
         local: Folder of what is always local: leases, logs, quality results.
     """
 
@@ -62,24 +62,24 @@ class Layout:
         return f"{self.warehouse}/{layer}/{name}"
 
     def checkpoint_path(self, query: str) -> str:
-        """Path or URI of a query's checkpoint; a query is named as the table it feeds."""
+        """Path or URI of a query's checkpoint; a query has the name of the table that it writes."""
         return f"{self.checkpoints}/{query}"
 
     @property
     def leases(self) -> Path:
-        """Folder of the lock files: beside local tables, so that all who share them meet there."""
+        """Folder of the lock files: beside local tables, so that all who share the tables use it."""
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"
 
     @property
     def log(self) -> Path:
-        """Folder of the jobs' logs."""
+        """Folder of the jobs' log files."""
         return self.local / "log"
 
     @property
     def quality(self) -> Path:
-        """Folder of the quality results and Data Docs."""
+        """Folder of Great Expectations' results and Data Docs."""
         return self.local / "quality"
 
 
@@ -89,7 +89,7 @@ def is_local(path: str) -> bool:
 
 
 def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
-    """Full names of every table the pipeline writes, side tables included, in data order."""
+    """Full names of all tables that a pipeline writes, side tables included, in the order of data flow."""
     names: list[str] = []
     for table in pipeline.tables:
         names.append(table.table)

@@ -1,8 +1,8 @@
-"""Settings: what differs between places (addresses, paths, sizes, triggers). Never logic or table names.
+"""Settings: what differs between installations (addresses, paths, sizes, triggers), never logic.
 
 Order of precedence: defaults < settings file (``medallion.yaml``) < environment (``MEDALLION_…``) <
-flags (``--set bronze.trigger="5 seconds"``). Unknown keys are errors that name the nearest known one.
-This is the only module that reads the environment for settings.
+flags (``--set bronze.trigger="5 seconds"``). An unknown key is an error that names the nearest known key.
+No other module reads settings from the environment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTINGS_FILE = "medallion.yaml"
 PREFIX = "MEDALLION_"
 
 FOLLOW = "follow"
-"""The trigger of a query that is woken by commits to the tables that it reads."""
+"""The trigger of a query that starts a micro-batch when its source tables get a commit."""
 
 
 def _duration(text: object) -> str:
@@ -42,8 +42,8 @@ def _trigger(text: object) -> str:
     return _duration(text)
 
 
-def _texts(given: object) -> object:
-    """Numbers and switches as the texts that Kafka and Spark take; YAML makes them what they look like."""
+def _as_texts(given: object) -> object:
+    """Numbers and booleans of YAML as text, which is what Kafka and Spark take."""
     if not isinstance(given, Mapping):
         return given
     return {
@@ -52,7 +52,7 @@ def _texts(given: object) -> object:
     }
 
 
-def _own_trigger(text: object) -> str:
+def _kafka_trigger(text: object) -> str:
     if _is_follow(text):
         raise ValueError(
             "it reads Kafka and has no table to follow; write an interval like '1 second', or 'asap'"
@@ -68,11 +68,11 @@ def _is_follow(text: object) -> bool:
     return isinstance(text, str) and text.strip().lower() == FOLLOW
 
 
-Options = Annotated[dict[str, str], BeforeValidator(_texts)]
+Options = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 Duration = Annotated[str, BeforeValidator(_duration)]
 Trigger = Annotated[
     str,
-    BeforeValidator(_own_trigger),
+    BeforeValidator(_kafka_trigger),
     Field(description="Interval between micro-batches; 'asap' starts the next one as soon as data is there."),
 ]
 FollowingTrigger = Annotated[
@@ -80,13 +80,13 @@ FollowingTrigger = Annotated[
     BeforeValidator(_following_trigger),
     Field(
         description="'follow': a micro-batch starts as soon as a query of the same process has written the "
-        "table it reads; for what others write it looks every 2 seconds. Or an interval between "
-        "micro-batches; or 'asap', which looks all the time."
+        "table it reads; commits of other processes are looked for every 2 seconds. Or an interval between "
+        "micro-batches; or 'asap', which looks without a pause."
     ),
 ]
 
 
-def _registry(text: str | None) -> str | None:
+def _without_login(text: str | None) -> str | None:
     if text is not None and "@" in text.partition("://")[2].partition("/")[0]:
         raise ValueError("a login does not belong in an address; name a variable in schema_registry_login")
     return text
@@ -109,7 +109,7 @@ class KafkaSettings(_Section):
     )
     port: int = Field(default=0, ge=0, le=65535, description="Embedded broker's port; 0 takes a free one.")
     controller_port: int = Field(
-        default=0, ge=0, le=65535, description="Its controller's port; 0: a free one."
+        default=0, ge=0, le=65535, description="Port of its controller; 0 takes a free one."
     )
     heap_mb: int = Field(default=384, ge=128, description="Embedded broker's heap, MiB.")
     partitions: int = Field(default=2, ge=1, description="Partitions of a topic that the engine creates.")
@@ -117,7 +117,7 @@ class KafkaSettings(_Section):
         default=60, gt=0, description="How long the embedded broker may take to start."
     )
     stop_timeout_seconds: float = Field(
-        default=20, gt=0, description="How long it may take to end before it is killed."
+        default=20, gt=0, description="How long the embedded broker may take to stop before it is killed."
     )
 
 
@@ -143,7 +143,7 @@ class SilverSettings(_Section):
     max_bytes_per_trigger: str | None = Field(
         default=None, description="Soft limit such as 512m; unset: files only."
     )
-    schema_registry: Annotated[str | None, AfterValidator(_registry)] = Field(
+    schema_registry: Annotated[str | None, AfterValidator(_without_login)] = Field(
         default=None,
         description="Where schemas of framed Avro values are: a registry's http(s) address, or a folder of "
         "<id>.avsc.",
@@ -166,7 +166,7 @@ class SilverSettings(_Section):
 
     accept_changes: tuple[str, ...] = Field(
         default=(),
-        description="Commits of others that changed rows of bronze, known and passed over: bronze.orders@17.",
+        description="Commits of other programs that changed rows of bronze, to be skipped: bronze.orders@17.",
     )
 
 
@@ -187,23 +187,23 @@ class GoldSettings(_Section):
     )
     accept_changed: tuple[str, ...] = Field(
         default=(),
-        description="Tables that keep rows of a former declaration and go on under another: gold.orders.",
+        description="Tables that keep the rows of an earlier, different declaration: gold.orders.",
     )
 
 
 class DriverSettings(_Section):
-    """What is small: worked out in the driver and written from there, without a job of Spark's."""
+    """Limits up to which a micro-batch is computed and written in the driver, without a Spark job."""
 
     batch_rows: int = Field(
-        default=100_000, ge=0, description="Up to so many rows of a micro-batch; 0: never, Spark does it all."
+        default=100_000,
+        ge=0,
+        description="Most rows of a micro-batch that the driver computes; 0: Spark computes all.",
     )
-    batch_mb: int = Field(
-        default=64, ge=1, le=64, description="And up to so many MiB of them, per query, in memory."
-    )
+    batch_mb: int = Field(default=64, ge=1, le=64, description="Most MiB of those rows in memory, per query.")
     file_rows: int = Field(
         default=2_000_000,
         ge=0,
-        description="Up to so many rows of the files, on a local disk, that may hold a micro-batch's keys.",
+        description="Most rows in local files that the driver reads for the keys of a micro-batch.",
     )
 
 
@@ -212,7 +212,7 @@ class SparkSettings(_Section):
 
     master: str = Field(default="local[*]", description="Spark's master: local[*], or that of a cluster.")
     driver_memory: str = Field(
-        default="2g", description="Heap of the driver, which with local[*] does all the work."
+        default="2g", description="Heap of the driver; with local[*] the driver does all the work."
     )
     shuffle_partitions: int = Field(
         default=2,
@@ -227,7 +227,9 @@ class SparkSettings(_Section):
         default="rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory."
     )
     ui: bool = Field(default=False, description="Spark's web UI, on loopback.")
-    conf: Options = Field(default_factory=dict, description="Any further Spark setting; wins over ours.")
+    conf: Options = Field(
+        default_factory=dict, description="Any other Spark setting; takes precedence over the engine's."
+    )
 
 
 class JarSettings(_Section):
@@ -236,9 +238,7 @@ class JarSettings(_Section):
     cache_dir: Path | None = Field(
         default=None, description="Unset: medallion/jars in the user's cache folder."
     )
-    ivy_settings: Path | None = Field(
-        default=None, description="An ivysettings.xml of your own, for a mirror."
-    )
+    ivy_settings: Path | None = Field(default=None, description="Your own ivysettings.xml, for a mirror.")
 
 
 class Settings(BaseSettings):
@@ -260,7 +260,7 @@ class Settings(BaseSettings):
         default=None, description="Where tables live: a folder or an object store's URI; unset: in data_dir."
     )
     checkpoints: str | None = Field(default=None, description="Where checkpoints live; unset: in data_dir.")
-    java_home: Path | None = Field(default=None, description="A Java 17 or 21; unset: found by itself.")
+    java_home: Path | None = Field(default=None, description="Home of a Java 17 or 21; unset: searched for.")
     stop_timeout_seconds: float = Field(
         default=60, gt=0, description="How long a stop waits for a micro-batch boundary."
     )
@@ -274,7 +274,7 @@ class Settings(BaseSettings):
 
     @property
     def small(self) -> Small:
-        """What is worked out, read and written in the driver."""
+        """The limits up to which the driver computes, reads and writes rows itself."""
         return Small(
             self.driver.batch_rows,
             self.driver.file_rows,
@@ -345,7 +345,7 @@ def load_settings(
     _refuse_unknown_variables()
     init: dict[str, Any] = {}
     for text in overrides:
-        _put(init, text)
+        _set_override(init, text)
     init.update({key: value for key, value in (flags or {}).items() if value is not None})
     _FileSource.path = path
     try:
@@ -360,14 +360,14 @@ def load_settings(
         _FileSource.path = None
 
 
-def _put(tree: dict[str, Any], text: str) -> None:
+def _set_override(tree: dict[str, Any], text: str) -> None:
     key, equals, value = text.partition("=")
     if not equals:
         raise SettingsError(f"--set {text}: write it as key=value, such as --set bronze.trigger='5 seconds'.")
     *parents, leaf = key.strip().split(".")
     if {"options", "conf"} & set(parents):
-        cut = next(i for i, name in enumerate(parents) if name in {"options", "conf"})
-        parents, leaf = parents[: cut + 1], ".".join([*parents[cut + 1 :], leaf])
+        section = next(i for i, name in enumerate(parents) if name in {"options", "conf"})
+        parents, leaf = parents[: section + 1], ".".join([*parents[section + 1 :], leaf])
         tree_value: Any = value
     else:
         try:
@@ -382,7 +382,7 @@ def _put(tree: dict[str, Any], text: str) -> None:
 
 
 def setting_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
-    """Every setting as a dotted name, sections included."""
+    """Dotted names of all settings and sections."""
     for name, field in model.model_fields.items():
         yield prefix + name
         kind = field.annotation
@@ -412,7 +412,7 @@ def _explain(error: ValidationError, path: Path | None, init: Mapping[str, Any])
             yield f"{where}: {dotted} is not a setting; {nearest(dotted, siblings or known)}"
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            # What goes to Kafka's clients and to Spark may be a password
+            # Options of Kafka clients and of Spark may be passwords
             shown = (
                 "not usable" if {"options", "conf", "schema_registry"} & set(names) else repr(fault["input"])
             )

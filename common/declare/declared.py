@@ -1,4 +1,4 @@
-"""How a declaration is made: a frozen dataclass that tells its mistakes with place, file and line."""
+"""The decorator of declarations: a frozen dataclass whose errors name the declaration, file and line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from common.errors import PipelineError, Problem, nearest
 T = TypeVar("T")
 
 _SHOWN = 60
-"""Characters of a wrong value in a message."""
+"""Most characters of a wrong value in a message."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def declared(kind: type[T]) -> type[T]:
-    """Make a frozen dataclass whose mistakes are ``PipelineError`` with place, file and line."""
+    """Make a frozen dataclass that raises ``PipelineError`` with the declaration, file and line."""
     config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
     cls = dataclass(frozen=True, config=config)(kind)
     build = cls.__init__
@@ -31,12 +31,12 @@ def declared(kind: type[T]) -> type[T]:
     positional = sum(not each.kw_only for each in dataclasses.fields(cls))
 
     @functools.wraps(build)
-    def __init__(self: object, *args: object, **kwargs: object) -> None:  # noqa: N807  # it replaces one
+    def __init__(self: object, *args: object, **kwargs: object) -> None:  # noqa: N807  # replaces the dataclass's own
         # Keyword-only fields come last, and may be given by position there.
         further = dict(zip(fields[positional:], args[positional:], strict=False))
         if len(args) <= len(fields) and not further.keys() & kwargs.keys():
             args, kwargs = args[:positional], further | kwargs
-        frame = _declaring()
+        frame = _declaring_frame()
         source = (frame.f_code.co_filename, frame.f_lineno)
         given = dict(zip(fields, args, strict=False)) | kwargs
         place = _place(cls, given)
@@ -53,23 +53,23 @@ def declared(kind: type[T]) -> type[T]:
     return cast("type[T]", cls)
 
 
-def _declaring() -> FrameType:
-    """The frame of the line that declares; of a ``dataclasses.replace``, the line that calls it."""
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # there is no public way to ask
+def _declaring_frame() -> FrameType:
+    """The stack frame that calls a declaration's class, or ``dataclasses.replace`` of a declaration."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # there is no public function for it
     while frame is not None and frame.f_code.co_filename == dataclasses.__file__:
         frame = frame.f_back
     if frame is None:
-        raise AssertionError("unreachable: something declares")
+        raise AssertionError("unreachable: every call has a caller")
     return frame
 
 
 def source_of(declaration: object) -> str:
-    """``file:line`` where a declaration was written."""
+    """``file:line`` of a declaration; empty for other objects."""
     return _shown(getattr(declaration, "_source", ("", 0)))
 
 
 def folder_of(declaration: object) -> Path:
-    """The folder of the file that holds a declaration; relative paths in it start there."""
+    """The folder of the file with a declaration; the declaration's relative paths start there."""
     return Path(getattr(declaration, "_source", ("", 0))[0]).parent
 
 
@@ -97,13 +97,13 @@ def _field_names(cls: type) -> tuple[str, ...]:
 
 def _problems(error: ValidationError, cls: type, place: str, source: str) -> Iterator[Problem]:
     fields = _field_names(cls)
-    told: set[str] = set()
+    reported: set[str] = set()
     for fault in error.errors():
         first = fault["loc"][0] if fault["loc"] else ""
         name = fields[first] if isinstance(first, int) and first < len(fields) else str(first)
-        if name in told:
+        if name in reported:
             continue
-        told.add(name)
+        reported.add(name)
         if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
             text = f"{name!r} is not a field of {cls.__name__}; {nearest(name, fields)}"
         elif fault["type"] in {"missing", "missing_argument"}:
@@ -124,7 +124,7 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
 
 
 def _brief(value: object) -> str:
-    """A value in a message; what was declared is named only."""
+    """A value in a message; of a declaration only its class."""
     if dataclasses.is_dataclass(value):
         return f"{type(value).__name__}(…)"
     text = repr(value)

@@ -1,6 +1,6 @@
-"""The names of Great Expectations' core expectations, so that a pipeline is checked without importing it.
+"""Names of Great Expectations' core expectations, so that a check of a pipeline does not import the library.
 
-A test asserts that this is exactly what the installed version offers.
+A test asserts that these are exactly those of the installed version.
 """
 
 EXPECTATIONS: frozenset[str] = frozenset(

@@ -1,4 +1,4 @@
-"""The types of a declaration's fields, and what is refused of their values."""
+"""Types of the fields of declarations, with validation of their values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The kinds of gold table that a pipeline may declare.
-
-They are part of ``common.declare.pipeline``, which is where a pipeline imports them from.
-"""
+"""The kinds of gold table that a pipeline may declare; a pipeline imports them from ``common.declare``."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ class GoldTable:
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """Tables that its query writes besides its own."""
+        """Tables that the query writes besides the one of its own name."""
         return ()
 
     @property
@@ -56,27 +53,27 @@ class GoldTable:
 
 @declared
 class Aggregate(GoldTable):
-    """A gold table of one row per group over all of a silver table.
+    """A gold table with one row per group of a silver table's rows.
 
     Grain: one row per value of ``by`` and, with a ``window``, per window; null is a group of its own.
 
     Attributes:
         reads: The silver table it reads; with ``mode="recompute"`` also a gold Upsert or ChangeFeed that
             keeps a change data feed.
-        by: Grouping columns, or ``{"name": "SQL expression"}``; may be left out where there is a window.
+        by: Grouping columns, or ``{"name": "SQL expression"}``; optional with a window.
         measures: ``{"name": "SQL aggregate"}``, such as ``{"orders": "count(*)"}``.
-        where: SQL text; rows that do not meet it are left out. Null leaves out.
-        window: Windows of event time, tumbling, sliding or sessions.
-        mode: ``complete``: Spark's, the whole result is written anew by every micro-batch, its groups stay
-            in state for ever: for up to some ten thousand groups. ``update``: Spark's, changed groups are
-            merged; state for every group, or with a ``watermark`` for open windows only. ``append``:
-            Spark's, a window is written once, when the watermark closes it. ``recompute``: the groups that
-            a micro-batch touches are computed anew from silver and merged: no state, any aggregate, and
-            the one mode that takes rows back when silver deletes or replaces them. It is over all of
-            silver: a start of ``reading`` says from where on it follows changes, not which rows count.
-        watermark: How late a row may come to a window; needed for ``append``, possible for ``update``.
-            What comes after its window has closed is left out, and counted as ``late`` in the commit: once
-            per micro-batch, group and window (of sessions: group and event time).
+        where: SQL condition; a row for which it is false or null does not count.
+        window: Windows of event time: tumbling, sliding or sessions.
+        mode: ``complete``: Spark's output mode; each micro-batch overwrites the whole result, and every group
+            stays in state, so it suits up to some ten thousand groups. ``update``: Spark's output mode;
+            changed groups are merged; state for every group, or with a ``watermark`` for open windows only.
+            ``append``: Spark's output mode; a window is written once, when the watermark closes it.
+            ``recompute``: the groups of a micro-batch's rows are computed from all of silver and merged: no
+            state, any aggregate, and the only mode that takes rows back when silver deletes or replaces
+            them. A start in ``reading`` then says from where changes are followed, not which rows count.
+        watermark: How late a row may arrive in a window; required for ``append``, optional for ``update``.
+            A row whose window has closed does not count, and is counted as ``late`` in the commit: once per
+            micro-batch, group and window (with sessions: group and event time).
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -93,7 +90,7 @@ class Aggregate(GoldTable):
     watermark: Interval | None = None
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if self.by is None and self.window is None:
             yield 'needs by, such as by=["country"], or a window'
         if not self.measures:
@@ -106,32 +103,29 @@ class Aggregate(GoldTable):
             yield f"watermark is {self.watermark}: {ZERO_WATERMARK}"
         if self.mode == "update" and isinstance(self.window, Session):
             yield 'Spark has no session windows in mode="update"; take mode="recompute"'
-        if self.mode not in _TAKES_FEED and self.reading.changes == "feed":
+        if self.mode != "recompute" and self.reading.changes == "feed":
             yield f'mode={self.mode!r} cannot take a row back; read appends, or take mode="recompute"'
 
     @property
     def takes_rows_back(self) -> bool:
-        """Whether rows that silver deletes or replaces leave this table too."""
-        return self.mode in _TAKES_FEED
-
-
-_TAKES_FEED = {"recompute"}
+        """Whether a row that its source deletes or replaces leaves this table too."""
+        return self.mode == "recompute"
 
 
 @declared
 class Upsert(GoldTable):
-    """A gold table of the newest row per key (SCD1), merged micro-batch by micro-batch.
+    """A gold table with the newest row per key (SCD1), merged by every micro-batch.
 
-    Order: ``newest_by``, highest last, nulls lowest; ties by Kafka timestamp, topic, partition and
-    offset, so the order is total. An older row never overwrites a newer one.
+    Order: ``newest_by``, nulls lowest; ties by Kafka timestamp, topic, partition and offset, so the order is
+    total. An older row never replaces a newer one.
 
     Attributes:
-        key: Columns that name one row.
-        newest_by: Columns that order versions of one key.
-        columns: Columns kept, or ``{"name": "SQL expression"}``; unset: all of silver's.
-        delete_when: SQL text over silver's columns: where the newest row of a key meets it, the key has no
-            row. When it went is kept in ``gold.<name>__deleted``, so that an older row does not
-            bring it back, and a newer one does.
+        key: Columns that identify a row.
+        newest_by: Columns that order the rows of one key.
+        columns: Columns of the table, or ``{"name": "SQL expression"}``; unset: all of silver's.
+        delete_when: SQL condition over silver's columns: a key whose newest row meets it has no row in the
+            table. ``gold.<name>__deleted`` keeps the order of that row, so that an older row does not bring
+            the key back, and a newer one does.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -147,36 +141,36 @@ class Upsert(GoldTable):
 
     @property
     def deleted(self) -> str:
-        """``gold.<name>__deleted``: keys that were deleted, and by which version."""
+        """``gold.<name>__deleted``: deleted keys, each with the order of the row that deleted it."""
         return f"{self.table}__deleted"
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """The tables that its query writes beside it."""
+        """Tables that the query writes besides the one of its own name."""
         return () if self.delete_when is None else (self.deleted,)
 
 
 @declared
 class ChangeFeed(GoldTable):
-    """A copy of a source table, kept from the change envelopes of a CDC connector such as Debezium.
+    """A copy of a source table, from the change envelopes of a CDC connector such as Debezium.
 
-    Silver has one row per change; this table one per key that the source has. Inserts, updates, deletes
-    and re-inserts are applied in ``sequence_by`` order whatever order they come in, ties by Kafka
-    coordinates; what was deleted, and when, is in ``gold.<name>__deleted``. The key of a change that deletes
-    is in what the row was before: ``coalesce(after.id, before.id)`` in silver.
+    Silver has one row per change, this table one row per key of the source. Inserts, updates, deletes and
+    re-inserts are applied in the order of ``sequence_by``, in whatever order they arrive; ties by Kafka
+    coordinates. ``gold.<name>__deleted`` has the deleted keys. The envelope of a delete has the key only in
+    ``before``, so silver's key is ``coalesce(after.id, before.id)``.
 
     Attributes:
         reads: The silver table of changes.
-        key: Columns that are the source's primary key.
+        key: Columns of the source's primary key.
         sequence_by: Columns that order the changes of one key, such as the source's log position.
-        operation: Column or SQL text with the kind of change: Debezium's ``c``, ``r``, ``u``, ``d``.
-        upserts: Values of ``operation`` that insert the row or change it.
+        operation: Column or SQL text with the operation: Debezium's ``c``, ``r``, ``u``, ``d``.
+        upserts: Values of ``operation`` that insert or update the row.
         deletes: Values of ``operation`` that delete the row.
-        ignores: Values of ``operation`` that are passed over: Debezium's ``m`` is a message, and of no row.
-            A row with any other value, or with none, stops the query: a truncation (``t``) concerns rows
-            that it does not name.
-        columns: Columns kept, or ``{"name": "SQL expression"}``; unset: all of silver's, with those that
-            it gets later.
+        ignores: Values of ``operation`` that are skipped: Debezium's ``m`` is a message without a row. Any
+            other value, and null, stops the query: a truncation (``t``) concerns rows that it does not
+            name.
+        columns: Columns of the table, or ``{"name": "SQL expression"}``; unset: all of silver's, with those
+            that silver gets later.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -194,41 +188,41 @@ class ChangeFeed(GoldTable):
     columns: Expressions | None = None
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         given = [*self.upserts, *self.deletes, *self.ignores]
         for value in sorted({each for each in given if given.count(each) > 1}):
-            yield f"operation {value!r} is named twice in upserts, deletes and ignores; it does one thing"
+            yield f"operation {value!r} is named twice in upserts, deletes and ignores; keep one"
 
     @property
     def deleted(self) -> str:
-        """``gold.<name>__deleted``: keys that were deleted, and by which change."""
+        """``gold.<name>__deleted``: deleted keys, each with the order of the change that deleted it."""
         return f"{self.table}__deleted"
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """The tables that its query writes beside it."""
+        """Tables that the query writes besides the one of its own name."""
         return (self.deleted,)
 
 
 @declared
 class History(GoldTable):
-    """Every state that a key was in, and from when to when (SCD2).
+    """Every state of a key with its time interval (SCD2).
 
     Grain: one row per key and unbroken run of equal ``columns``. Columns: the key, ``columns``,
-    ``valid_from`` (in the interval), ``valid_to`` (not in it; null: it still holds), ``is_current``,
-    ``versions`` (versions in the run), ``last_at`` (the last of them), and the Kafka coordinates of its
-    first. The intervals of a key neither overlap nor leave a gap, but where ``delete_when`` ended one.
-    A late version is put where it belongs. Of versions of one key with one ``valid_by``, the one with the
-    highest coordinates counts; one without ``valid_by`` has no place, and is counted as ``unplaced`` in
-    the commit. A null key is a key. With a start in ``reading``, a key that changes after it still gets
-    its whole history.
+    ``valid_from`` (inclusive), ``valid_to`` (exclusive; null: still valid), ``is_current``, ``versions``
+    (number of versions in the run), ``last_at`` (``valid_by`` of the last one), and the Kafka coordinates of
+    the first version. The intervals of a key do not overlap, and have no gap except after ``delete_when``.
+    A late version is inserted into the history at its time. Of versions with the same key and ``valid_by``
+    the one with the highest coordinates counts; a version without ``valid_by`` is not in the table, and is
+    counted as ``unplaced`` in the commit. Null is a key of its own. With a start in ``reading``, a key that
+    changes after it still gets its whole history.
 
     Attributes:
-        key: Columns that name one thing.
-        valid_by: The column that says from when on a version holds; a timestamp, or anything in order.
-        columns: Columns whose change begins a new row, or ``{"name": "SQL expression"}``.
-        delete_when: SQL text over silver's columns: a version that meets it ends the interval before it
-            and begins none.
+        key: Columns that identify the entity.
+        valid_by: The column with the start of a version's validity; a timestamp, or any ordered type.
+        columns: Columns whose change starts a new row, or ``{"name": "SQL expression"}``.
+        delete_when: SQL condition over silver's columns: a version that meets it ends the previous interval
+            and starts none.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -246,11 +240,11 @@ class History(GoldTable):
 
 @declared
 class Join(GoldTable):
-    """Rows of a silver table, each with what another table says of it.
+    """Rows of a silver table joined with another table.
 
-    Grain: one row per pair that matches; with ``how="left"`` also one per row without a match, with
-    ``how="semi"`` one per row with a match. A null never matches. The columns ``_kafka_*`` of ``reads``
-    name the row; with ``mode="recompute"`` a running number, ``_match``, tells its matches apart.
+    Grain: one row per matching pair; with ``how="left"`` also one per row without a match, with
+    ``how="semi"`` one per row with a match. Null never matches. The columns ``_kafka_*``
+    identify the row of ``reads``; with ``mode="recompute"`` the number ``_match`` distinguishes its matches.
 
     Attributes:
         reads: The silver table whose rows are joined; with ``mode="recompute"`` also a gold Upsert or
@@ -260,13 +254,13 @@ class Join(GoldTable):
         columns: SQL text per column over the columns of ``reads``, and over those of the other table as a
             struct of its name: ``{"country": "customers.country"}``; of a table by its path: ``joined``.
         how: ``inner``, ``left`` (outer) or ``semi``.
-        mode: ``lookup``: each row meets the other table as it is when the row comes, and is not touched
-            again (Spark's stream-static join). ``recompute``: a change on either side has the rows that
-            it concerns joined anew, so that the table is always what a join of both would give now.
-            ``stream``: both sides are streams (Spark's stream-stream join): a pair is written when it is
-            complete, a left row without one when the watermark says that none will come; needs ``within``.
-            Rows of either side that are later than their watermark, counted as ``late`` in the commit,
-            and rows without event time are left out.
+        mode: ``lookup``: each row is joined once, with the other table as of its micro-batch (Spark's
+            stream-static join). ``recompute``: after a change on either side the rows of its keys are
+            joined again, so the table always equals a join of both tables as they are now. ``stream``: both
+            sides are streams (Spark's stream-stream join): a pair is written when both rows are there, a
+            left row without a match when the watermark rules out a match; needs ``within``. Rows of either
+            side later than their watermark (counted as ``late`` in the commit) and rows without event time
+            are not joined.
         within: Bounds in event time for ``mode="stream"``.
     """
 
@@ -285,13 +279,13 @@ class Join(GoldTable):
     within: Within | None = None
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if (self.mode == "stream") != (self.within is not None):
             yield 'within bounds mode="stream", which needs it; give both or neither'
         if self.joins == self.reads:
-            yield "joins the table that it reads; join one that was made of it, such as an Upsert"
+            yield "joins the table that it reads; join a table derived from it, such as an Upsert"
         if self.joins.startswith("bronze."):
-            yield f"joins {self.joins}, which is raw; join the silver table that is made of it"
+            yield f"joins {self.joins}, which is raw; join the silver table that reads it"
         if self.mode == "recompute" and self.reading.has_start:
             yield 'mode="recompute" joins all rows; leave the start out of reading'
         if self.mode != "recompute" and self.reading.changes == "feed":
@@ -299,7 +293,7 @@ class Join(GoldTable):
 
     @property
     def takes_rows_back(self) -> bool:
-        """Whether rows that silver deletes or replaces leave this table too."""
+        """Whether a row that its source deletes or replaces leaves this table too."""
         return self.mode == "recompute"
 
     @property
@@ -309,25 +303,25 @@ class Join(GoldTable):
 
     @property
     def joined(self) -> str:
-        """What ``columns`` call the other table's row."""
+        """The name of the other table's row in ``columns``."""
         return self.joins.partition(".")[2] if self.joins_a_table else "joined"
 
 
 @declared
 class Custom(GoldTable):
-    """Gold tables that a function of the user's own writes, micro-batch by micro-batch.
+    """Gold tables that the user's function writes, once per micro-batch.
 
-    ``write(rows, gold)`` gets the batch's rows and a ``gold.custom.Writer``, whose writes happen once
-    however often the batch is replayed. Rows that it does not look at are lost without a word, and so is
-    the batch of an exception that it swallows. What the tables are to hold is the function's to say: such
-    a table is never made anew from silver.
+    ``write(rows, gold)`` gets the rows of a micro-batch and a ``gold.custom.Writer``, whose writes are
+    idempotent when the micro-batch is replayed. Rows that the function ignores are not written anywhere, nor
+    are those of a micro-batch whose exception the function catches. The engine does not know how the tables
+    follow from silver, so it never fills them anew.
 
     Attributes:
-        name: The query, its checkpoint and the first of its tables.
+        name: The query, its checkpoint and one of its tables.
         write: The function.
-        tables: The tables it writes, the one of its own name among them: name -> DDL text of their
-            columns; ``gold.<name>`` each.
-        reading: How silver is read. With ``changes="feed"`` rows have the columns ``_change_type``,
+        tables: The tables that the function writes, one of the query's name among them: name -> DDL text of
+            the columns; each is ``gold.<name>``.
+        reading: How silver is read. With ``changes="feed"`` rows also have ``_change_type``,
             ``_commit_version`` and ``_commit_timestamp``.
     """
 
@@ -341,18 +335,18 @@ class Custom(GoldTable):
     tables: Annotated[Mapping[TableName, str], AfterValidator(lambda given: MappingProxyType(dict(given)))]
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if self.name not in self.tables:
             yield f"tables lacks {self.name!r}: one of them has the name of the query"
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """The tables that it writes, but the one that has its own name."""
+        """The tables that the function writes, except the one of the query's name."""
         return tuple(f"gold.{name}" for name in self.tables if name != self.name)
 
     @property
     def takes_rows_back(self) -> bool:
-        """Whether rows that silver deletes or replaces leave this table too: for the function to say."""
+        """Whether the function gets rows that silver deletes or replaces."""
         return self.reading.changes == "feed"
 
 

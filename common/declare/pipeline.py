@@ -1,10 +1,10 @@
-"""What a user writes: a pipeline as one frozen, typed value.
+"""Declarations of a pipeline file: the pipeline as one frozen, typed value.
 
-Importing a pipeline file runs nothing and needs no Spark. A value that cannot be right is refused
-where it is built (``PipelineError`` with file and line, the field, what is wrong, the nearest right
-word); what concerns several tables is checked by ``orchestration.check.pipeline`` once the whole is there.
+Importing a pipeline file runs nothing and needs no Spark. A wrong value raises ``PipelineError`` where it is
+declared, with file, line, field, fault and the nearest correct word; what concerns several tables is checked
+by ``orchestration.check.pipeline`` on the whole pipeline.
 
-What differs between places (addresses, paths, sizes, triggers) is not here but in ``common.config.settings``.
+What differs between installations (addresses, paths, sizes, triggers) is in ``common.config.settings``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ __all__ = [
 
 
 class Message(NamedTuple):
-    """One Kafka message, as a sample generator yields it; ``value=None`` is a null value."""
+    """One Kafka message of a sample generator; ``value=None`` is a tombstone."""
 
     key: bytes | None
     value: bytes | None
@@ -88,25 +88,24 @@ class Message(NamedTuple):
 
 @declared
 class Topic:
-    """One bronze table, and the Kafka topics it is read from.
+    """One bronze table, and the Kafka topics that it is read from.
 
-    Without ``topics``, ``pattern`` or ``assign`` it reads the topic of its own name.
+    Without ``topics``, ``pattern`` or ``assign`` the table reads the topic of its own name.
 
     Attributes:
         name: The table: ``bronze.<name>``.
         topics: Topics to subscribe to, exactly as the broker spells them.
-        pattern: Java regular expression; topics made later are picked up (``subscribePattern``).
-        assign: Partitions per topic, for reading only some of them.
-        starting_offsets: Where the first start begins: ``earliest``, ``latest``, or per topic and
-            partition the first offset to read (-2 earliest, -1 latest). Later starts go on from the
-            checkpoint.
-        starting_timestamp: The same by Kafka timestamp, milliseconds since the epoch; for all
-            partitions, or per topic and partition.
-        max_offsets_per_trigger: Records per micro-batch; unset: the setting of that name.
+        pattern: Java regular expression; topics that are created later are read too (``subscribePattern``).
+        assign: Partitions per topic, to read only some of them.
+        starting_offsets: Where the first start begins: ``earliest``, ``latest``, or the first offset to read
+            per topic and partition (-2 earliest, -1 latest). Later starts continue from the checkpoint.
+        starting_timestamp: Where the first start begins, as a Kafka timestamp in milliseconds since the
+            epoch; for all partitions, or per topic and partition.
+        max_offsets_per_trigger: Most records per micro-batch; unset: the setting of that name.
         min_partitions: Spark's ``minPartitions``; unset: the setting of that name.
-        fail_on_data_loss: Stop when offsets that were not read yet are gone.
-        may_have_gaps: Not every offset holds a record that can be read: the topic is compacted, or its
-            producers use transactions. The audit then counts the offsets between, and finds no fault.
+        fail_on_data_loss: Stop when the broker has deleted offsets that were not read yet.
+        may_have_gaps: Some offsets hold no readable record, because the topic is compacted or its producers
+            use transactions. The audit then counts such offsets and reports no fault.
         kafka: Kafka client options such as ``{"security.protocol": "SSL"}``; settings win.
         sample: ``seed -> iterator of Message``: offline sample data for ``medallion produce``.
     """
@@ -128,13 +127,13 @@ class Topic:
     sample: Callable[[int], Iterator[Message]] | None = None
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         given = [name for name in ("topics", "pattern", "assign") if getattr(self, name) is not None]
         if len(given) > 1:
             yield f"{' and '.join(given)} are given; a topic is chosen one way: keep one of them"
         for name in ("max_offsets_per_trigger", "min_partitions"):
             if (given_number := getattr(self, name)) is not None and given_number < 1:
-                yield f"{name} is {given_number}; it is at least 1"
+                yield f"{name} is {given_number}; it must be at least 1"
         for option in self.kafka:
             yield from _reserved(option)
 
@@ -145,12 +144,12 @@ class Topic:
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """The tables that its query writes beside it: none."""
+        """The tables that the query writes besides the one of its own name: none."""
         return ()
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """The topics that are known by name; empty for a pattern."""
+        """Names of the topics; empty for a pattern."""
         if self.pattern is not None:
             return ()
         if self.assign is not None:
@@ -159,7 +158,7 @@ class Topic:
 
 
 _RESERVED = {
-    "auto.offset.reset": "say starting_offsets instead",
+    "auto.offset.reset": "use starting_offsets instead",
     "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
     "key.deserializer": "bronze keeps raw bytes",
     "value.deserializer": "bronze keeps raw bytes",
@@ -179,14 +178,14 @@ def _reserved(option: str) -> Iterator[str]:
 
 @declared
 class Rule:
-    """What a row meets. A condition that is false or null is broken: unknown is not good.
+    """A condition that rows must meet. A row for which it is false or null breaks the rule.
 
     Attributes:
-        name: The reason written beside a rejected row, and the name it is counted by.
-        condition: SQL text over the silver columns, the tables of ``lookups``, and ``_kafka``.
-        on_fail: ``warn`` counts the row and accepts it; ``quarantine`` sets it aside with its raw bytes;
-            ``drop`` keeps only its coordinates and reasons; ``fail`` stops the query before anything
-            of the micro-batch is written.
+        name: The reason that a rejected row gets, and the name under which such rows are counted.
+        condition: SQL condition over the silver columns, the tables of ``lookups``, and ``_kafka``.
+        on_fail: ``warn`` counts the row and accepts it; ``quarantine`` writes the row with its raw bytes to
+            the quarantine table; ``drop`` keeps only its coordinates and reasons; ``fail`` stops the query
+            before anything of the micro-batch is written.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"amount_positive"', "condition": '"amount > 0"'}
@@ -198,15 +197,15 @@ class Rule:
 
 @declared
 class Lookup:
-    """Another Delta table that rules may ask, as it is when each micro-batch begins (stream-static join).
+    """Another Delta table for use in rules, as of the start of each micro-batch (stream-static join).
 
-    A rule sees the row that matches as a struct of this name, null where there is none:
+    A rule sees the matching row as a struct of this name, or null without a match:
     ``Rule("known_country", "countries.code is not null")``.
 
     Attributes:
         name: The struct's name.
         table: A table of the pipeline (``gold.countries``), or the path or URI of any Delta table.
-        on: Column of that table -> SQL text over the silver columns. Of several matching rows one is taken.
+        on: Column of that table -> SQL text over the silver columns. Of several matching rows one is used.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -222,14 +221,13 @@ class Lookup:
 
 @declared
 class Silver:
-    """One silver table: one row per event, typed, judged, deduplicated.
+    """One silver table: one row per event, typed, checked by rules, deduplicated.
 
-    Grain: one row per ``key`` within the watermark; the first micro-batch to bring it wins, and the first
-    of one bronze file; of rows from several files of one micro-batch it may be any. Rows that cannot be
-    parsed, lack a key or an event time, or break a rule are in ``silver.<name>__quarantine`` with
-    their raw bytes, coordinates and every reason. Rows later than the watermark are in
-    ``silver.<name>__late``. A record without a value (a tombstone) is counted, and stays in bronze, unless
-    ``tombstones="keep"``.
+    Grain: one row per ``key`` within the watermark: the row of the earliest micro-batch, and of one bronze
+    file the first row; of several files in one micro-batch it may be any. Rows that cannot be parsed, lack
+    a key or an event time, or break a rule are in ``silver.<name>__quarantine`` with their raw bytes,
+    coordinates and all reasons. Rows later than the watermark are in ``silver.<name>__late``. A record
+    without a value (a tombstone) is counted and stays in bronze only, unless ``tombstones="keep"``.
 
     Attributes:
         name: The table: ``silver.<name>``.
@@ -238,28 +236,28 @@ class Silver:
         columns: SQL text per column, over the value's fields, or a row-for-row function
             ``DataFrame -> DataFrame``. Both also see ``_kafka``: a struct of topic, partition,
             offset, timestamp, key and headers; a function must keep that column.
-        key: Columns that tell two events apart; never null.
-        event_time: The column that says when it happened; a timestamp, never null.
+        key: Columns that identify an event; never null.
+        event_time: The column with the time of the event; a timestamp, never null.
         watermark: How late a row may be, and how long a duplicate is recognised.
-        rules: What a row must meet.
-        lookups: Other tables that rules may ask.
-        max_future: How far an event time may lie after Kafka's timestamp; beyond, the row is
-            quarantined before the watermark sees it.
-        dedupe: ``within_watermark``: rows of one key within the watermark are one event; a key should
-            not come again later as another one: late rows, replays and a first load compare keys alone;
-            ``event_time``: rows of one key and one event time are; ``exact``: rows of one key are,
-            however far apart, found by a MERGE into the table; nothing is late then.
+        rules: Conditions that rows must meet.
+        lookups: Other tables for use in rules.
+        max_future: How far an event time may be after Kafka's timestamp; a row beyond it is quarantined, so
+            that it does not move the watermark.
+        dedupe: ``within_watermark``: rows of one key within the watermark are one event; a key should not be
+            reused later for another event, because late rows, replays and a first load compare keys alone;
+            ``event_time``: rows of one key and one event time are one event; ``exact``: all rows of one key
+            are one event, found by a MERGE into the table, and no row is late.
         keep: Which row of a key stays: the ``first`` to arrive, or the ``newest`` by event time (ties by
             Kafka coordinates), which replaces an older one and needs ``dedupe="exact"``.
-        late: What becomes of a row later than the watermark, beside being kept in ``__late``: ``merge``
-            inserts it unless its key is there; ``keep`` does nothing more.
-        unknown_fields: What becomes of fields of the value that its schema does not name: ``ignore``
+        late: What happens to a row later than the watermark, besides its copy in ``__late``: ``merge``
+            inserts it unless its key is in the table; ``keep`` does nothing more.
+        unknown_fields: What happens to fields of the value that are not in its schema: ``ignore``
             leaves them in bronze alone; ``rescue`` keeps them as JSON text in the column ``_rescued``;
             ``evolve`` makes columns of them; ``fail`` stops the query.
-        tombstones: What becomes of a record without a value: ``count`` leaves it in bronze; ``keep`` makes a
-            row of it, whose fields are null, for gold to delete by. Its key and event time come from
-            ``_kafka``, as in ``coalesce(id, cast(_kafka.key as string))``, and ``_kafka.value is null``
-            tells it from others; no rule is asked.
+        tombstones: What happens to a record without a value: ``count`` leaves it in bronze; ``keep`` writes a
+            row whose fields are null, by which gold can delete. Its key and event time come from ``_kafka``,
+            as in ``coalesce(id, cast(_kafka.key as string))``; ``_kafka.value is null`` identifies it; no
+            rule is checked.
     """
 
     LAYER: ClassVar[str] = "silver"
@@ -289,7 +287,7 @@ class Silver:
     tombstones: Literal["count", "keep"] = "count"
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if self.keep == "newest" and self.dedupe != "exact":
             yield 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)
@@ -313,7 +311,7 @@ class Silver:
 
     @property
     def side_tables(self) -> tuple[str, ...]:
-        """The tables that its query writes beside it."""
+        """The tables that the query writes besides the one of its own name."""
         return (self.quarantine, self.late_table)
 
 
@@ -335,7 +333,7 @@ class Expect:
     arguments: Mapping[str, Any]
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if self.name not in EXPECTATIONS:
             yield f"{self.name!r} is no expectation; {nearest(self.name, EXPECTATIONS)}"
 
@@ -346,7 +344,7 @@ class Quality:
 
     Attributes:
         table: The table it validates.
-        expectations: What must hold.
+        expectations: The expectations of the suite.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"table": '"gold.orders_latest"', "expectations": "[Expect(…)]"}
@@ -360,17 +358,17 @@ Table = Topic | Silver | Gold
 
 @declared
 class Pipeline:
-    """Everything from topics to gold, as one value.
+    """A whole pipeline, from topics to gold.
 
     Attributes:
-        name: The pipeline; its tables, checkpoints and queries carry it.
-        bronze: Topics to keep.
-        silver: Tables of typed rows.
-        gold: Tables that people read.
-        quality: Suites on silver and gold tables.
-        publish: Rows of tables that are sent on.
-        kafka: Kafka client options for all topics. With ``bootstrap.servers`` in it (or in a
-            topic's, or in the settings) the embedded broker is never started.
+        name: The pipeline; its folder of tables and checkpoints has this name.
+        bronze: Bronze tables, each of one or more topics.
+        silver: Silver tables of typed rows.
+        gold: Gold tables.
+        quality: Data-quality suites on silver and gold tables.
+        publish: Queries that send rows of tables to sinks.
+        kafka: Kafka client options for all topics. With ``bootstrap.servers`` here, in a topic or in the
+            settings the embedded broker is never started.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
@@ -384,7 +382,7 @@ class Pipeline:
     publish: Annotated[Sequence[Publish], AfterValidator(tuple)] = ()
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         for option in self.kafka:
             yield from _reserved(option)
 
@@ -394,7 +392,7 @@ class Pipeline:
         return (*self.bronze, *self.silver, *self.gold)
 
     def query(self, name: str) -> Table | Publish:
-        """The declaration of a query by its name: that of the table it feeds, or ``publish.<name>``.
+        """The declaration of a query, by the name of its table or by ``publish.<name>``.
 
         Raises:
             PipelineError: The pipeline declares no such query.

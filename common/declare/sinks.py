@@ -14,13 +14,13 @@ from common.declare.table_options import Reading
 
 @declared
 class KafkaSink:
-    """Rows as messages of a Kafka topic. At least once: a replayed micro-batch is sent again.
+    """Sends rows as messages to a Kafka topic. At least once: a replayed micro-batch is sent again.
 
     Attributes:
         topic: The topic.
-        key: SQL text, or unset for no key.
-        value: SQL text; unset: the row as a JSON object.
-        kafka: Kafka client options, such as ``{"bootstrap.servers": "…"}``; unset ones are the pipeline's.
+        key: SQL text of the message's key; unset: no key.
+        value: SQL text of the message's value; unset: the row as a JSON object.
+        kafka: Kafka client options, such as ``{"bootstrap.servers": "…"}``; they override the pipeline's.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"topic": '"alerts"'}
@@ -33,10 +33,11 @@ class KafkaSink:
 
 @declared
 class ForeachSink:
-    """Rows handed one by one to an object of the user's own, as Spark's ``foreach`` does. At least once.
+    """Passes each row to the user's object, as Spark's ``foreach`` does. At least once.
 
     Attributes:
-        writer: Has ``process(row)``, and may have ``open(partition_id, epoch_id)`` and ``close(error)``.
+        writer: A function of a row; or an object with ``process(row)``, and optionally
+            ``open(partition_id, epoch_id)`` and ``close(error)``.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"writer": "SendMail()"}
@@ -44,38 +45,38 @@ class ForeachSink:
     writer: Any
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if not callable(self.writer) and not hasattr(self.writer, "process"):
             yield "writer needs a method process(row), or is a function of a row"
 
 
 @declared
 class ConsoleSink:
-    """Rows on the terminal, for development.
+    """Prints rows on the terminal, for development.
 
     Attributes:
-        rows: Rows shown of each micro-batch.
+        rows: Most rows printed of each micro-batch.
     """
 
     rows: int = 20
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if self.rows < 1:
-            yield f"rows is {self.rows}: a row at least is shown of each micro-batch"
+            yield f"rows is {self.rows}; it must be at least 1"
 
 
 @declared
 class Publish:
-    """Rows of a table, sent on as they come to be.
+    """Sends the new and changed rows of a table to a sink.
 
     Attributes:
-        name: Names the query and its checkpoint: ``publish.<name>``.
+        name: The query and its checkpoint: ``publish.<name>``.
         reads: A silver or gold table; a gold table whose rows change needs ``Storage(change_feed=True)``.
         to: A KafkaSink, a ForeachSink or a ConsoleSink.
-        columns: Columns sent, or ``{"name": "SQL expression"}``; unset: all.
-        where: SQL text; rows that do not meet it are not sent.
-        deletes: Send rows that were deleted, too; they have ``_change_type`` ``delete``.
+        columns: Columns to send, or ``{"name": "SQL expression"}``; unset: all.
+        where: SQL condition; only rows that meet it are sent.
+        deletes: Also send deleted rows; they have ``delete`` in ``_change_type``.
         reading: How the table is read.
     """
 
@@ -92,5 +93,5 @@ class Publish:
 
     @property
     def table(self) -> str:
-        """``publish.<name>``: what its query and checkpoint are called; there is no such table."""
+        """``publish.<name>``: the name of the query and its checkpoint; there is no table of that name."""
         return f"publish.{self.name}"

@@ -14,14 +14,14 @@ _MOST_CLUSTERED = 4
 
 @declared
 class Reading:
-    """How a gold table reads the table it is made of.
+    """How a query reads its source table.
 
     Attributes:
-        changes: ``feed``: the table's change data feed, which tells of rows that were deleted or replaced
-            as well; ``appends``: new rows only, with ``skipChangeCommits``; unset: the feed, where the
-            kind of gold table can take back a row and the table keeps a feed.
-        starting_version: The first version to read; unset: everything.
-        starting_timestamp: The same by the time of a commit, as ``2026-01-31 12:00:00`` in UTC.
+        changes: ``feed``: the source's change data feed, which also has deleted and replaced rows;
+            ``appends``: new rows only, with ``skipChangeCommits``; unset: the feed, if this kind of gold
+            table can take a row back and the source keeps a feed.
+        starting_version: The first version to read; unset: all versions.
+        starting_timestamp: The time of the first commit to read, as ``2026-01-31 12:00:00`` in UTC.
     """
 
     changes: Literal["feed", "appends"] | None = None
@@ -30,11 +30,11 @@ class Reading:
 
     @property
     def has_start(self) -> bool:
-        """Whether it begins later than with all that the table has."""
+        """Whether reading starts later than with the source's first version."""
         return self.starting_version is not None or self.starting_timestamp is not None
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if self.starting_version is not None and self.starting_timestamp is not None:
             yield "starting_version and starting_timestamp are given; a start is chosen one way: keep one"
         if self.starting_version is not None and self.starting_version < 0:
@@ -53,21 +53,22 @@ def _is_time(text: str) -> bool:
 
 @declared
 class Storage:
-    """How a gold table is laid out; decided when it is made. Without any, every Delta reader reads it.
+    """Physical layout of a gold table, fixed when the table is created. Every Delta reader reads the default.
 
     Attributes:
-        cluster_by: Up to four columns by which compaction lays rows together (liquid clustering), so
-            that a MERGE or a query reads only the files that may hold its keys. Readers are as before;
+        cluster_by: Up to four columns for liquid clustering: compaction puts rows of similar values
+            together, so that a MERGE or a query reads fewer files. Any Delta reader still reads the table;
             other writers need Delta's writer version 7.
-        partition_by: Columns with few values, each of which gets folders of its own. In them an empty text is
-            null: Delta keeps it so.
-        change_feed: Keep a change data feed, for those who read the table as a stream. Readers are as before.
-        deletion_vectors: A changed row costs a mark, not its file written anew. The table is reader version
-            3: Spark, DuckDB, Polars and delta-rs's SQL read it; delta-rs's pyarrow and pandas readers, and
-            Polars by way of them, refuse it, as do all readers older than deletion vectors. Rows that
-            ``medallion status`` counts are those of the files, marked ones included.
-        newer_types: Columns may be ``timestamp_ntz`` or ``variant``, which are refused else. A table that has
-            one is reader version 3: readers older than the type refuse it.
+        partition_by: Partition columns, which should have few values. Delta stores an empty text in such a
+            column as null.
+        change_feed: Keep a change data feed for readers that stream the table. Any Delta reader still reads
+            the table.
+        deletion_vectors: Mark changed rows as deleted, and do not rewrite their files. The table gets reader
+            version 3: Spark, DuckDB, Polars and delta-rs's SQL read it; delta-rs's pyarrow and pandas
+            readers, and Polars through them, refuse it, as do readers older than deletion vectors.
+            ``medallion status`` then counts the marked rows too.
+        newer_types: Allow columns of the types ``timestamp_ntz`` and ``variant``. A table with such a column
+            gets reader version 3: readers older than the type refuse it.
     """
 
     cluster_by: Names | None = None
@@ -77,8 +78,8 @@ class Storage:
     newer_types: bool = False
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if self.cluster_by is not None and self.partition_by is not None:
-            yield "cluster_by and partition_by are given; Delta takes one of them"
+            yield "cluster_by and partition_by are given; Delta supports one of them: keep one"
         if self.cluster_by is not None and len(self.cluster_by) > _MOST_CLUSTERED:
-            yield f"cluster_by has {len(self.cluster_by)} columns; Delta takes at most {_MOST_CLUSTERED}"
+            yield f"cluster_by has {len(self.cluster_by)} columns; Delta supports at most {_MOST_CLUSTERED}"

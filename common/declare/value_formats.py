@@ -1,7 +1,4 @@
-"""How a message's value is read: the formats that a pipeline may declare.
-
-They are part of ``common.declare.pipeline``, which is where a pipeline imports them from.
-"""
+"""Formats of message values that a pipeline may declare; a pipeline imports them from ``common.declare``."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ from common.declare.declared import declared
 
 
 def refuse_bare_text(value: object) -> object:
-    """A list of names; one name alone is a mistake that would be read letter by letter."""
+    """Refuse a single text where a list of names is expected: it would be taken letter by letter."""
     if isinstance(value, str):
-        raise ValueError(f'must be a list, even of one: ["{value}"]')  # noqa: TRY004  # pydantic wants it
+        raise ValueError(f'must be a list, even of one: ["{value}"]')  # noqa: TRY004  # pydantic expects a ValueError
     return value
 
 
@@ -27,22 +24,22 @@ def _schema(value: object) -> object:
 
 
 Timestamps = Literal["offset", "utc"]
-"""Text times without an offset: ``offset`` rejects them, ``utc`` reads them as UTC."""
+"""Times in text without an offset: ``offset`` rejects them, ``utc`` reads them as UTC."""
 
 
 @declared
 class Json:
-    """JSON values, read with a schema. A value that passes is the value that was sent, or it is rejected.
+    """JSON values, read with a schema. A value is read exactly as it was sent, or rejected.
 
     Attributes:
         schema: DDL text (``"id string, time bigint"``), the name of a ``.json`` file beside the
             pipeline (what ``frame.schema.json()`` of Spark writes), or a ``StructType``.
-        strict: Reject what is not exactly one JSON object of the schema's types, each with a reason of
-            its own. ``False``: Spark's ``from_json``, which also rewrites values without a word.
-        required: Fields that must be there and not null; a dot goes into structs: ``"after.id"``.
-        timestamps: What a text time without an offset is.
-        max_depth: Levels of nesting; more are rejected.
-        max_bytes: Length of a value; more is rejected.
+        strict: Reject a value that is not exactly one JSON object of the schema's types, with the reason.
+            ``False``: Spark's ``from_json``, which silently changes some values.
+        required: Fields that must be present and not null; a dot leads into structs: ``"after.id"``.
+        timestamps: How a time in text without an offset is read.
+        max_depth: Most levels of nesting; a deeper value is rejected.
+        max_bytes: Most bytes of a value; a longer value is rejected.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"id string, amount decimal(12,2)"'}
@@ -55,7 +52,7 @@ class Json:
     max_bytes: int = 16_777_216
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         yield from _limits(self.max_depth, self.max_bytes)
 
 
@@ -63,17 +60,17 @@ class Json:
 class Debezium:
     """Change events in Debezium's JSON envelope, with or without its embedded schema.
 
-    The columns see ``before`` and ``after`` (structs of ``row``), ``op`` (c, u, d, r), ``ts_ms``, and
-    ``source``: a struct of connector, db, schema, table, ts_ms, and the place in the source's log: lsn
-    (PostgreSQL), or file, pos and row (MySQL). An envelope with an embedded schema
-    (``{"schema": …, "payload": {…}}``) is read from its payload. Otherwise as ``Json``.
+    Silver's columns see ``before`` and ``after`` (structs of ``row``), ``op`` (c, u, d, r), ``ts_ms``, and
+    ``source``: a struct of connector, db, schema, table, ts_ms, and the position in the source's log: lsn
+    (PostgreSQL), or file, pos and row (MySQL). Of an envelope with an embedded schema
+    (``{"schema": …, "payload": {…}}``) the payload is read. All else is as with ``Json``.
 
     Attributes:
-        row: The captured table's row: DDL text, a ``.json`` file, or a ``StructType``.
-        required: Fields that must be there and not null.
-        timestamps: What a text time without an offset is.
-        max_depth: Levels of nesting; more are rejected.
-        max_bytes: Length of a value; more is rejected.
+        row: The schema of the captured table: DDL text, a ``.json`` file, or a ``StructType``.
+        required: Fields that must be present and not null.
+        timestamps: How a time in text without an offset is read.
+        max_depth: Most levels of nesting; a deeper value is rejected.
+        max_bytes: Most bytes of a value; a longer value is rejected.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"row": '"id bigint, name string"'}
@@ -85,7 +82,7 @@ class Debezium:
     max_bytes: int = 16_777_216
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         yield from _limits(self.max_depth, self.max_bytes)
 
 
@@ -94,12 +91,13 @@ class Avro:
     """Avro values.
 
     Attributes:
-        schema: The schema that the columns see: Avro's JSON text, or the name of an ``.avsc`` file beside
-            the pipeline. Values written with another version of it are resolved to it by Avro's rules.
+        schema: The reader's schema: Avro's JSON text, or the name of an ``.avsc`` file beside the pipeline.
+            Values written with another version of it are resolved by Avro's rules.
         framing: ``none``: the value is the datum, written with ``schema``; ``registry``: a zero byte and
-            the writer's schema id (four bytes, big-endian) come first. The id is looked up where the
-            setting ``silver.schema_registry`` says: a registry's address, or a folder of ``<id>.avsc``.
-        max_bytes: Length of a value; more is rejected.
+            the writer's schema id (four bytes, big-endian) precede the datum. The setting
+            ``silver.schema_registry`` says where the id is looked up: a registry's address, or a folder of
+            ``<id>.avsc``.
+        max_bytes: Most bytes of a value; a longer value is rejected.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"order.avsc"'}
@@ -109,7 +107,7 @@ class Avro:
     max_bytes: int = 16_777_216
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         yield from _limits(1, self.max_bytes)
 
 
@@ -119,11 +117,11 @@ class Csv:
 
     Attributes:
         schema: DDL text, a ``.json`` file, or a ``StructType``, of plain types, in the line's order.
-        separator: Between two fields; one character.
-        null_text: An unquoted field that reads so is null.
+        separator: The character between two fields.
+        null_text: An unquoted field with this text is null.
         required: Fields that must not be null.
-        timestamps: What a text time without an offset is.
-        max_bytes: Length of a value; more is rejected.
+        timestamps: How a time in text without an offset is read.
+        max_bytes: Most bytes of a value; a longer value is rejected.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"schema": '"id string, amount decimal(12,2)"'}
@@ -136,18 +134,18 @@ class Csv:
     max_bytes: int = 16_777_216
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if len(self.separator) != 1 or self.separator in '"\r\n':
-            yield f"separator is {self.separator!r}; it is one character, and no quote or line end"
+            yield f"separator is {self.separator!r}; it must be one character, and no quote or line end"
         yield from _limits(1, self.max_bytes)
 
 
 @declared
 class Text:
-    """Plain UTF-8 text: the columns see it as ``value string``.
+    """Plain UTF-8 text, which silver's columns see as ``value string``.
 
     Attributes:
-        max_bytes: Length of a value; more is rejected.
+        max_bytes: Most bytes of a value; a longer value is rejected.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {}
@@ -155,13 +153,13 @@ class Text:
     max_bytes: int = 16_777_216
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         yield from _limits(1, self.max_bytes)
 
 
 @declared
 class Bytes:
-    """Raw bytes, not read at all: the columns see them as ``value binary``."""
+    """Raw bytes, not parsed, which silver's columns see as ``value binary``."""
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {}
 
@@ -171,6 +169,6 @@ Value = Json | Debezium | Avro | Csv | Text | Bytes
 
 def _limits(max_depth: int, max_bytes: int) -> Iterator[str]:
     if not 1 <= max_depth <= 1000:  # noqa: PLR2004
-        yield f"max_depth is {max_depth}; it is from 1 to 1000"
+        yield f"max_depth is {max_depth}; it must be from 1 to 1000"
     if max_bytes < 1:
-        yield f"max_bytes is {max_bytes}; it is at least 1"
+        yield f"max_bytes is {max_bytes}; it must be at least 1"

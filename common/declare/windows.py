@@ -9,23 +9,23 @@ from common.declare.declared import declared
 from common.declare.field_types import Distance, Interval
 from common.declare.intervals import length_of
 
-ZERO_WATERMARK = "a row as old as the newest would be late already; give it some seconds at least"
-"""Why a watermark of no length is refused."""
+ZERO_WATERMARK = "a row as old as the newest one would be late already; make it some seconds at least"
+"""Reason in the error for a watermark of 0 seconds."""
 
 _MOST_WINDOWS = 1_000
 
 
 @declared
 class Window:
-    """Windows of event time: tumbling, or sliding with a ``slide`` shorter than their ``size``.
+    """Windows of event time: tumbling, or sliding with a ``slide`` shorter than ``size``.
 
-    The table gets the columns ``window_start`` (in the window) and ``window_end`` (not in it). Windows
-    begin at whole multiples of the slide since 1970 in UTC; a row is in every window that covers it.
+    The table gets the columns ``window_start`` (inclusive) and ``window_end`` (exclusive). Windows start at
+    whole multiples of the slide since 1970 in UTC; a row belongs to every window that covers its time.
 
     Attributes:
-        on: A column of silver, a timestamp. Rows in which it is null are in no window.
-        size: How long a window is.
-        slide: From one window's start to the next one's; unset: their size.
+        on: A timestamp column of silver. Rows in which it is null belong to no window.
+        size: Length of a window.
+        slide: Time between the starts of two windows; unset: ``size``.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"on": '"ordered_at"', "size": '"1 hour"'}
@@ -35,16 +35,16 @@ class Window:
     slide: Interval | None = None
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         slide = self.slide or self.size
         if length_of(self.size).seconds <= 0 or length_of(slide).seconds <= 0:
-            yield "size and slide must be longer than nothing"
+            yield "size and slide must be longer than 0 seconds"
         elif length_of(slide).seconds > length_of(self.size).seconds:
             yield f"slide {slide!r} is longer than size {self.size!r}: rows would fall between two windows"
         elif (many := int(length_of(self.size).seconds // length_of(slide).seconds)) > _MOST_WINDOWS:
             yield (
-                f"a row would be in {many:,} windows of {self.size} that begin every {slide}, and be counted "
-                f"in each; at most {_MOST_WINDOWS:,} are taken"
+                f"a row would belong to {many:,} windows of {self.size} that start every {slide}; at most "
+                f"{_MOST_WINDOWS:,} are supported"
             )
 
 
@@ -52,12 +52,12 @@ class Window:
 class Session:
     """Session windows: the rows of a group without a pause longer than ``gap`` between two of them.
 
-    The table gets the columns ``window_start`` (the first row's time) and ``window_end`` (the last one's
-    and the gap). A row that comes exactly at ``window_end`` still belongs to the session and moves it.
+    The table gets the columns ``window_start`` (time of the first row) and ``window_end`` (time of the last
+    row plus the gap). A row exactly at ``window_end`` still belongs to the session and extends it.
 
     Attributes:
-        on: A column of silver, a timestamp. Rows in which it is null are in no session.
-        gap: The pause after which a later row begins the next session.
+        on: A timestamp column of silver. Rows in which it is null belong to no session.
+        gap: The pause after which the next row starts a new session.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {"on": '"clicked_at"', "gap": '"30 minutes"'}
@@ -66,22 +66,22 @@ class Session:
     gap: Interval
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if length_of(self.gap).seconds <= 0:
-            yield "gap must be longer than nothing"
+            yield "gap must be longer than 0 seconds"
 
 
 @declared
 class Within:
-    """How far apart in event time two rows may lie that a join of two streams brings together.
+    """Bounds in event time between two rows that a stream-stream join pairs.
 
     Attributes:
-        on: Event time of the table that is read.
-        joins_on: Event time of the table that is joined.
+        on: Event-time column of the table that ``reads`` names.
+        joins_on: Event-time column of the table that ``joins`` names.
         after: The joined row's time is at least ``on`` plus this, such as ``-5 minutes``.
         before: The joined row's time is at most ``on`` plus this.
-        watermark: How late a row of the table that is read may come.
-        joins_watermark: How late a row of the table that is joined may come.
+        watermark: How late a row of the table that ``reads`` names may arrive.
+        joins_watermark: How late a row of the table that ``joins`` names may arrive.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -101,7 +101,7 @@ class Within:
     joins_watermark: Interval
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the values together."""
+        """Faults of the field values in combination."""
         if length_of(self.before).seconds < length_of(self.after).seconds:
             yield f"before ({self.before}) is earlier than after ({self.after}): no two rows would ever meet"
         for name in ("watermark", "joins_watermark"):

@@ -1,11 +1,11 @@
-"""What a Spark streaming checkpoint says, read from its files without Spark.
+"""Reads a Spark streaming checkpoint from its files, without Spark; writes nothing.
 
 A checkpoint holds ``metadata`` (the query's id), ``offsets/N`` (written when micro-batch N is planned),
-``commits/N`` (written when it is done) and, where the query keeps any, ``state``. Spark purges old entries
-while we read: what vanishes between listing and reading is absent. Nothing here writes.
+``commits/N`` (written when micro-batch N is committed) and ``state``, if the query has state. Spark deletes
+old files at any time, so a file that is listed and then not found counts as absent.
 
-An ``offsets/N`` file: line 1 the format (``v1``), line 2 JSON about the micro-batch and the
-settings that the query keeps from its first start, then a line per source with the position up to which
+An ``offsets/N`` file has the format (``v1``) in line 1, in line 2 JSON with the micro-batch's times and the
+settings that the query keeps from its first start, and then one line per source: the position up to which
 the micro-batch reads, or ``-`` for a source without one.
 """
 
@@ -30,12 +30,12 @@ class PlannedBatch:
     """One planned micro-batch.
 
     Attributes:
-        batch_id: Its number, from 0.
-        watermark_ms: The event-time watermark it ran with, milliseconds since the epoch; 0 = none yet.
-        timestamp_ms: When it was planned, milliseconds since the epoch; 0 = not recorded.
-        sources: Per source, in the query's order, the parsed position up to which it reads.
-        partitions: Into how many partitions its query shuffles for its state: the same since its first start,
-            whatever the session says; ``None`` = not recorded.
+        batch_id: Number of the micro-batch, from 0.
+        watermark_ms: Event-time watermark of the micro-batch, milliseconds since the epoch; 0 = none yet.
+        timestamp_ms: When the micro-batch was planned, milliseconds since the epoch; 0 = not recorded.
+        sources: Per source, in the query's order, the position up to which the micro-batch reads.
+        partitions: Number of the query's state partitions, which its first start has fixed whatever the
+            session's setting is now; ``None`` = not recorded.
     """
 
     batch_id: int
@@ -47,14 +47,14 @@ class PlannedBatch:
 
 @dataclass(frozen=True, slots=True)
 class DeltaPosition:
-    """How far a Delta source has been read: every commit below ``version``, and part of that one.
+    """How far a Delta source has been read: every commit below ``version``, and ``version`` up to ``index``.
 
     Attributes:
-        version: The commit that is read next, or that reading is in the middle of.
-        index: Last file of that commit that was read, from 0; negative = none of it yet.
-        table_id: Id of the table that was read (``reservoirId``).
-        in_snapshot: Reading is still inside the table's first snapshot at ``version``, whose files
-            ``index`` counts, and not yet following commits.
+        version: The commit that is read next or is partly read.
+        index: Index, from 0, of the last file of ``version`` that was read; negative = no file yet.
+        table_id: Id of the source table (``reservoirId``).
+        in_snapshot: The stream still reads the table's initial snapshot at ``version``, and ``index``
+            counts the files of that snapshot; it does not follow commits yet.
     """
 
     version: int
@@ -64,7 +64,7 @@ class DeltaPosition:
 
 
 class Checkpoint:
-    """A streaming query's checkpoint, by path or URI; it need not exist."""
+    """A streaming query's checkpoint, by path or URI. The checkpoint need not exist."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -74,11 +74,11 @@ class Checkpoint:
         self._state = self._root / "state"
 
     def exists(self) -> bool:
-        """Whether a query was ever started on it."""
+        """Whether a query was ever started with this checkpoint."""
         return self._root.exists("metadata") or self.last_planned() is not None
 
     def query_id(self) -> str | None:
-        """The query's id, which outlives restarts, or None before the first start.
+        """The query's id, which stays the same over restarts; None before the first start.
 
         Raises:
             CheckpointMismatchError: The ``metadata`` file is not what Spark writes.
@@ -92,23 +92,23 @@ class Checkpoint:
             raise self._unreadable("metadata") from error
 
     def last_planned(self) -> int | None:
-        """The newest micro-batch that was planned, done or not."""
+        """The newest planned micro-batch, committed or not; None before the first."""
         return max(_batches(self._offsets), default=None)
 
     def last_committed(self) -> int | None:
-        """The newest micro-batch that is done."""
+        """The newest committed micro-batch; None before the first."""
         return max(_batches(self._commits), default=None)
 
     def committed_ms(self, batch_id: int) -> int | None:
-        """When a micro-batch was done, milliseconds since the epoch, or None when it is not (any more)."""
+        """When a micro-batch was committed, milliseconds since the epoch; None where no file says so."""
         return self._commits.modified_ms(str(batch_id))
 
     def batches(self) -> tuple[int, ...]:
-        """Every planned micro-batch that Spark has kept, oldest first."""
+        """Every planned micro-batch whose file Spark has kept, oldest first."""
         return tuple(sorted(_batches(self._offsets)))
 
     def state_partitions(self) -> int | None:
-        """In how many partitions the query keeps its state; ``None`` where it keeps none, or not yet.
+        """Number of the query's state partitions; ``None`` where the query has no state, or none yet.
 
         Raises:
             CheckpointMismatchError: The newest ``offsets`` file is not what Spark 4.1 writes.
@@ -117,20 +117,20 @@ class Checkpoint:
         return None if newest is None else newest.partitions
 
     def planned_batch(self, batch_id: int | None) -> PlannedBatch | None:
-        """A planned micro-batch, or None when it is not there (any more).
+        """A planned micro-batch; None where there is no file of it, or no longer.
 
         Raises:
             CheckpointMismatchError: The file is not what Spark 4.1 writes.
         """
         content = None if batch_id is None else self._offsets.read(str(batch_id))
-        # Spark creates the file under its final name by a rename, but object stores and crashes
-        # may show an empty one: that micro-batch was not planned.
+        # Spark renames a finished file to its name, but an object store or a crash may leave an empty file:
+        # then the micro-batch was not planned.
         if batch_id is None or not content:
             return None
         lines = content.decode("utf-8").splitlines()
         try:
             if lines[0] != "v1":
-                raise ValueError(f"format {lines[0]!r}")  # noqa: TRY301  # one place says it
+                raise ValueError(f"format {lines[0]!r}")  # noqa: TRY301  # the one handler below reports it
             head = json.loads(lines[1])
             sources = tuple(_source(line) for line in lines[_HEADER_LINES:])
             partitions = head.get("conf", {}).get(_PARTITIONS)
@@ -152,7 +152,7 @@ class Checkpoint:
 
 
 def kafka_position(entry: PlannedBatch) -> dict[str, dict[int, int]]:
-    """The next offset to read, per topic and partition, after a micro-batch of a Kafka source."""
+    """The next offset to read after a micro-batch of a Kafka source, by topic and partition."""
     return {
         topic: {int(partition): int(next_offset) for partition, next_offset in partitions.items()}
         for source in entry.sources
@@ -162,12 +162,12 @@ def kafka_position(entry: PlannedBatch) -> dict[str, dict[int, int]]:
 
 
 def delta_position(entry: PlannedBatch, source: int = 0) -> DeltaPosition | None:
-    """How far a micro-batch reads its Delta source, or None when it reads nothing of it yet."""
+    """How far a micro-batch reads a Delta source; None where it reads nothing of that source yet."""
     return delta_position_of(entry.sources, source)
 
 
 def delta_position_of(sources: Sequence[Mapping[str, Any] | None], source: int = 0) -> DeltaPosition | None:
-    """The same of the positions of a micro-batch's sources."""
+    """How far a Delta source is read, from the positions of all sources; None as for ``delta_position``."""
     found = sources[source] if source < len(sources) else None
     if found is None:
         return None
@@ -188,5 +188,5 @@ def _source(line: str) -> Mapping[str, Any] | None:
         return None
     parsed = json.loads(line)
     if not isinstance(parsed, dict):
-        raise ValueError("no JSON object")  # noqa: TRY004  # told as any other unreadable file
+        raise ValueError("no JSON object")  # noqa: TRY004  # reported as any other unreadable file
     return parsed

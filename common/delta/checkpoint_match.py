@@ -95,7 +95,7 @@ class _Start:
 
     @property
     def last_id(self) -> str:
-        """Id of the query that made the newest commit."""
+        """Query id in the newest commit."""
         return str(self.last["query_id"]) if self.last else ""
 
     @property
@@ -124,7 +124,7 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
         (
             "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
             "{start.committed}, but the table at {start.table_path} holds none of them: it was "
-            "deleted or made anew. Going on would leave its rows out. Restore the table, or move the "
+            "deleted or created again. Going on would leave its rows out. Restore the table, or move the "
             "checkpoint away too and fill both anew."
         ),
     ),

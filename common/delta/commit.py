@@ -1,7 +1,7 @@
-"""One commit of a Delta table: what its JSON file says.
+"""One commit of a Delta table, parsed from its JSON file.
 
-Rows are those of the files' statistics; they are None where a file has none. Deletion vectors are not
-subtracted: the engine's tables stay at reader version 1 and have none.
+Row counts come from the statistics of the files, and are None where a file has no statistics. Rows that a
+deletion vector marks are counted too.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ RESTORE = "RESTORE"
 
 
 class DataFile(NamedTuple):
-    """A file that a commit brought, or that a snapshot holds: bytes, and rows where known.
+    """A data file of a commit or a snapshot: size, row count where known, path.
 
-    ``path`` is relative to the table, or whole where the file lies elsewhere.
+    ``path`` is relative to the table's folder, or absolute where the file is outside of it.
     """
 
     bytes: int
@@ -28,9 +28,9 @@ class DataFile(NamedTuple):
     path: str
 
     def path_in(self, table: str) -> str:
-        """Its path or URI, of a table at ``table``."""
-        is_whole = self.path.startswith("/") or ":/" in self.path
-        return self.path if is_whole else f"{table.rstrip('/')}/{self.path}"
+        """Absolute path or URI of the file, for a table at ``table``."""
+        is_absolute = self.path.startswith("/") or ":/" in self.path
+        return self.path if is_absolute else f"{table.rstrip('/')}/{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class Commit:
     """One commit.
 
     Attributes:
-        version: Its number, from 0.
-        timestamp: When it was made, UTC.
-        operation: Delta's name for it, such as ``WRITE``, ``MERGE``, ``OPTIMIZE``; may be empty.
-        added: Files with new data, in the order a stream counts them.
-        removed: Files whose data it took out, for good or to write it anew; no compacted ones.
-        removed_files: Files it took out, compacted ones included.
-        is_change: It took out data, so a stream with ``skipChangeCommits`` skips all of it.
-        user_metadata: What the writer noted with it.
-        user: Who made it, where that is told.
-        engine: The program that made it, where that is told.
-        restored_to: Of a ``RESTORE`` the version that it brought back; None where it tells a time instead.
+        version: Version of the table after the commit, from 0.
+        timestamp: Time of the commit, UTC.
+        operation: Delta's name of the operation, such as ``WRITE``, ``MERGE``, ``OPTIMIZE``; may be empty.
+        added: Files with new data (``dataChange``), in the order in which a stream reads them.
+        removed: Files whose rows were deleted or rewritten (``dataChange``); without compacted files.
+        removed_files: Number of removed files, compacted files included.
+        is_change: The commit removed data, so a stream with ``skipChangeCommits`` skips all of it.
+        user_metadata: The writer's ``userMetadata``.
+        user: The user, where the commit names one.
+        engine: The program that committed, where the commit names it.
+        restored_to: The version that a ``RESTORE`` brought back; None for a RESTORE to a time.
     """
 
     version: int
@@ -65,34 +65,39 @@ class Commit:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The engine's note in ``user_metadata``; empty where it is another's, or none."""
+        """``user_metadata`` parsed as a JSON object; empty where it is none, such as another writer's."""
         try:
-            told = json.loads(self.user_metadata or "null")
+            parsed = json.loads(self.user_metadata or "null")
         except ValueError:
             return {}
-        return told if isinstance(told, dict) else {}
+        return parsed if isinstance(parsed, dict) else {}
 
     @property
     def files(self) -> int:
-        """Files with new data."""
+        """Number of files with new data."""
         return len(self.added)
 
     @property
     def bytes(self) -> int:
-        """Size of the files with new data."""
+        """Bytes of the files with new data."""
         return sum(file.bytes for file in self.added)
 
     @property
     def rows(self) -> int | None:
-        """Rows in the files with new data."""
+        """Rows in the files with new data; None where a file has no statistics."""
         return count_rows(self.added)
 
 
-def parse_commit(version: int, content: bytes, written_ms: Callable[[], int | None]) -> Commit:
-    """A commit from its file's content; ``written_ms`` tells its time when it does not say one itself.
+def parse_commit(version: int, content: bytes, modified_ms: Callable[[], int | None]) -> Commit:
+    """A commit, from the content of its file.
+
+    Args:
+        version: Version of the table.
+        content: The file's content.
+        modified_ms: Gives the file's modification time, which counts where the commit has no timestamp.
 
     Raises:
-        ValueError: It is no Delta commit.
+        ValueError: The content is no Delta commit.
     """
     info: dict[str, Any] = {}
     added: list[DataFile] = []
@@ -102,18 +107,18 @@ def parse_commit(version: int, content: bytes, written_ms: Callable[[], int | No
         for line in content.splitlines():
             action = json.loads(line) if line else {}
             if add := action.get("add"):
-                added += [_added(add)] if add["dataChange"] else []
+                added += [_data_file(add)] if add["dataChange"] else []
             elif remove := action.get("remove"):
                 removed_files += 1
-                removed += [_added(remove)] if remove["dataChange"] else []
+                removed += [_data_file(remove)] if remove["dataChange"] else []
             elif found := action.get("commitInfo"):
                 info = found
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("an action lacks what every Delta action has") from error
-    made_ms = info.get("inCommitTimestamp") or info.get("timestamp") or written_ms() or 0
+    committed_ms = info.get("inCommitTimestamp") or info.get("timestamp") or modified_ms() or 0
     return Commit(
         version=version,
-        timestamp=from_epoch_ms(made_ms),
+        timestamp=from_epoch_ms(committed_ms),
         operation=str(info.get("operation", "")),
         added=tuple(added),
         removed=tuple(removed),
@@ -134,7 +139,7 @@ def _restored_to(info: dict[str, Any]) -> int | None:
 
 
 def count_rows(files: tuple[DataFile, ...]) -> int | None:
-    """Rows in some files, or None where one of them does not say."""
+    """Rows in all files together; None where a file has no statistics."""
     total = 0
     for file in files:
         if file.rows is None:
@@ -144,10 +149,10 @@ def count_rows(files: tuple[DataFile, ...]) -> int | None:
 
 
 def from_epoch_ms(milliseconds: int) -> datetime:
-    """A time from milliseconds since the epoch."""
+    """The UTC time of milliseconds since the epoch."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _added(add: dict[str, Any]) -> DataFile:
+def _data_file(add: dict[str, Any]) -> DataFile:
     stats = json.loads(add.get("stats") or "{}")
     return DataFile(int(add.get("size") or 0), stats.get("numRecords"), unquote(add["path"]))

@@ -1,7 +1,4 @@
-"""Keeping a table's files few and its disk small; part of ``common.delta.table``, the only writer of tables.
-
-Neither changes a row: a stream that reads the table sees nothing of it.
-"""
+"""Compaction and vacuum of a table. Neither changes a row, and a stream that reads the table skips both."""
 
 from __future__ import annotations
 
@@ -18,54 +15,54 @@ if TYPE_CHECKING:
 
 
 def compact(
-    spark: SparkSession, path: str, told: str, *, cluster_by: Sequence[str] = (), small: Small = NEVER
+    spark: SparkSession, path: str, metadata: str, *, cluster_by: Sequence[str] = (), small: Small = NEVER
 ) -> None:
-    """Make many small files few, or lay rows together by some columns; no commit where nothing is to be done.
+    """Compact small files, or cluster rows by some columns; commits only where there is something to do.
 
-    A table that was written anew as a whole has forgotten its columns, and is told them again.
+    An overwrite of the whole table drops its clustering columns; they are set again before clustering.
 
     Args:
-        spark: The session, which says what a small file is and how large
-            they get (`common.spark.session_conf`).
+        spark: The session; its settings define a small file and the target size
+            (``common.spark.session_conf``).
         path: The table.
-        told: The note of the commit.
-        cluster_by: Columns by which rows are to lie together.
-        small: Tables that the driver has open anyway.
+        metadata: Metadata of the commit.
+        cluster_by: Clustering columns; empty: compaction only.
+        small: Limits under which the driver has the table open already.
     """
     from delta.tables import DeltaTable  # loaded with the first table
 
     if not cluster_by and _is_compact(path, small, spark.conf.get(SMALL_FILE, "0") or "0"):
         return
-    with noting(spark, told):
+    with noting(spark, metadata):
         if cluster_by:
             known = DeltaTable.forPath(spark, path).detail().select("clusteringColumns").first()
             if known is None or list(known[0] or ()) != list(cluster_by):
                 columns = ", ".join(f"`{name}`" for name in cluster_by)
-                spark.sql(f"ALTER TABLE {_named(path)} CLUSTER BY ({columns})")
-        spark.sql(f"OPTIMIZE {_named(path)}")
+                spark.sql(f"ALTER TABLE {_table_identifier(path)} CLUSTER BY ({columns})")
+        spark.sql(f"OPTIMIZE {_table_identifier(path)}")
 
 
 def _is_compact(path: str, small: Small, file_bytes: str) -> bool:
-    """Whether no two files are small, as far as the driver can tell: Spark takes seconds to find that out."""
+    """Whether fewer than two files are small. Looked up in the driver, because Spark takes seconds for it."""
     from deltalake.exceptions import DeltaError  # loaded where a table is small
 
     try:
         table = delta_rs.opened(path, small)
         return table is not None and table.lighter_than(int(file_bytes)) <= 1
     except (DeltaError, OSError, ValueError):
-        return False  # Spark knows
+        return False  # then Spark finds out
 
 
-def vacuum(spark: SparkSession, path: str, told: str) -> int:
-    """Delete the files that no version needs which the table's own retention keeps; how many they were."""
+def vacuum(spark: SparkSession, path: str, metadata: str) -> int:
+    """Delete the files that no version within the table's retention needs; returns how many were deleted."""
     from delta.tables import DeltaTable
 
-    with noting(spark, told):
-        spark.sql(f"VACUUM {_named(path)}")
+    with noting(spark, metadata):
+        spark.sql(f"VACUUM {_table_identifier(path)}")
     done = DeltaTable.forPath(spark, path).history(2).where("operation = 'VACUUM END'").first()
     metrics = {} if done is None else done["operationMetrics"] or {}
     return int(metrics.get("numDeletedFiles", 0))
 
 
-def _named(path: str) -> str:
+def _table_identifier(path: str) -> str:
     return "delta.`{}`".format(path.replace("`", "``"))

@@ -1,10 +1,8 @@
-"""What a Delta table's log says, read without Spark.
+"""Reads a Delta table's log without Spark; writes nothing.
 
-Commits are read from their JSON files one by one, never below where the reader asks to begin, so a
-table of a hundred thousand commits costs no more than the commits that are new. The state of a table
-(its rows and live files) comes from delta-rs, which knows the log's checkpoints. Nothing here writes.
-
-Rows come from the files' statistics, as ``common.delta.commit`` says.
+Commits are read from their JSON files one by one, from the version that a reader asks for, so a table with a
+hundred thousand commits costs no more than its new ones. A table's current rows and files come from delta-rs,
+which reads the log's checkpoints. Row counts come from file statistics, as in ``common.delta.commit``.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ from common.machine.storage_folder import StorageFolder
 
 _COMMIT = re.compile(r"^(\d{20})\.json$")
 _FEW_COMMITS = 2_000
-"""Up to here the whole log is summed commit by commit; beyond, its snapshot says the same faster."""
+"""Up to this version a backlog from the start is summed commit by commit; beyond, the snapshot is faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a stream has yet to read; ``versions`` counts commits with something in them to read."""
+    """What a stream has not read yet; ``versions`` counts commits that have files to read."""
 
     versions: int = 0
     files: int = 0
@@ -47,7 +45,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A table as it is now; ``timestamp`` is its newest commit's, UTC."""
+    """The current state of a table; ``timestamp`` is the time of its newest commit, UTC."""
 
     version: int
     table_id: str
@@ -59,48 +57,48 @@ class Snapshot:
 
 
 class LogReader:
-    """One table's log, by path or URI; keeps what it has read, so asking again reads only what is new."""
+    """One table's log, by path or URI. Keeps the commits it has read; a second call reads only new ones."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._log = StorageFolder(path) / "_delta_log"
-        self._born: int | None = None
+        self._created_ms: int | None = None
         self._latest: int | None = None
         self._commits: dict[int, Commit] = {}
         self._snapshot: Snapshot | None = None
         self._table: Any = None
 
     def latest_version(self) -> int | None:
-        """The newest version, or None when there is no table."""
-        born = self._log.modified_ms(_name(0))
-        if born != self._born:  # another table took the place of the one we knew
-            self._forget(born)
-        version = self._latest if self._latest is not None else self._hint()
+        """The newest version; None when there is no table."""
+        created_ms = self._log.modified_ms(_name(0))
+        if created_ms != self._created_ms:  # the table was deleted and created anew
+            self._forget(created_ms)
+        version = self._latest if self._latest is not None else self._checkpoint_version()
         if version is None or not self._log.exists(_name(version)):
-            version = max(self._listed(), default=None)
+            version = max(self._listed_versions(), default=None)
         if version is not None:
-            version = self._climb(version)
+            version = self._newest_from(version)
         self._latest = version
         return version
 
     def oldest_version(self) -> int | None:
-        """The oldest commit that the log still has, or None when there is no table."""
-        return min(self._listed(), default=None)
+        """The oldest version that the log still has; None when there is no table."""
+        return min(self._listed_versions(), default=None)
 
     def commit(self, version: int) -> Commit | None:
-        """A commit, or None when there is none of that version, or none any more."""
+        """The commit of a version; None where the log does not have it, or no longer."""
         if version not in self._commits:
             content = self._log.read(_name(version))
             if not content:
                 return None
-            self._commits[version] = self._parsed(version, content)
+            self._commits[version] = self._parse(version, content)
         return self._commits[version]
 
     def commits(self, start: int = 0, end: int | None = None) -> Iterator[Commit]:
         """Commits in order, from ``start`` to ``end``, both included; without an end, to the newest.
 
         Raises:
-            HistoryGoneError: The log is cleaned up to beyond ``start``.
+            HistoryGoneError: The log's cleanup has deleted a commit of that range.
         """
         version = start
         while end is None or version <= end:
@@ -112,12 +110,12 @@ class LogReader:
             version += 1
 
     def backlog(self, position: DeltaPosition | None) -> Backlog:
-        """What a stream at a position has yet to read; None is a stream that has not begun.
+        """What a stream at a position has not read yet; None is the position before its first micro-batch.
 
-        Commits that a stream with ``skipChangeCommits`` skips, and those without data, count nothing.
+        Commits without data do not count, nor do those that ``skipChangeCommits`` skips.
 
         Raises:
-            HistoryGoneError: Commits that the stream has not read are cleaned up already.
+            HistoryGoneError: The log's cleanup has deleted commits that the stream has not read.
         """
         latest = self.latest_version()
         if latest is None:
@@ -128,24 +126,24 @@ class LogReader:
         return self.backlog_between(position, None)
 
     def backlog_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> Backlog:
-        """What lies between two positions of a stream; no start is version 0, no end the newest commit.
+        """What a stream reads between two positions; no start is version 0, no end the newest commit.
 
         Raises:
-            HistoryGoneError: Some of those commits are cleaned up already.
+            HistoryGoneError: The log's cleanup has deleted some of those commits.
         """
         total = Backlog()
-        for files in self._spans(start, end):
+        for files in self._files_by_commit(start, end):
             total += files
         return total
 
     def files_between(self, start: DeltaPosition | None, end: DeltaPosition | None) -> tuple[DataFile, ...]:
-        """The files that a stream reads between two positions, in its order; as ``between``."""
-        return tuple(file for files in self._spans(start, end) for file in files)
+        """The files that a stream reads between two positions, in that order; as ``backlog_between``."""
+        return tuple(file for files in self._files_by_commit(start, end) for file in files)
 
-    def _spans(
+    def _files_by_commit(
         self, start: DeltaPosition | None, end: DeltaPosition | None
     ) -> Iterator[tuple[DataFile, ...]]:
-        """What a stream reads between two positions, commit by commit."""
+        """The files that a stream reads between two positions, commit by commit."""
         first, skip = 0, 0
         if start is not None:
             first, skip = start.version, max(0, start.index + 1)
@@ -153,8 +151,8 @@ class LogReader:
         if start is None and end is not None and end.in_snapshot:
             snapshot = end
         if snapshot is not None:
-            taken = end.index + 1 if end is not None and end.in_snapshot else None
-            yield self._snapshot_files(snapshot.version)[skip:taken]
+            stop = end.index + 1 if end is not None and end.in_snapshot else None
+            yield self._snapshot_files(snapshot.version)[skip:stop]
             first, skip = snapshot.version + 1, 0
         last = None if end is None else end.version if end.index >= 0 else end.version - 1
         if last is not None and last < first:
@@ -166,27 +164,27 @@ class LogReader:
             skip = 0
 
     def snapshot(self) -> Snapshot | None:
-        """The table as it is now, or None when there is none."""
+        """The current state of the table; None when there is no table."""
         latest = self.latest_version()
         if latest is None:
             return None
         if self._snapshot is None or self._snapshot.version != latest:
-            self._snapshot = self._taken()
+            self._snapshot = self._read_snapshot()
         return self._snapshot
 
     def properties(self) -> dict[str, str]:
-        """The table's properties; none where there is no table."""
+        """The table's properties; empty where there is no table."""
         if self.latest_version() is None:
             return {}
-        return dict(_opened(self.path, None).metadata().configuration)
+        return dict(_open(self.path, None).metadata().configuration)
 
-    def _taken(self) -> Snapshot:
+    def _read_snapshot(self) -> Snapshot:
         if self._table is None:
-            self._table = _opened(self.path, None)
+            self._table = _open(self.path, None)
         else:
             self._table.update_incremental()
         version = int(self._table.version())
-        files = _live(self._table)
+        files = _live_files(self._table)
         commit = self.commit(version)
         return Snapshot(
             version=version,
@@ -199,25 +197,25 @@ class LogReader:
         )
 
     def _snapshot_files(self, version: int) -> tuple[DataFile, ...]:
-        return _live(_opened(self.path, version))
+        return _live_files(_open(self.path, version))
 
-    def _forget(self, born: int | None) -> None:
-        self._born = born
+    def _forget(self, created_ms: int | None) -> None:
+        self._created_ms = created_ms
         self._latest = self._snapshot = self._table = None
         self._commits.clear()
 
-    def _hint(self) -> int | None:
+    def _checkpoint_version(self) -> int | None:
         content = self._log.read("_last_checkpoint")
         try:
             return 0 if content is None else int(json.loads(content)["version"])
         except (ValueError, KeyError, TypeError):
             return None
 
-    def _listed(self) -> Iterator[int]:
+    def _listed_versions(self) -> Iterator[int]:
         return (int(match[1]) for name in self._log.names() if (match := _COMMIT.match(name)))
 
-    def _climb(self, version: int) -> int:
-        """The newest version at or above one that exists; a log has no gaps above such a one."""
+    def _newest_from(self, version: int) -> int:
+        """The newest version, searched upwards from an existing one; above it the log has no gaps."""
         step = 1
         while self._log.exists(_name(version + step)):
             version += step
@@ -231,13 +229,13 @@ class LogReader:
     def _refuse_gap(self, version: int) -> None:
         latest = self.latest_version()
         if latest is not None and version <= latest:
-            oldest = min(self._listed())
+            oldest = min(self._listed_versions())
             raise HistoryGoneError(
                 f"{self.path}: commit {version} is gone from the log; the oldest one left is {oldest}. "
-                "What reads this table commit by commit cannot go on from there: load it anew."
+                "A query that reads this table commit by commit cannot go on from there: fill its table anew."
             )
 
-    def _parsed(self, version: int, content: bytes) -> Commit:
+    def _parse(self, version: int, content: bytes) -> Commit:
         name = _name(version)
         try:
             return parse_commit(version, content, lambda: self._log.modified_ms(name))
@@ -249,22 +247,22 @@ class LogReader:
 
 
 def latest_version(path: str) -> int | None:
-    """The newest version of a table, or None when there is no table."""
+    """The newest version of a table; None when there is no table."""
     return LogReader(path).latest_version()
 
 
 def commits(path: str, start: int = 0, end: int | None = None) -> Iterator[Commit]:
-    """Commits in order, as ``LogReader.commits``."""
+    """The commits of a table in order, as ``LogReader.commits``."""
     return LogReader(path).commits(start, end)
 
 
 def backlog(path: str, position: DeltaPosition | None) -> Backlog:
-    """What a stream at a position has yet to read, as ``LogReader.backlog``."""
+    """What a stream at a position has not read yet, as ``LogReader.backlog``."""
     return LogReader(path).backlog(position)
 
 
 def snapshot(path: str) -> Snapshot | None:
-    """A table as it is now, or None when there is none."""
+    """The current state of a table; None when there is no table."""
     return LogReader(path).snapshot()
 
 
@@ -272,8 +270,8 @@ def _name(version: int) -> str:
     return f"{version:020}.json"
 
 
-def _opened(path: str, version: int | None) -> Any:
-    from deltalake import DeltaTable  # loaded when a table is there to read
+def _open(path: str, version: int | None) -> Any:
+    from deltalake import DeltaTable  # imported only when there is a table to read
     from deltalake.exceptions import DeltaError
 
     try:
@@ -283,8 +281,8 @@ def _opened(path: str, version: int | None) -> Any:
         raise HistoryGoneError(f"{path} cannot be read{at}: {error}") from error
 
 
-def _live(table: Any) -> tuple[DataFile, ...]:
-    """Live files in the order in which a stream reads a first snapshot: oldest first, then by path."""
+def _live_files(table: Any) -> tuple[DataFile, ...]:
+    """Live files in the order in which a stream reads an initial snapshot: oldest first, then by path."""
     files = table.get_add_actions()
     columns = ("modification_time", "path", "size_bytes", "num_records")
     order = sorted(zip(*(files.column(name).to_pylist() for name in columns), strict=True))

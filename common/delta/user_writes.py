@@ -1,9 +1,9 @@
-"""Writes that happen once by Delta's own transaction ids: for functions that are not the engine's.
+"""Idempotent writes of users' functions, by Delta's transaction ids.
 
-What ``common.delta.table`` writes is known by its commit's note, which the engine asks for before it writes.
-Code of somebody else writes when it likes and how it likes, so here the table itself is asked, by Delta, in
-every write: one that it has already is skipped. The ids are settings of a session, and one that is left
-behind makes Delta skip another write without a word: they are set around one write, and gone after it.
+The engine's own writes (``common.delta.table``) look for the micro-batch in the table's commits before they
+write. A user's function writes at any time and by any API, so its writes carry a transaction id, and Delta
+skips a write whose id the table already has. The ids are settings of a session. An id that stays set would
+make Delta silently skip another write, so ids are set for one write and removed after it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from common.delta import table as delta_table
 from common.delta.merge import bounds, comparable
@@ -33,37 +34,37 @@ _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 
 
 @contextmanager
-def idempotent_write(spark: SparkSession, application: str, version: int, told: str) -> Iterator[None]:
-    """One write in here is skipped where its table has it: by DataFrame, SQL or DeltaTable alike.
+def idempotent_write(spark: SparkSession, application: str, version: int, metadata: str) -> Iterator[None]:
+    """Delta skips the write in this context if the table has it; by DataFrame, SQL or DeltaTable alike.
 
-    A second write in here is Delta's error ``DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS``: the first one takes
-    the version with it.
+    A second write in the same context raises Delta's ``DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS``, because
+    the first write removes the version from the session.
 
     Args:
-        spark: The session that writes; no other one's writes are meant.
-        application: Names the write; of one name, versions never go down.
-        version: Which of its writes this is.
-        told: What the commit says of itself.
+        spark: The session that writes; writes of other sessions are not affected.
+        application: The transaction's application id; its versions only increase.
+        version: The transaction's version.
+        metadata: Metadata of the commit.
     """
     clear_transaction_ids(spark)
     spark.conf.set(_RESET, "true")
     spark.conf.set(APPLICATION, application)
     spark.conf.set(VERSION, str(version))
     try:
-        with noting(spark, told):
+        with noting(spark, metadata):
             yield
     finally:
         clear_transaction_ids(spark)
 
 
 def clear_transaction_ids(spark: SparkSession) -> None:
-    """Take every transaction id out of a session, whoever left it there."""
+    """Remove the transaction id from a session, whichever code has set it."""
     spark.conf.unset(APPLICATION)
     spark.conf.unset(VERSION)
 
 
 def write_frame(frame: DataFrame, path: str, mode: str) -> None:
-    """Write a frame into a table: ``append``, or ``overwrite`` for all that it has."""
+    """Write a DataFrame into a table: ``append`` adds its rows, ``overwrite`` replaces all rows."""
     frame.write.format("delta").mode(mode).save(path)
 
 
@@ -75,62 +76,71 @@ def merge(
     update_when: str | None = None,
     delete_when: str | None = None,
 ) -> None:
-    """Insert the rows whose key the table lacks; replace those it has; rows that are the same stay.
+    """Insert rows whose key is not in the table; update rows whose values differ; leave equal rows.
 
-    Files are pruned by the literal bounds of the frame's keys.
+    Files are pruned by literal bounds of the frame's keys.
 
     Args:
-        frame: At most one row per key; all of the table's columns, and perhaps more.
+        frame: At most one row per key, with all of the table's columns; further columns are ignored.
         path: The table.
-        on: The key; compared null-safe.
-        update_when: SQL text over the table's row ``t`` and the frame's ``s``: which rows are replaced.
-        delete_when: SQL text over ``s``: such a row is deleted, or not inserted.
+        on: Key columns; compared null-safe.
+        update_when: SQL condition over the table's row ``t`` and the frame's row ``s``; other rows are not
+            updated.
+        delete_when: SQL condition over ``s``; a row that meets it is deleted from the table, or not inserted.
 
     Raises:
-        ChangeRefusedError: The frame has a key twice: which row counts, nobody has said.
+        ChangeRefusedError: The frame has several rows of one key, and no order says which of them counts.
     """
     from delta.tables import DeltaTable
 
     table = DeltaTable.forPath(frame.sparkSession, path)
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        rows, keys = _rows_and_keys(kept, on)
-        if keys < rows:
-            raise ChangeRefusedError(
-                path,
-                f"{rows} rows are to be merged by {', '.join(on)}, and they have {keys} keys only. Reduce "
-                "them to one row per key, by an order that says which of them counts. Nothing was written.",
-            )
-        near = bounds(kept, on, "t")
+        rows = _count_unique(kept, on, path)
+        prune = bounds(kept, on, "t")
         same = _same(on)
-        columns = table.toDF().schema
-        values = [field.name for field in columns if field.name not in on and comparable(field.dataType)]
-        is_told = len(values) == len(columns) - len(on)
-        gone = F.lit(False) if delete_when is None else F.coalesce(F.expr(f"({delete_when})"), F.lit(False))
-        changes = ~_same(values) if is_told else F.lit(True)  # of maps nobody can say: they are written
+        deleted = F.lit(False) if delete_when is None else _is_true(delete_when)
+        changes = _has_changes(table.toDF().schema, on)
         if update_when is not None:
-            changes &= F.coalesce(F.expr(f"({update_when})"), F.lit(False))
-        # MERGE writes a file anew in which a key matches, even where it then changes nothing.
-        have = table.toDF().alias("t").where(reduce(and_, near, F.lit(True)))
-        pairs = have.join(kept.alias("s"), same).where(~(gone | changes))
-        idle = pairs.select(*(f"t.`{name}`" for name in on)).alias("t")
-        fresh = kept.alias("s").join(broadcast_if_small(idle, rows), same, "left_anti")
+            changes &= _is_true(update_when)
+        # MERGE rewrites every file in which a key matches, even if no row changes.
+        current = table.toDF().alias("t").where(reduce(and_, prune, F.lit(True)))
+        pairs = current.join(kept.alias("s"), same).where(~(deleted | changes))
+        unchanged = pairs.select(*(f"t.`{name}`" for name in on)).alias("t")
+        to_write = kept.alias("s").join(broadcast_if_small(unchanged, rows), same, "left_anti")
         (
             table.alias("t")
-            .merge(delta_table.packed(fresh, rows).alias("s"), reduce(and_, near, same))
-            .whenMatchedDelete(gone)
+            .merge(delta_table.packed(to_write, rows).alias("s"), reduce(and_, prune, same))
+            .whenMatchedDelete(deleted)
             .whenMatchedUpdateAll(changes)
-            .whenNotMatchedInsertAll(~gone)
+            .whenNotMatchedInsertAll(~deleted)
             .execute()
         )
     finally:
         kept.unpersist()
 
 
-def _rows_and_keys(frame: DataFrame, key: Sequence[str]) -> tuple[int, int]:
-    """How many rows a frame has, and how many keys; null is one."""
+def _count_unique(frame: DataFrame, key: Sequence[str], path: str) -> int:
+    """The number of rows, each of which must have a key of its own; null counts as a key."""
     row = frame.agg(F.count("*"), F.count_distinct(F.struct(*(F.col(f"`{name}`") for name in key)))).first()
-    return (0, 0) if row is None else (int(row[0]), int(row[1]))
+    rows, keys = (0, 0) if row is None else (int(row[0]), int(row[1]))
+    if keys < rows:
+        raise ChangeRefusedError(
+            path,
+            f"{rows} rows are to be merged by {', '.join(key)}, and they have {keys} keys only. Reduce "
+            "them to one row per key, by an order that says which of them counts. Nothing was written.",
+        )
+    return rows
+
+
+def _has_changes(schema: StructType, key: Sequence[str]) -> Column:
+    """Whether a row differs in a value from the table's row; true for all rows of a table with a map."""
+    values = [field.name for field in schema if field.name not in key and comparable(field.dataType)]
+    return ~_same(values) if len(values) == len(schema) - len(key) else F.lit(True)
+
+
+def _is_true(condition: str) -> Column:
+    return F.coalesce(F.expr(f"({condition})"), F.lit(False))
 
 
 def _same(names: Sequence[str]) -> Column:

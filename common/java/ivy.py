@@ -1,7 +1,6 @@
-"""Jars from a Maven repository, by the Ivy that pyspark ships: no other downloader, and mirrors work.
+"""Downloads jars from a Maven repository with the Ivy that pyspark contains, so users' mirrors work.
 
-Knows coordinates and files; which jars are wanted, and whether they are the right ones, is
-``common.java.jar_cache``'s.
+``common.java.jar_cache`` selects the jars and verifies them.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ _SETTINGS = """\
   </resolvers>
 </ivysettings>
 """
-# No poms: what is locked has no dependencies to look up. No checksums: the lock has better ones.
+# No poms: the lock names all jars, so no dependency is looked up. No checksums: the lock has sha256.
 
 _ARRIVED = re.compile(r"\[SUCCESSFUL ]\s+(?P<group>[^#]+)#(?P<artifact>[^;]+);(?P<version>[^!]+)!")
 _CAUSE = re.compile(
     r"Server access error|Host \S+ not found|exception:|Impossible|cannot|timed out", re.IGNORECASE
 )
-_TRUST_PASSWORD = "changeit"  # noqa: S105  # the custom of Java's trust stores, which hold no secret
+_TRUST_PASSWORD = "changeit"  # noqa: S105  # the usual password of Java's trust stores, which hold no secret
 
 
 @dataclass(frozen=True, slots=True)
 class Ivy:
-    """How jars are downloaded.
+    """A configured Ivy.
 
     Attributes:
-        java: The Java to run Ivy with.
-        settings: The user's own ivysettings.xml; None: Maven Central.
-        log: Where Ivy's own words are appended.
+        java: The Java that runs Ivy.
+        settings: The user's ivysettings.xml; None: Maven Central.
+        log: The file to which Ivy's output is appended.
     """
 
     java: Java
@@ -58,14 +57,14 @@ class Ivy:
     log: Path
 
     def retrieve(self, coordinates: Sequence[str], folder: Path) -> Iterator[str]:
-        """Download jars to somewhere below a folder, as ``<artifact>-<version>.jar``.
+        """Download jars into a subfolder of a folder, as ``<artifact>-<version>.jar``.
 
         Args:
-            coordinates: ``group:artifact:version``, no artifact twice: of two versions, Ivy takes one.
-            folder: An empty folder; Ivy's own cache goes there too.
+            coordinates: ``group:artifact:version``; each artifact once, because Ivy takes one version of it.
+            folder: An empty folder, also for Ivy's cache.
 
         Yields:
-            Each coordinate once it is downloaded. One that cannot be had is not yielded; the log says why.
+            Each coordinate when it is downloaded. For a jar that is not yielded, the log has the reason.
         """
         with self.log.open("a", encoding="utf-8") as log:
             for line in _lines(self._command(coordinates, folder)):
@@ -89,7 +88,7 @@ class Ivy:
 
 
 def failure_lines(log: Path, count: int = 4) -> list[str]:
-    """The lines of a log that say why Ivy failed; else those that say what was not found; else its last."""
+    """The lines of a log with the cause of a failure; else with what was not found; else the last ones."""
     words = (line.strip() for line in log.read_text(errors="replace").splitlines())
     lines = [line for line in dict.fromkeys(words) if line]
     causes = [line for line in lines if _CAUSE.search(line)]
@@ -97,7 +96,7 @@ def failure_lines(log: Path, count: int = 4) -> list[str]:
 
 
 def _lines(command: Sequence[str]) -> Iterator[str]:
-    """What a program prints, line by line; the program ends with the reading."""
+    """The output of a program, line by line; the program is killed when the iteration ends."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             yield from process.stdout or ()
@@ -111,7 +110,7 @@ def _ivy_jar() -> Path:
     found = sorted(folder.glob("ivy-*.jar"))
     if not found:
         raise JarError(
-            f"{folder}: pyspark's ivy-*.jar is not there, and jars are fetched with it. "
+            f"{folder}: pyspark's ivy-*.jar is missing, which downloads jars. "
             "Install pyspark anew: pip install --force-reinstall --no-deps -r requirements.lock"
         )
     return found[-1]
@@ -137,7 +136,7 @@ def _ivy_file(coordinates: Iterable[str]) -> str:
 
 
 def _proxy_flags() -> list[str]:
-    """The proxy variables that everything but Java reads, as Java takes them."""
+    """The environment's proxy variables as Java's options, because Java does not read those variables."""
     proxies = urllib.request.getproxies()
     flags: list[str] = []
     for scheme in ("http", "https"):
@@ -153,7 +152,7 @@ def _proxy_flags() -> list[str]:
 
 
 def _trust_flags(java: Java, folder: Path) -> list[str]:
-    """Make the bundled Java trust whom this machine trusts: it cannot know of a company's own authority."""
+    """Have the bundled Java trust this machine's certificates, among them those of a company's authority."""
     if not java.is_bundled:
         return []
     certificates = ssl.create_default_context().get_ca_certs(binary_form=True)
@@ -169,7 +168,7 @@ def _trust_flags(java: Java, folder: Path) -> list[str]:
 
 
 def _trust_store(certificates: Sequence[bytes]) -> bytes:
-    """Certificates as a Java key store of type JKS: header, one trusted entry each, keyed digest of all."""
+    """Certificates as a Java key store of type JKS: header, a trusted entry per certificate, keyed digest."""
 
     def text(value: str) -> bytes:
         return struct.pack(">H", len(value)) + value.encode("ascii")

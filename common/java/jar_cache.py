@@ -1,7 +1,7 @@
-"""The locked jars in the per-user cache: brought once, verified at every use, bundled for elsewhere.
+"""The locked jars in the user's cache: downloaded once, verified at every use, exported for other machines.
 
-Spark never resolves anything at run time. The lock is ``common.java.jar_lock``'s, downloading
-``common.java.ivy``'s.
+Spark resolves no packages at run time. ``common.java.jar_lock`` reads the lock; ``common.java.ivy``
+downloads.
 
     <cache>/<set>/<artifact>-<version>.jar      fetch.lock      fetch.log
 """
@@ -41,55 +41,55 @@ __all__ = [
 
 
 def cache_dir(settings: Settings) -> Path:
-    """Where the jars lie: the setting ``jars.cache_dir``, else ``medallion/jars`` in the user's cache."""
-    chosen = settings.jars.cache_dir
-    return chosen.expanduser().resolve() if chosen else user_cache() / "jars"
+    """Folder of the jars: the setting ``jars.cache_dir``, else ``medallion/jars`` in the user's cache."""
+    own = settings.jars.cache_dir
+    return own.expanduser().resolve() if own else user_cache() / "jars"
 
 
 def jar_path(settings: Settings, jar: Jar) -> Path:
-    """Where a jar lies, or would."""
+    """Path of a jar in the cache, whether the file exists or not."""
     return cache_dir(settings) / jar.set / jar.file_name
 
 
 def verify(settings: Settings, *sets: str) -> list[tuple[Jar, State]]:
-    """Each jar of these sets and its state in the cache; every byte is read."""
+    """Each jar of these sets with its state in the cache; reads every byte."""
     return [(jar, jar.state_of(jar_path(settings, jar))) for jar in locked(*sets)]
 
 
 def require(settings: Settings, *sets: str) -> tuple[Path, ...]:
-    """Paths of all jars of these sets, every one verified; what is missing or altered is fetched first.
+    """Paths of all jars of these sets, every one verified; fetches missing and altered jars first.
 
-    With a whole cache this neither starts Java nor touches the network.
+    With a complete cache this neither starts Java nor uses the network.
 
     Raises:
-        JarError: A jar cannot be fetched, or what came is not what was locked.
-        JavaError: Something must be fetched and there is no Java to do it with.
+        JarError: A jar cannot be fetched, or has another sha256 than the locked one.
+        JavaError: A jar must be fetched, and there is no Java that can do it.
     """
     fetch(settings, *sets)
     return tuple(jar_path(settings, jar) for jar in locked(*sets))
 
 
 def fetch(settings: Settings, *sets: str, source: Path | None = None) -> tuple[Jar, ...]:
-    """Bring what is missing or altered into the cache, and tell on stderr; the jars that were brought.
+    """Fetch missing and altered jars into the cache, with progress on stderr; returns the fetched jars.
 
-    Safe while other processes do the same: one fetches, the others wait and find the work done.
+    Several processes may call this at once: one fetches, the others wait for it.
 
     Args:
-        settings: Where the cache and the mirror are.
+        settings: Settings of the cache and the mirror.
         sets: Sets of jars; none: all.
-        source: A bundle made by ``export``, instead of the network.
+        source: A bundle of ``export``, instead of the network.
 
     Raises:
         JarError: As ``require``.
         JavaError: As ``require``; a bundle needs no Java.
     """
-    if not _faults(settings, *sets):
+    if not _missing_or_altered(settings, *sets):
         return ()
     console = Console(stderr=True)
     cache = cache_dir(settings)
-    with _only_fetcher(cache, console):
-        faults = _faults(settings, *sets)
-        if not faults:  # whoever held the lock brought them
+    with _fetch_lock(cache, console):
+        faults = _missing_or_altered(settings, *sets)
+        if not faults:  # the previous holder of the lock has fetched them
             return ()
         _announce(console, settings, faults, source)
         wanted = [jar for jar, _ in faults]
@@ -101,17 +101,17 @@ def fetch(settings: Settings, *sets: str, source: Path | None = None) -> tuple[J
                 _from_bundle(settings, wanted, source, Path(scratch), arrived)
             else:
                 _from_repository(settings, wanted, Path(scratch), arrived)
-        say(console, f"{_counted(wanted)} fetched and verified")
+        say(console, f"{_jar_count(wanted)} fetched and verified")
     return tuple(wanted)
 
 
 def bundle_sets(source: Path) -> tuple[str, ...]:
-    """The sets of jars that a bundle has."""
+    """Names of the sets of jars in a bundle."""
     return tuple(name for name in jar_sets() if (source / name).is_dir())
 
 
 def export(settings: Settings, target: Path, *sets: str) -> tuple[Path, ...]:
-    """A bundle for a machine without network: copies of the jars and the lock; the copies' paths.
+    """Write a bundle for a machine without network: jars and their lock; returns the paths of the jars.
 
     Raises:
         JarError: A jar cannot be fetched, or the folder cannot be written.
@@ -133,13 +133,13 @@ def export(settings: Settings, target: Path, *sets: str) -> tuple[Path, ...]:
     return tuple(copies)
 
 
-def _faults(settings: Settings, *sets: str) -> list[tuple[Jar, State]]:
+def _missing_or_altered(settings: Settings, *sets: str) -> list[tuple[Jar, State]]:
     return [(jar, state) for jar, state in verify(settings, *sets) if state != "ok"]
 
 
 @contextlib.contextmanager
-def _only_fetcher(cache: Path, console: Console) -> Iterator[None]:
-    """Hold the cache's lock; the kernel lets go of it if this process dies."""
+def _fetch_lock(cache: Path, console: Console) -> Iterator[None]:
+    """Hold the cache's lock, which the kernel releases if this process dies."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         held = (cache / "fetch.lock").open("w")
@@ -154,7 +154,7 @@ def _only_fetcher(cache: Path, console: Console) -> Iterator[None]:
         except BlockingIOError:
             say(console, f"another process is fetching jars into {cache}; waiting for it")
             fcntl.flock(held, fcntl.LOCK_EX)
-        for left in cache.glob(".fetch-*"):  # of a fetch that was killed
+        for left in cache.glob(".fetch-*"):  # folders of a killed fetch
             shutil.rmtree(left, ignore_errors=True)
         yield
 
@@ -164,14 +164,17 @@ def _announce(
 ) -> None:
     known = {jar.set for jar, _ in faults if (cache_dir(settings) / jar.set).is_dir()}
     for jar, state in faults:
-        if jar.set in known:  # of a set that was never there, no jar is named
+        if jar.set in known:  # jars of a set that was never fetched are not listed
             say(
                 console,
                 f"{jar_path(settings, jar)} {_fault(jar, state, jar_path(settings, jar))}; fetching it again",
             )
     size = megabytes(sum(jar.size_bytes for jar, _ in faults))
     origin = f" from {source}" if source else ""
-    say(console, f"fetching {_counted(faults)}, {size}, once, into {_short(cache_dir(settings))}{origin}")
+    say(
+        console,
+        f"fetching {_jar_count(faults)}, {size}, once, into {_home_as_tilde(cache_dir(settings))}{origin}",
+    )
 
 
 def _fault(jar: Jar, state: State, path: Path) -> str:
@@ -191,24 +194,24 @@ def _from_repository(settings: Settings, wanted: Sequence[Jar], scratch: Path, a
     log.write_text("")
     downloader = Ivy(find_java(settings), own.expanduser().resolve() if own else None, log)
     left = list(wanted)
-    for attempt in range(3):  # again, for as long as trying brings something
+    for attempt in range(3):  # another attempt only if the previous one fetched a jar
         before = len(left)
-        for name in dict.fromkeys(jar.set for jar in left):  # sets hold other versions of the same jar
+        for name in dict.fromkeys(jar.set for jar in left):  # sets may have different versions of a jar
             folder = scratch / f"{name}-{attempt}"
             folder.mkdir()
             batch = {jar.coordinate: jar for jar in left if jar.set == name}
             for coordinate in downloader.retrieve(list(batch), folder):
-                if coordinate in batch:  # a mirror's own settings may bring more
+                if coordinate in batch:  # the user's Ivy settings may download more
                     arrived(batch[coordinate].file_name, batch[coordinate].size_bytes)
-            left = [jar for jar in left if jar.set != name or not _admit(settings, jar, folder)]
+            left = [jar for jar in left if jar.set != name or not _move_if_intact(settings, jar, folder)]
         if not left or len(left) == before:
             break
     if left:
         raise _not_fetched(settings, left, wanted, scratch)
 
 
-def _admit(settings: Settings, jar: Jar, folder: Path) -> bool:
-    """Move a jar from below a folder into the cache if it is the one that was locked."""
+def _move_if_intact(settings: Settings, jar: Jar, folder: Path) -> bool:
+    """Move a jar from a subfolder of a folder into the cache if it is the locked one."""
     for found in sorted(folder.rglob(jar.file_name)):
         if jar.state_of(found) == "ok":
             target = jar_path(settings, jar)
@@ -231,7 +234,7 @@ def _from_bundle(
     for jar in wanted:
         copy = scratch / jar.file_name
         shutil.copyfile(source / jar.set / jar.file_name, copy)
-        if not _admit(settings, jar, scratch):
+        if not _move_if_intact(settings, jar, scratch):
             raise JarError(f"{source / jar.set / jar.file_name} changed while it was read. Try again.")
         arrived(jar.file_name, jar.size_bytes)
 
@@ -239,11 +242,11 @@ def _from_bundle(
 def _not_fetched(settings: Settings, left: Sequence[Jar], wanted: Sequence[Jar], scratch: Path) -> JarError:
     cache = cache_dir(settings)
     names = ", ".join(jar.coordinate for jar in left[:5]) + (", …" if len(left) > 5 else "")  # noqa: PLR2004
-    what = f"{len(left)} of {len(wanted)} jars could not be fetched into {_short(cache)}: {names}."
+    what = f"{len(left)} of {len(wanted)} jars could not be fetched into {_home_as_tilde(cache)}: {names}."
     other = [jar.coordinate for jar in left if any(scratch.rglob(jar.file_name))]
     if other:
         what += (
-            f" {len(other)} came with another sha256 than locked and were refused: {', '.join(other[:5])}."
+            f" {len(other)} had another sha256 than the locked one and were refused: {', '.join(other[:5])}."
         )
     log = cache / "fetch.log"
     return JarError(
@@ -254,10 +257,10 @@ def _not_fetched(settings: Settings, left: Sequence[Jar], wanted: Sequence[Jar],
     )
 
 
-def _counted(things: Sequence[object]) -> str:
+def _jar_count(things: Sequence[object]) -> str:
     return "1 jar" if len(things) == 1 else f"{len(things)} jars"
 
 
-def _short(path: Path) -> str:
+def _home_as_tilde(path: Path) -> str:
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -1,4 +1,4 @@
-"""``common/java/jars.lock``: which jars the engine uses, by set, each with its sha256."""
+"""Reads ``common/java/jars.lock``: the jars that the engine uses, by set, each with its sha256."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Jar:
     """One locked jar.
 
     Attributes:
-        set: What it is for: ``spark``, ``kafka-server`` or ``avro``.
+        set: The set that the jar belongs to: ``spark``, ``kafka-server`` or ``avro``.
         group: Maven group.
         artifact: Maven artifact.
         version: Maven version.
-        sha256: Of the whole file, in hexadecimal.
-        size_bytes: Of the whole file.
+        sha256: Digest of the file, in hexadecimal.
+        size_bytes: Size of the file.
     """
 
     set: str
@@ -48,10 +48,10 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
     def state_of(self, path: Path) -> State:
-        """Whether a file is this jar; every byte of it is read.
+        """Whether a file is this jar; reads every byte.
 
         Raises:
-            JarError: It is there and cannot be read.
+            JarError: The file exists and cannot be read.
         """
         try:
             with path.open("rb") as file:
@@ -64,12 +64,12 @@ class Jar:
 
 
 def jar_sets() -> tuple[str, ...]:
-    """The sets of the lock, in its order."""
+    """Names of the sets, in the order of the lock."""
     return tuple(dict.fromkeys(jar.set for jar in _lock()))
 
 
 def locked(*sets: str) -> tuple[Jar, ...]:
-    """The jars of these sets in the lock's order; of all sets where none is named.
+    """The jars of these sets in the order of the lock; without a name those of all sets.
 
     Raises:
         UsageError: There is no set of that name.
@@ -81,7 +81,7 @@ def locked(*sets: str) -> tuple[Jar, ...]:
 
 
 def lock_text(jars: Iterable[Jar]) -> str:
-    """These jars as the text of a lock."""
+    """The text of a lock file with these jars."""
     return "\n".join([_HEADER, *("\t".join(map(str, astuple(jar))) for jar in jars), ""])
 
 

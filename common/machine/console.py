@@ -1,18 +1,22 @@
-"""The two consoles: ``out`` for results, ``err`` for progress and messages (so results can be piped)."""
+"""The two consoles: ``out`` for results, ``err`` for progress and messages, so that results can be piped."""
 
 from __future__ import annotations
 
 from rich.console import Console
 
+from common.machine import terminal
+
 out = Console()
 err = Console(stderr=True)
 
+_UNLIMITED = 10_000
+
 
 def say(text: str) -> None:
-    """One line of progress, plain, on ``err``."""
-    err.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print a message on ``err``."""
+    terminal.say(err, text)
 
 
 def page() -> Console:
-    """Where tables go: ``out``, or one as wide as they need where no window limits it (a pipe, a file)."""
-    return out if out.is_terminal else Console(width=160)
+    """The console of tables: ``out``, or one without a limit of width where stdout is a pipe or a file."""
+    return out if out.is_terminal else Console(width=_UNLIMITED)

@@ -1,7 +1,7 @@
-"""A folder that is only read: on a local disk, or in an object store through pyarrow.
+"""Read-only access to a folder on a local disk, or in an object store through pyarrow.
 
-Here is what reading logs and checkpoints without Spark needs, and no more: list names, read a small
-file. Both treat what vanishes meanwhile (a writer that cleans up) as absent, never as an error.
+It lists names and reads small files, for logs and checkpoints. A file that another process deletes meanwhile
+is absent, not an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./=+-]*")
 
 
 class StorageFolder:
-    """A folder by path, ``file:`` URI, or an object store's URI (``s3a://`` is read as ``s3://``)."""
+    """A folder by path, by ``file:`` URI, or by an object store's URI (``s3a://`` is taken as ``s3://``)."""
 
     def __init__(self, path: str) -> None:
         self.path = _local(path.rstrip("/"))
@@ -23,12 +23,12 @@ class StorageFolder:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on a local disk."""
+        """Whether the folder is on a local disk."""
         return "://" not in self.path
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is on a local disk, under a name that is the same to all who read it as a URL."""
+        """Whether the folder is on a local disk and its path has no character that URLs escape."""
         return self.is_local and _PLAIN.fullmatch(self.path) is not None
 
     def __truediv__(self, name: str) -> StorageFolder:
@@ -38,52 +38,52 @@ class StorageFolder:
         return child
 
     def names(self) -> list[str]:
-        """Names of what lies in it, in no order; empty when the folder does not exist."""
+        """Names of the entries, in no order; empty when the folder does not exist."""
         if self.is_local:
             try:
-                return os.listdir(self.path)  # noqa: PTH208  # names alone, as fast as can be
+                return os.listdir(self.path)  # noqa: PTH208  # names alone, for speed
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        from pyarrow import fs  # a third of a second that local paths do not need
+        from pyarrow import fs  # its import takes a third of a second, which local paths do not need
 
-        store, base = self._opened()
+        store, base = self._file_system()
         found = store.get_file_info(fs.FileSelector(base, allow_not_found=True))
         return [info.base_name for info in found]
 
     def exists(self, name: str) -> bool:
-        """Whether it holds something of that name."""
+        """Whether the folder has an entry of that name."""
         if self.is_local:
-            return os.path.exists(f"{self.path}/{name}")  # noqa: PTH110  # probed by the thousand
+            return os.path.exists(f"{self.path}/{name}")  # noqa: PTH110  # called thousands of times
         from pyarrow import fs
 
-        store, base = self._opened()
+        store, base = self._file_system()
         kind = store.get_file_info(f"{base}/{name}").type
         return bool(kind != fs.FileType.NotFound)
 
     def read(self, name: str) -> bytes | None:
-        """All bytes of a file, or None when there is no such file."""
+        """The content of a file; None when there is no such file."""
         try:
             if self.is_local:
-                with open(f"{self.path}/{name}", "rb") as file:  # noqa: PTH123  # read by the thousand
+                with open(f"{self.path}/{name}", "rb") as file:  # noqa: PTH123  # called thousands of times
                     return file.read()
-            store, base = self._opened()
+            store, base = self._file_system()
             with store.open_input_stream(f"{base}/{name}") as stream:
                 return bytes(stream.read())
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def modified_ms(self, name: str) -> int | None:
-        """When a file was last written, milliseconds since the epoch, or None when there is none."""
+        """When a file was last modified, milliseconds since the epoch; None when there is no such file."""
         if self.is_local:
             try:
                 return os.stat(f"{self.path}/{name}").st_mtime_ns // 1_000_000  # noqa: PTH116
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        store, base = self._opened()
-        written = store.get_file_info(f"{base}/{name}").mtime_ns
-        return None if written is None else int(written) // 1_000_000
+        store, base = self._file_system()
+        modified_ns = store.get_file_info(f"{base}/{name}").mtime_ns
+        return None if modified_ns is None else int(modified_ns) // 1_000_000
 
-    def _opened(self) -> tuple[Any, str]:
+    def _file_system(self) -> tuple[Any, str]:
         if self._store is None:
             from pyarrow import fs
 

@@ -1,10 +1,10 @@
-"""One writer per table: a lock file per table, held for as long as the writer lives.
+"""One writer per table: a lock file per table, locked for as long as the writer's process runs.
 
-The lock is the kernel's (``flock``), so it goes with the process that held it, however that ends. The
-file beside it says who holds it. A JVM may outlive its Python parent by some seconds after a SIGKILL
-and still finish a commit; its pid is recorded too, and the next holder waits until it is gone.
+The lock is the kernel's (``flock``), so the kernel releases it however the process ends. The lock file names
+the holder. After a SIGKILL of the Python process its JVM may run on for some seconds and finish a commit;
+therefore the file also has the JVM's pid, and the next holder waits until that JVM has ended.
 
-Local disks only: two hosts that write one object store are not told apart here.
+Leases work on local disks only: they do not keep two hosts from writing one object store.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -24,14 +25,14 @@ from common.errors import LeaseHeldError, SetupError
 from common.machine.processes import start_mark
 
 _ORPHAN_SECONDS = 30.0
-"""How long a JVM whose parent is gone may take to end: it stops by itself when its pipe closes."""
+"""How long an orphaned JVM may take to end; it stops by itself when the pipe to its parent closes."""
 
 
 class Leases:
-    """The leases of one job on all tables it writes; taken together or not at all.
+    """The leases of one job on all tables that it writes; all of them are acquired, or none.
 
     Raises:
-        LeaseHeldError: Another process holds one; names the table and the holder.
+        LeaseHeldError: Another process holds a lease; names the table and the holder.
     """
 
     def __init__(self, folder: Path, tables: Sequence[str], job: str) -> None:
@@ -43,15 +44,14 @@ class Leases:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SetupError(
-                f"{self._folder} cannot be made ({error.strerror}). Name a folder that can be written with "
+                f"{self._folder} cannot be created ({error.strerror}). Name a writable folder with "
                 "data_dir, or warehouse for the tables."
             ) from error
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.release)
             for table in self._tables:
-                self._take(table)
-        except BaseException:
-            self.release()
-            raise
+                self._acquire(table)
+            undo.pop_all()
         return self
 
     def __exit__(
@@ -60,30 +60,31 @@ class Leases:
         self.release()
 
     def record_jvm(self, pid: int) -> None:
-        """Note the JVM that writes for this process, for whoever comes after a SIGKILL."""
+        """Record the JVM that writes for this process, for the next holder after a SIGKILL."""
         for descriptor in self._files.values():
             self._write(descriptor, jvm_pid=pid)
 
     def release(self) -> None:
-        """Give all leases back; harmless when there are none."""
+        """Release all leases; does nothing when there are none."""
         for descriptor in self._files.values():
             os.ftruncate(descriptor, 0)
             os.close(descriptor)
         self._files.clear()
 
-    def _take(self, table: str) -> None:
+    def _acquire(self, table: str) -> None:
         descriptor = os.open(lease_file(self._folder, table), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = _read(descriptor)
             os.close(descriptor)
-            raise LeaseHeldError(table, _described(holder)) from None
-        try:
-            _await_end(table, _read(descriptor))
-        except BaseException:
-            os.close(descriptor)  # as it is: the next to come must know of that JVM too
-            raise
+            raise LeaseHeldError(table, _describe(holder)) from None
+        with ExitStack() as undo:
+            undo.callback(
+                os.close, descriptor
+            )  # the content stays: the next process must wait for that JVM too
+            _await_orphan(table, _read(descriptor))
+            undo.pop_all()
         self._files[table] = descriptor
         self._write(descriptor)
 
@@ -101,18 +102,20 @@ class Leases:
 
 
 def lease_file(folder: Path, table: str) -> Path:
-    """The lock file of a table."""
+    """Path of a table's lock file."""
     return folder / f"{table}.lock"
 
 
-def _await_end(table: str, last: dict[str, object]) -> None:
+def _await_orphan(table: str, last: dict[str, object]) -> None:
     pid, mark = last.get("jvm_pid"), last.get("jvm_started")
     if not isinstance(pid, int) or last.get("host") != socket.gethostname():
         return
     deadline = time.monotonic() + _ORPHAN_SECONDS
     while (now := start_mark(pid)) is not None and now == mark:
         if time.monotonic() > deadline:
-            raise LeaseHeldError(table, f"the JVM {pid} of a job that is gone; end it with: kill {pid}")
+            raise LeaseHeldError(
+                table, f"the JVM {pid} of a job that has ended; end the JVM with: kill {pid}"
+            )
         time.sleep(0.1)
 
 
@@ -124,7 +127,7 @@ def _read(descriptor: int) -> dict[str, object]:
     return holder if isinstance(holder, dict) else {}
 
 
-def _described(holder: dict[str, object]) -> str:
+def _describe(holder: dict[str, object]) -> str:
     if not holder:
         return "another process"
     where = f"pid {holder.get('pid')} on {holder.get('host')}, since {holder.get('started_at')}"

@@ -8,9 +8,10 @@ milliseconds. What is computed is the same text of Spark's either way, and so ar
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -167,10 +168,45 @@ def taken(frame: DataFrame, small: Small) -> pa.Table | None:
     return found if is_few else None
 
 
+class _Results:
+    """Bounds the results that are in the driver's heap at once, over all queries of the process.
+
+    Spark refuses one result that is larger than ``spark.driver.maxResultSize``; of many queries the results
+    come at the same time. So many are let in at once as fit into half of the heap at their largest; another
+    one waits until one of them is in Python. No collection begins within another, so none waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places: threading.BoundedSemaphore | None = None
+
+    @contextmanager
+    def place(self, session: SparkSession) -> Iterator[None]:
+        """Wait for a place, and keep it within the block."""
+        with self._lock:
+            if self._places is None:
+                self._places = threading.BoundedSemaphore(at_once(session))
+        with self._places:
+            yield
+
+
+_RESULTS = _Results()
+
+
+def at_once(session: SparkSession) -> int:
+    """How many results of the largest size fit into half of the driver's heap; one at least."""
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001  # the size of the heap is the JVM's
+    text = session.sparkContext.getConf().get(_TOO_LARGE, "1g")
+    largest = int(jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text))
+    heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
+    return max(1, heap // 2 // (largest or 2**30))  # 0 is no bound at all
+
+
 def collected(frame: DataFrame) -> pa.Table | None:
     """All rows of a frame, which are few; nothing, where they would fill the driver all the same."""
     try:
-        return frame.toArrow()
+        with _RESULTS.place(frame.sparkSession):
+            return frame.toArrow()
     except pa.ArrowException:  # nulls where Spark's own schema says that there are none
         return None
     except (PySparkException, Py4JJavaError) as error:

@@ -1,7 +1,7 @@
-"""An Avro schema as the columns see it, read without Spark: Avro's names of types to Spark's.
+"""The fields of an Avro schema with Spark's types, without Spark.
 
-Refused is what a column cannot hold as it was written: unions of several types, records within
-themselves, decimals of more than 38 digits. Everything wrong is told at once.
+Types that no column can hold exactly are refused: unions of several types, recursive records, decimals of
+more than 38 digits. One ``PipelineError`` reports all faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from common.schema.ddl import Field
 
 REGISTRY = "spark.medallion.schemaRegistry"
 REGISTRY_LOGIN = "spark.medallion.schemaRegistryLogin"
-"""A session's conf with the settings of the schema registry: whoever reads values in it has them there."""
+"""Settings of a Spark session that hold the schema registry's address and login for all readers."""
 
 _PLAIN = {
     "boolean": "boolean",
@@ -49,14 +49,14 @@ _IN_JSON = {"int": "integer", "bigint": "long"}
 
 
 def fields(avro: Avro, folder: Path) -> tuple[Field, ...]:
-    """The fields that a value's columns see, in the order of the schema.
+    """The fields of a value, in the order of the schema.
 
     Args:
         avro: The format.
         folder: Where a relative file name starts: the folder of the pipeline file.
 
     Raises:
-        PipelineError: The schema cannot be found or read, or no column can hold what it describes.
+        PipelineError: The schema is missing or unreadable, or has a type that no column can hold.
     """
     return _read(avro, folder)[1]
 
@@ -67,7 +67,7 @@ def schema_text(avro: Avro, folder: Path) -> str:
 
 
 def spark_json(found: Sequence[Field]) -> dict[str, Any]:
-    """Fields as a StructType in Spark's JSON; all may be null."""
+    """Fields as a StructType in Spark's JSON, all nullable."""
     members = [{"name": f.name, "type": _spark(f), "nullable": True, "metadata": {}} for f in found]
     return {"type": "struct", "fields": members}
 
@@ -95,7 +95,7 @@ def _read(avro: Avro, folder: Path) -> tuple[Any, tuple[Field, ...]]:
 
 
 def _document(avro: Avro, folder: Path) -> tuple[Any, str]:
-    """The schema, and what to call it in a message."""
+    """The schema, and its name in messages."""
     written = avro.schema.strip()
     if not written.lower().endswith(".avsc"):
         try:
@@ -124,15 +124,15 @@ def _refused(avro: Avro, faults: Sequence[str]) -> PipelineError:
 
 @dataclass
 class _Reader:
-    """Walks a schema; ``faults`` holds what is wrong with it."""
+    """Walks a schema and collects its faults in ``faults``."""
 
     name: str
     faults: list[str] = field(default_factory=list)
     _known: dict[str, Field | None] = field(default_factory=dict)
-    """Named types by full name; None while one is being read."""
+    """Named types by full name; None while the walk is inside of the type."""
 
     def type(self, schema: object, place: str, space: str) -> Field:
-        """A type; the name of the field that is given back means nothing."""
+        """A type, as a field without a name."""
         if isinstance(schema, list):
             return self._union(schema, place, space)
         if isinstance(schema, str):
@@ -194,7 +194,7 @@ class _Reader:
         if not isinstance(members, list) or not members:
             return self._fault(place, "is a record without fields")
         nested = tuple(found for member in members for found in self._member(member, place, inside))
-        for text in _twins(nested):
+        for text in _duplicate_names(nested):
             self._fault(place, text)
         shown = ",".join(f"{found.name}:{found.type}" for found in nested)
         return self._keep(schema, space, Field("", f"struct<{shown}>", nested))
@@ -209,7 +209,7 @@ class _Reader:
         yield Field(str(name), found.type, found.nested)
 
     def _declare(self, schema: Mapping[str, Any], place: str, space: str) -> str:
-        """Note that a named type begins; its namespace."""
+        """Register a named type; returns its namespace."""
         name = schema.get("name")
         if not isinstance(name, str) or not all(_is_name(part) for part in name.split(".")):
             self._fault(place, f"is a {schema['type']} without a valid name")
@@ -272,8 +272,8 @@ def _is_name(text: object) -> bool:
     return isinstance(text, str) and _NAME.fullmatch(text) is not None
 
 
-def _twins(nested: Sequence[Field]) -> Iterator[str]:
+def _duplicate_names(nested: Sequence[Field]) -> Iterator[str]:
     seen: dict[str, str] = {}
     for each in nested:
         if (first := seen.setdefault(each.name.lower(), each.name)) is not each.name:
-            yield f"has fields {first!r} and {each.name!r}, which Spark does not tell apart; keep one"
+            yield f"has fields {first!r} and {each.name!r}, which are equal to Spark; keep one"

@@ -1,4 +1,9 @@
-"""Spark's DDL text for schemas (``id string, tags array<string>``), read without Spark."""
+"""Parser of Spark's DDL text for schemas (``id string, tags array<string>``), without Spark.
+
+It is written by hand because sqlglot, which parses the SQL expressions of a pipeline, differs from Spark
+here: as columns of a table it loses the type of ``a: byte``, refuses ``a void``, writes ``time`` as TIMESTAMP
+and accepts ``a int,`` (sqlglot 30). It would also not say which word of a schema is wrong, and what to write.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +41,7 @@ DDL_TYPES: Mapping[str, str] = {
     "variant": "variant",
     "void": "void",
 }
-"""Type names of DDL text, and the one we show for each."""
+"""Type names of DDL text, and the name shown for each."""
 
 JSON_TYPES: Mapping[str, str] = {
     "boolean": "boolean",
@@ -58,9 +63,9 @@ JSON_TYPES: Mapping[str, str] = {
     "variant": "variant",
     "void": "void",
 }
-"""Type names of a StructType written as JSON, and the one we show for each."""
+"""Type names of a StructType written as JSON, and the name shown for each."""
 
-_WRONG = {
+_COMMON_MISTAKES = {
     "text": "string",
     "str": "string",
     "number": "double",
@@ -80,7 +85,7 @@ _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|(\w+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\
 
 
 class DdlError(ValueError):
-    """The text is no schema; the message says at which word."""
+    """The text is no schema; the message names the word at which parsing fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +93,9 @@ class Field:
     """One field of a struct.
 
     Attributes:
-        name: As it is written in the schema.
-        type: Spark's short text of the type: ``bigint``, ``array<struct<a:int>>``.
-        nested: A struct's fields; an array's ``element``; a map's ``key`` and ``value``; else empty.
+        name: The name as written in the schema.
+        type: Spark's short name of the type: ``bigint``, ``array<struct<a:int>>``.
+        nested: The fields of a struct; ``element`` of an array; ``key`` and ``value`` of a map; else empty.
     """
 
     name: str
@@ -104,14 +109,14 @@ class Field:
 
 
 def unknown_type(text: str, known: Mapping[str, str]) -> str | None:
-    """What is wrong with the name of a plain type; ``None`` where nothing is."""
+    """What is wrong with the name of a plain type; ``None`` for a known type."""
     name = re.split(r"[( ]", text.strip(), maxsplit=1)[0]
     exact = name if known is JSON_TYPES else name.lower()
     if exact in known or exact == "interval":
         return None
     if known is JSON_TYPES and name.lower() in _JSON_OF_DDL:
         return f"{text!r} is no type in Spark's JSON; write {_JSON_OF_DDL[name.lower()]!r}"
-    near = _WRONG.get(name.lower())
+    near = _COMMON_MISTAKES.get(name.lower())
     if near is None:
         choices = [*known, "struct", "array", "map"]
         near = next(iter(get_close_matches(name.lower(), choices, n=1, cutoff=0.6)), None)
@@ -121,7 +126,7 @@ def unknown_type(text: str, known: Mapping[str, str]) -> str | None:
 
 
 def parse(text: str) -> tuple[Field, ...]:
-    """The fields of DDL text, in its order; ``struct<…>`` around them all may be there or not.
+    """The fields of DDL text in order, with or without ``struct<…>`` around all of them.
 
     Raises:
         DdlError: The text is no schema.
@@ -138,25 +143,25 @@ def parse(text: str) -> tuple[Field, ...]:
 
 
 class _Reader:
-    """Reads tokens from left to right."""
+    """Recursive descent over the tokens of a text."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [next(part for part in match.groups() if part) for match in _TOKEN.finditer(text)]
         self._next = 0
 
     def peek(self, ahead: int = 0) -> str:
-        """The next token, or nothing at the end."""
+        """The next token, not consumed; empty at the end."""
         index = self._next + ahead
         return self._tokens[index] if index < len(self._tokens) else ""
 
     def take(self) -> str:
-        """The next token, which is then done."""
+        """Consume the next token."""
         token = self.peek()
         self._next += 1
         return token
 
     def expect(self, token: str, place: str) -> None:
-        """Take this very token."""
+        """Consume a token, which must be this one."""
         found = self.take()
         if found != token:
             after = f" in field {place!r}" if place else ""
@@ -164,32 +169,32 @@ class _Reader:
             raise DdlError(f"the schema cannot be read{after}: {token!r} is expected where {shown}")
 
     def expect_end(self) -> None:
-        """Nothing may follow."""
+        """Refuse further tokens."""
         if self.peek():
             raise DdlError(f"the schema cannot be read: {self.peek()!r} follows its end; leave it out")
 
     def members(self, place: str, closing: str) -> tuple[Field, ...]:
-        """Fields with commas between them, up to the closing token."""
+        """Fields separated by commas, up to the closing token."""
         found: list[Field] = []
         while self.peek() != closing:
             found.append(self.member(place))
             if self.peek() == closing:
                 break
             if self.peek() != ",":
-                self._stuck(f"{place}.{found[-1].name}" if place else found[-1].name)
+                self._refuse_missing_comma(f"{place}.{found[-1].name}" if place else found[-1].name)
             self.take()
             if self.peek() == closing:
                 raise DdlError(f"the schema has a ',' too many after field {found[-1].name!r}")
         return tuple(found)
 
-    def _stuck(self, place: str) -> None:
+    def _refuse_missing_comma(self, place: str) -> None:
         token = self.peek()
         if not token:
             raise DdlError(f"the schema ends inside field {place!r}: a '>' is missing")
         raise DdlError(f"the schema cannot be read at {token!r} after field {place!r}: a ',' is missing")
 
     def member(self, place: str) -> Field:
-        """``name type`` or ``name: type``, with ``not null`` and a comment if they are there."""
+        """``name type`` or ``name: type``, optionally with ``not null`` and a comment."""
         token = self.take()
         if not re.match(r"`|\w", token):
             raise DdlError(f"the schema cannot be read at {token!r}: a field's name is expected there")
@@ -211,7 +216,7 @@ class _Reader:
         return Field(name, found.type, found.nested)
 
     def type(self, place: str) -> Field:
-        """A type; the name of the field that is given back means nothing."""
+        """A type, as a field without a name."""
         word = self.take()
         if not word or word in {",", ">"}:
             raise DdlError(f"field {place!r} has no type; write it like '{place.rpartition('.')[2]} string'")
@@ -247,7 +252,7 @@ class _Reader:
         return Field(name, found.type, found.nested)
 
     def _arguments(self, kind: str, place: str) -> str:
-        """What belongs to a plain type: ``(10,2)``, ``collate X``, ``day to second``."""
+        """Arguments of a plain type: ``(10,2)``, ``collate X``, ``day to second``."""
         text = ""
         if self.peek() == "(":
             while self.peek() not in {")", ""}:

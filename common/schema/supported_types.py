@@ -1,4 +1,4 @@
-"""Which of Spark's types a format is read into exactly, and whether required fields are in the schema."""
+"""Checks that a format can be read exactly into a schema's types, and that the schema has required fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNREAD = {
 
 
 def type_faults(value: Json | Debezium | Csv, found: Sequence[Field]) -> Iterator[str]:
-    """Fields whose type the format cannot be read into; Spark's own reader (``strict=False``) has its own."""
+    """Fields of a type that the strict reader does not support; Spark's reader (``strict=False``) may."""
     if isinstance(value, Json) and not value.strict:
         return
     for field in found:
@@ -39,9 +39,9 @@ def _unread(field: Field, place: str) -> Iterator[str]:
 
 
 def required_faults(value: Json | Debezium | Csv, found: Sequence[Field]) -> Iterator[str]:
-    """Required fields that the schema does not have."""
+    """Required fields that are not in the schema."""
     if isinstance(value, Json) and value.required and not value.strict:
-        yield "required is asked of strict values only; leave it out, or strict=False"
+        yield "required is checked in strict values only; leave out required, or strict=False"
         return
     for path in value.required:
         fields, done = found, ""

@@ -1,7 +1,7 @@
-"""The shape of a value, read without Spark: its fields, their types, and what is nested in them.
+"""The fields of a message value, from its declared schema, without Spark.
 
-Three ways to write one schema: DDL text, a ``.json`` file as ``frame.schema.json()`` of Spark writes it,
-or a ``StructType``. Everything wrong with it is told at once, in a ``PipelineError`` at the format.
+A schema is DDL text, a ``.json`` file as Spark's ``frame.schema.json()`` writes it, or a ``StructType``. One
+``PipelineError`` reports all its faults.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Field", "fields", "spark_schema_text"]
 
 
 Structured = Json | Debezium | Csv
-"""Formats whose schema is Spark's."""
+"""Formats that are declared with a Spark schema."""
 
 _SOURCE = (
     "connector string, db string, schema string, `table` string, ts_ms bigint, lsn bigint, file string, "
@@ -39,8 +39,8 @@ def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
         folder: Where a relative file name starts: the folder of the pipeline file.
 
     Raises:
-        PipelineError: The schema cannot be found or read, is no valid schema, or has types that the format
-            has not; or a required field is not in it.
+        PipelineError: The schema is missing, unreadable or invalid, has types that the format does not
+            support, or lacks a required field.
     """
     if isinstance(value, Text):
         return (Field("value", "string"),)
@@ -50,13 +50,13 @@ def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
     found: tuple[Field, ...] = ()
     if _is_ddl(value):
         try:
-            found = parse(_written(value))
+            found = parse(_declared_schema(value))
         except DdlError as error:
             faults.append(str(error))
     else:
         document, name = _document(value, folder)
         found = _struct(document, name, "", faults)
-    faults.extend(_twins(found, ""))
+    faults.extend(_duplicate_names(found, ""))
     if not faults:
         faults.extend(type_faults(value, found))
     if isinstance(value, Debezium):
@@ -69,14 +69,14 @@ def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
 
 
 def spark_schema_text(value: Structured, folder: Path) -> str:
-    """The text from which Spark makes the StructType: DDL, or a StructType as JSON (it begins with ``{``).
+    """The text of which Spark makes a StructType: DDL, or a StructType as JSON (which begins with ``{``).
 
     Raises:
         PipelineError: As ``fields``.
     """
     fields(value, folder)
     if _is_ddl(value):
-        text: str = _written(value)
+        text: str = _declared_schema(value)
         if not isinstance(value, Debezium):
             return text
         row = text if re.match(r"\s*struct\s*<", text, re.IGNORECASE) else f"struct<{text}>"
@@ -108,18 +108,18 @@ def _refuse(value: Structured, faults: Sequence[str]) -> None:
         raise PipelineError([Problem(type(value).__name__, fault, source) for fault in faults])
 
 
-def _written(value: Structured) -> Any:
+def _declared_schema(value: Structured) -> Any:
     return value.row if isinstance(value, Debezium) else value.schema
 
 
 def _is_ddl(value: Structured) -> bool:
-    written = _written(value)
+    written = _declared_schema(value)
     return isinstance(written, str) and not written.strip().lower().endswith(".json")
 
 
 def _document(value: Structured, folder: Path) -> tuple[Any, str]:
-    """The schema as Spark's JSON, and what to call it in a message."""
-    written = _written(value)
+    """The schema as Spark's JSON, and its name in messages."""
+    written = _declared_schema(value)
     if not isinstance(written, str):
         return written.jsonValue(), "the StructType"
     name = written.strip()
@@ -140,7 +140,7 @@ def _document(value: Structured, folder: Path) -> tuple[Any, str]:
 
 
 def _struct(document: object, name: str, place: str, faults: list[str]) -> tuple[Field, ...]:
-    """Fields of a struct in Spark's JSON; what is wrong is added to ``faults``."""
+    """Fields of a struct in Spark's JSON; appends its faults to ``faults``."""
     where = f"{name}, field {place!r}" if place else name
     if not isinstance(document, Mapping):
         faults.append(f"{where} is a {type(document).__name__}, not a struct; {_HOW}")
@@ -182,7 +182,7 @@ def _typed(label: str, kind: object, name: str, place: str, faults: list[str]) -
         )
         return Field(label, "void")
     if (needs := _FLAGS.get(str(kind.get("type")))) is not None and needs not in kind:
-        faults.append(f"{name}, field {place!r} lacks {needs!r}: true or false; Spark asks for it")
+        faults.append(f"{name}, field {place!r} lacks {needs!r}: true or false; Spark requires it")
     if kind.get("type") == "array":
         element = _typed("element", kind.get("elementType"), name, place, faults)
         return Field(label, f"array<{element.type}>", (element,))
@@ -201,8 +201,8 @@ def _brackets(kind: str) -> str:
     return bracket + rest.replace(" ", "")
 
 
-def _twins(found: Sequence[Field], place: str) -> Iterator[str]:
-    """Names that Spark cannot tell apart: equal, or equal but for their case."""
+def _duplicate_names(found: Sequence[Field], place: str) -> Iterator[str]:
+    """Names that are equal to Spark: the same, or the same but for case."""
     seen: dict[str, str] = {}
     for field in found:
         inner = f"{place}.{field.name}" if place else field.name
@@ -212,4 +212,4 @@ def _twins(found: Sequence[Field], place: str) -> Iterator[str]:
         elif first is not None:
             yield f"fields {first!r} and {inner!r} differ only by case, which Spark ignores; keep one"
         seen[field.name.lower()] = inner
-        yield from _twins(field.nested, inner)
+        yield from _duplicate_names(field.nested, inner)

@@ -1,4 +1,4 @@
-"""The small side of a join, sent to every task where it is small enough. Pure."""
+"""Broadcasts one side of a join if it has few rows. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 _MOST_ROWS = 100_000
-"""Up to here rows are sent to every task; more would fill the driver's heap."""
+"""Most rows to broadcast; more would fill the driver's heap."""
 
 
 def broadcast_if_small(frame: DataFrame, rows: int) -> DataFrame:
-    """The frame, to be broadcast if it has few rows, else joined as it is.
+    """The frame with a broadcast hint if it has few rows, else unchanged.
 
     Args:
         frame: One side of a join.
-        rows: How many rows it has, or at most has.
+        rows: Its number of rows, or an upper bound.
     """
     return F.broadcast(frame) if rows <= _MOST_ROWS else frame

@@ -1,9 +1,10 @@
-"""Spark's classes as the JVM keeps them in memory, in a file: every start is some five seconds shorter.
+"""Spark's loaded classes in an archive file (class-data sharing): every start is about five seconds shorter.
 
-The JVM writes such a file (class-data sharing) when a process ends that was told to, and maps it at a
-later start with the same Java and class path. With another Java or another class path it starts as it would
-without: nothing depends on the archive but time. Its sha256 lies beside it and is compared at every start,
-which takes 0.15 seconds: an archive that is cut short or changed is not used, and set-up makes it anew.
+The JVM writes the archive when a process ends that was started with an option for it, and maps the archive at
+a later start with the same Java and class path. With another Java, another class path or a damaged archive
+the JVM starts without it: only the duration of a start depends on the archive.
+Its sha256 is in a file beside it and is compared at every start, which takes 0.15 seconds: an archive that
+is cut short or changed is not used, and set-up creates it again.
 
     <user cache>/classes/<key>.jsa      <key>.jsa.sha256
                                         about 190 MB; the key names Java, class path and Spark's version
@@ -26,54 +27,54 @@ from common.java.sealed_file import seal, state_of
 
 _RECORD_SECONDS = 300.0
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
-"""An archive that does not fit is no one's trouble; one that is made tells at length what it leaves out."""
+"""No messages about an archive that does not fit, nor about classes that a new archive leaves out."""
 
 
 def archive_file(java: Java, class_path: Sequence[Path]) -> Path:
-    """Where the archive of a Java and a class path lies, or would."""
+    """Path of the archive of a Java and a class path, whether the file exists or not."""
     executable = java.executable.resolve()
-    told = [str(executable), str(executable.stat().st_mtime_ns), metadata.version("pyspark")]
-    key = hashlib.sha256("\n".join([*told, *map(str, class_path)]).encode()).hexdigest()[:16]
+    parts = [str(executable), str(executable.stat().st_mtime_ns), metadata.version("pyspark")]
+    key = hashlib.sha256("\n".join([*parts, *map(str, class_path)]).encode()).hexdigest()[:16]
     return user_cache() / "classes" / f"{key}.jsa"
 
 
 def jvm_options(java: Java, class_path: Sequence[Path]) -> list[str]:
-    """What the JVM must be told to use the archive; nothing where there is none, or it is not whole."""
+    """Options with which the JVM uses the archive; empty where there is no archive, or it is not whole."""
     file = archive_file(java, class_path)
     return [f"-XX:SharedArchiveFile={file}", *_QUIET.split()] if state_of(file) == "ok" else []
 
 
 def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -> Path | None:
-    """Make the archive where there is no whole one, by a short run of Spark and Delta: about half a minute.
+    """Create the archive if there is no whole one, by a short run of Spark and Delta of about half a minute.
 
     Returns:
-        The archive; ``None`` where this Java cannot make one: why is in the ``.log`` beside where it would
-        lie. Nothing needs it, so nothing is raised.
+        The archive; ``None`` where this Java cannot create one. The ``.log`` file beside its path then has
+        the reason. The archive is optional, so no error is raised.
     """
     file = archive_file(java, class_path)
     if state_of(file) == "ok":
         return file
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".record-", dir=file.parent) as scratch:
-        made = Path(scratch) / file.name
+        draft = Path(scratch) / file.name
         conf = dict(settings.spark.conf)
         own = "spark.driver.extraJavaOptions"
-        conf[own] = f"{conf.get(own, '')} -XX:ArchiveClassesAtExit={made} {_QUIET}".strip()
+        conf[own] = f"{conf.get(own, '')} -XX:ArchiveClassesAtExit={draft} {_QUIET}".strip()
         trained = settings.spark.model_copy(update={"conf": conf, "master": "local[2]"})
-        told = settings.model_copy(update={"spark": trained, "data_dir": Path(scratch)})
+        recorded = settings.model_copy(update={"spark": trained, "data_dir": Path(scratch)})
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "common.spark.class_recording", scratch],
-                input=told.model_dump_json().encode(),
+                input=recorded.model_dump_json().encode(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 check=False,
                 timeout=_RECORD_SECONDS,
             )
-            if done.returncode != 0 or not made.is_file():
+            if done.returncode != 0 or not draft.is_file():
                 file.with_suffix(".log").write_bytes(done.stdout)
                 return None
-            made.replace(file)
+            draft.replace(file)
             seal(file)
         except (subprocess.SubprocessError, OSError):
             return None

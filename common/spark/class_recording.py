@@ -1,8 +1,7 @@
-"""The short run whose classes ``common.spark.class_archive`` keeps: the writes and streams that every job
-does.
+"""The short run whose classes ``common.spark.class_archive`` archives: writes and streams as in any job.
 
 ``python -m common.spark.class_recording <folder>`` with the settings as JSON on standard input. The JVM
-writes the archive as it ends, so this waits for its end.
+writes the archive when it ends, so the run waits for that.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _END_SECONDS = 120.0
 
 
 def main() -> None:
-    """Run, and wait until the JVM has ended."""
+    """Run the writes and streams, and wait until the JVM has ended."""
     folder = Path(sys.argv[1])
     spark = build_session(Settings.model_validate_json(sys.stdin.read()), "classes", folder / "log")
     _work(spark, folder)

@@ -1,6 +1,7 @@
-"""Values of a frame as literals of a condition: only of literals does Delta skip files. Pure.
+"""Values of a DataFrame as literals of a condition, because Delta skips files only by literals. Pure.
 
-Days and times never become Python's: its years end at 9999, and its hours may come twice.
+Dates and timestamps are held as numbers, not as Python's types: those end at the year 9999, and local times
+are ambiguous when clocks change.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from pyspark.sql.types import DataType, DateType, IntegralType, StringType, Time
 _YEAR = 4  # digits
 
 MOST_LISTED = 16
-"""Up to so many values of a column are listed; of more, their ends. With 64 planning takes four times as
-long."""
+"""Most values of a column that a condition lists; of more values it has minimum and maximum. With 64 values
+planning takes four times as long."""
 
 LITERAL_TYPES = (IntegralType, StringType, DateType, TimestampType)
-"""Types whose values can be told and written down exactly."""
+"""Types whose values have an exact literal."""
 
 
 def as_python_value(value: Column, kind: DataType) -> Column:
-    """A value as Python can hold it; ``literal`` takes it back."""
+    """A value as a number or text that Python holds exactly; the inverse of ``literal``."""
     if isinstance(kind, DateType):
         return F.unix_date(value)
     return F.unix_micros(value) if isinstance(kind, TimestampType) else value
 
 
 def literal(value: Any, kind: DataType) -> Column:
-    """A value that was ``told``, as a literal of its own type."""
+    """A value of ``as_python_value`` as a literal of its type."""
     if isinstance(kind, DateType):
         return F.expr(f"date '{_signed(np.datetime64(value, 'D'))}'")
     if isinstance(kind, TimestampType):
@@ -39,7 +40,7 @@ def literal(value: Any, kind: DataType) -> Column:
 
 
 def _signed(moment: np.datetime64[Any]) -> str:
-    """As SQL wants it: a year of four digits, or a sign before it."""
+    """As SQL requires it: a year of four digits, or of more with a sign."""
     text = str(moment)
     year, rest = text.lstrip("-").split("-", 1)
     sign = "-" if text.startswith("-") else "+" if len(year) > _YEAR else ""

@@ -163,7 +163,8 @@ RELIED_ON: Sequence[Conf] = (
     _both(
         "spark.driver.maxResultSize",
         "256m",
-        "Results that come to the driver are few; what would fill its heap is refused before it does.",
+        "Results that come to the driver are few; what would fill its heap is refused before it does. Of all "
+        "queries so many results come at once as fit into half of the heap at this size.",
     ),
     _both(
         "spark.sql.redaction.options.regex",
@@ -323,8 +324,8 @@ OURS: Sequence[Conf] = (
     _both(
         JAVA_OPTIONS,
         OfRun("ours, then yours"),
-        "Yours are added: ours say where the JVM logs, how it collects garbage, and, in a run that ends, "
-        "what it need not optimize (`common/spark/compiler.json`).",
+        "Yours are added: ours say where the JVM logs, how it collects garbage, that it ends when its heap "
+        "is full, and, in a run that ends, what it need not optimize (`common/spark/compiler.json`).",
     ),
 )
 """These ``spark.conf`` cannot replace."""

@@ -1,4 +1,4 @@
-"""What lies within Spark's types. Pure."""
+"""Looks inside of Spark's nested types. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 
 def contains_type(kind: DataType, *sought: type[DataType]) -> bool:
-    """Whether a type is one of some, or has one in it, however deep."""
+    """Whether a type is one of the sought types, or contains one at any depth."""
     if isinstance(kind, sought):
         return True
     if isinstance(kind, StructType):

@@ -1,7 +1,6 @@
-"""What can be known of a piece of Spark SQL by reading it: no Spark, no data, no names resolved.
+"""Static analysis of a Spark SQL expression: its columns and functions, without Spark and without data.
 
-Whether the columns it names exist is for ``orchestration.check.visible_columns``; this module only says what
-it names.
+Names are not resolved: whether a column exists is checked by ``orchestration.check.visible_columns``.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from common.errors import SqlError
 from common.sql.function_names import AGGREGATES, GENERATORS, NON_DETERMINISTIC, WINDOWS
 
 Path = tuple[str, ...]
-"""A column and the fields taken from it: ``properties.time`` is ``("properties", "time")``."""
+"""A column and the fields accessed in it: ``properties.time`` is ``("properties", "time")``."""
 
 ELEMENT = "[]"
-"""The step of a path into an array or map by an index that is not a text."""
+"""The step of a path into an array or map by an index that is no string literal."""
 
 _PLAIN = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", re.ASCII)
 _LITERALS = {"true", "false", "null", "current_user", "session_user"} | NON_DETERMINISTIC
@@ -29,22 +28,22 @@ _CLOCKS = (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a SQL expression names and does; names in the order of the text, each once.
+    """Columns, functions and properties of a SQL expression; names in the order of the text, each once.
 
     Attributes:
         columns: Every column it refers to.
-        outside_aggregates: Those of them that stand outside every aggregate.
-        path: The column it is, where it is nothing but one.
-        functions: Functions, lower-case.
+        outside_aggregates: Columns that are referred to outside of all aggregates.
+        path: The column, where the expression is nothing but a column.
+        functions: Names of functions, lower-case.
         aggregates: Aggregate functions without ``over``.
         nested: Aggregates inside aggregates.
         distinct: Aggregates over ``distinct``.
-        windows: Functions with ``over``, and those that need it.
-        generators: Functions that give any number of rows, such as ``explode``.
-        non_deterministic: Functions that give another value when a row is read again.
-        subquery: Whether there is a ``select`` in it.
-        star: Whether it is ``*`` or ``a.*``.
-        alias: The name after ``as``, where it ends in one.
+        windows: Functions with ``over``, and window functions without it.
+        generators: Functions that return any number of rows, such as ``explode``.
+        non_deterministic: Functions whose value differs when a row is read again.
+        subquery: Whether the expression contains a ``select``.
+        star: Whether the expression is ``*`` or ``a.*``.
+        alias: The name after a final ``as``.
     """
 
     columns: tuple[Path, ...] = ()
@@ -66,7 +65,7 @@ def analyze(sql: str) -> Facts:
     """The facts of one SQL expression.
 
     Raises:
-        SqlError: It is not one expression; says at which word it stops making sense.
+        SqlError: The text is not one expression; names the word at which parsing fails.
     """
     text = sql.strip()
     if _PLAIN.match(text) and text.lower() not in _LITERALS:
@@ -95,7 +94,7 @@ def parse(sql: str) -> exp.Expr:
     if not sql.strip():
         raise SqlError("is empty; write a SQL expression")
     dialect = Dialect.get_or_raise("spark")
-    # Remembers a function's name as written: ``percentile_approx`` and ``approx_percentile`` are one class.
+    # Keeps a function's name as written: ``percentile_approx`` and ``approx_percentile`` are one class.
     dialect.ORIGINAL_NAME_META_KEY = "name"
     try:
         # Parenthesised, the text cannot be a statement; the new line ends a comment.
@@ -131,7 +130,7 @@ def _refuse_last_comment(dialect: Dialect, sql: str) -> None:
     try:
         dialect.parse(f"({sql})")
     except (ParseError, TokenError) as error:
-        # The engine puts the text in parentheses as well, on one line
+        # The engine also puts the text in parentheses, on one line
         raise SqlError("ends in a comment (--), which would hide what follows; leave it out") from error
 
 
@@ -170,12 +169,12 @@ class _Reader:
     subquery: bool = False
 
     def visit(self, node: exp.Expr, bound: frozenset[str] = frozenset(), inside: str | None = None) -> None:
-        """Collect from a node and what is under it.
+        """Collect facts from a node and its descendants.
 
         Args:
-            node: Where to start.
-            bound: Variables of the lambdas around it, lower-case; they are no columns.
-            inside: The aggregate around it.
+            node: The node.
+            bound: Parameters of the enclosing lambdas, lower-case; they are no columns.
+            inside: The enclosing aggregate.
         """
         if isinstance(node, exp.Query):
             self.subquery = True
@@ -217,7 +216,7 @@ class _Reader:
             self.visit(part, bound, inside)
 
     def _function(self, node: exp.Expr, inside: str | None) -> str | None:
-        """Note what a node is; gives the aggregate around its children."""
+        """Record the function that a node calls; returns the enclosing aggregate of its children."""
         name = _name(node)
         if isinstance(node, exp.Distinct) and inside is not None:
             self.distinct.append(inside)
@@ -239,7 +238,7 @@ class _Reader:
 
 
 def _name(node: exp.Expr) -> str | None:
-    """The function that a node calls, lower-case as Spark knows it; ``None`` where it calls none."""
+    """The name of the function that a node calls, lower-case; ``None`` where it calls none."""
     written = node.meta.get("name")
     if written is not None:
         return str(written).lower()
@@ -249,10 +248,10 @@ def _name(node: exp.Expr) -> str | None:
         # ``a like any (…)`` is a comparison
         return None if isinstance(node.parent, (exp.Like, exp.ILike)) else "any"
     if isinstance(node, _CLOCKS):
-        # ``unix_timestamp()`` is read as a clock inside a conversion
+        # sqlglot parses ``unix_timestamp()`` as a clock inside a conversion
         return (_name(node.parent) if node.parent is not None else None) or _spelled(node)
     if isinstance(node, exp.AggFunc):
-        # ``first(a, true)`` is read as one inside a modifier that has the name
+        # sqlglot parses ``first(a, true)`` as an aggregate inside a modifier that has the name
         around = str(node.parent.meta.get("name", "")) if node.parent is not None else ""
         return None if around.lower() in AGGREGATES else _spelled(node)
     return None
@@ -263,7 +262,7 @@ def _spelled(node: exp.Expr) -> str:
 
 
 def path_of(node: exp.Expr) -> Path | None:  # noqa: PLR0911  # one return per kind of step
-    """The column and fields that a node is nothing but."""
+    """The path of a node that is nothing but a column or a field of one; ``None`` for other nodes."""
     if isinstance(node, exp.Column):
         return tuple(part.name for part in node.parts if not isinstance(part, exp.Star))
     if isinstance(node, exp.Paren):

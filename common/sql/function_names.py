@@ -1,6 +1,6 @@
-"""The names of Spark SQL's functions by kind, so that SQL text is judged without starting Spark.
+"""Names of Spark SQL's functions by kind, so that SQL text is analyzed without Spark.
 
-A test asserts that these are exactly what the installed Spark registers.
+A test asserts that these are exactly the functions of the installed Spark.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ AGGREGATES = _names("""
     string_agg sum theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum var_pop
     var_samp variance
 """)
-"""Many rows in, one value out."""
+"""Functions that return one value for many rows."""
 
 WINDOWS = _names("""
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
 """)
-"""Only with ``over (…)``; an aggregate with ``over`` is one too."""
+"""Functions that need ``over (…)``; an aggregate with ``over`` is a window function too."""
 
 GENERATORS = _names("""
     collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer
     python_worker_logs range sql_keywords stack variant_explode variant_explode_outer
 """)
-"""One row in, any number out; and what gives a table."""
+"""Functions that return any number of rows for one row, and those that return a table."""
 
 NON_DETERMINISTIC = _names("""
     curdate current_date current_time current_timestamp input_file_block_length
     input_file_block_start input_file_name java_method localtimestamp monotonically_increasing_id
     now rand randn random randstr reflect shuffle spark_partition_id try_reflect uniform uuid
 """)
-"""Another value at another time, or for the same row in another task; kept by hand."""
+"""Functions whose value differs by time or task for the same row; this list is kept by hand."""
 
 GRAMMAR = _names("identifier timestampadd timestampdiff try_cast")
-"""Known to Spark's grammar without being registered."""
+"""Names that Spark's grammar knows and its registry does not."""
 
 FUNCTIONS = (
     AGGREGATES
@@ -102,4 +102,4 @@ FUNCTIONS = (
     xpath_long xpath_number xpath_short xpath_string xxhash64 year zeroifnull zip_with
 """)
 )
-"""Every function that is written with parentheses."""
+"""Every function that is called with parentheses."""

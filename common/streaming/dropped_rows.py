@@ -1,4 +1,4 @@
-"""Counts that only Spark's operators know, read from the plan of a micro-batch that has run."""
+"""Counts the rows that Spark's stateful operators drop; the counters are in the micro-batch's plan."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ LATE = "numRowsDroppedByWatermark"
 _KEYS = {DUPLICATES: "duplicates", LATE: "late"}
 
 
-class Dropped:
-    """What the running micro-batch of a query drops; its plan is walked once, at the first question.
+class DroppedRows:
+    """Counts the rows that the running micro-batch of a query drops; the plan is searched at first use.
 
     Args:
-        query: Hands out the query: its first micro-batch may begin before that is known.
+        query: Returns the query, which may not be known yet when its first micro-batch starts.
     """
 
     def __init__(self, query: Callable[[], StreamingQuery]) -> None:
         self._query = query
 
     def counts(self) -> dict[str, int]:
-        """Duplicate and late rows that were dropped, summed over all stateful operators of the plan.
+        """Number of duplicate and late rows that all stateful operators of the plan have dropped.
 
-        Exact once the batch was consumed whole and only once: persist it first.
+        Exact only if the batch was consumed whole and once; persist the batch before reading it twice.
         """
         counts = dict.fromkeys(_KEYS.values(), 0)
         for name, metric in self._metrics:
             counts[_KEYS[name]] += int(metric.value())
         return counts
 
-    def forget(self) -> None:
-        """Count anew: the micro-batch is worked out again, because its first result could not be kept."""
+    def reset(self) -> None:
+        """Reset the counters. Call it before the micro-batch is computed a second time."""
         for _, metric in self._metrics:
             metric.reset()
 
     def late_watermark_ms(self) -> int | None:
-        """The watermark by which the micro-batch judges rows late, milliseconds since the epoch.
+        """The watermark that decides which rows of this micro-batch are late, in milliseconds since 1970.
 
-        It is an older one than progress reports show: that of the batch before the last. A row is late when
-        its event time is at or before it. None where no operator has one.
+        It is older than the one in progress reports: the watermark of the batch before the last. A row is
+        late if its event time is at or before it. None if no operator has a watermark.
         """
         return self._late_watermark_ms
 
@@ -67,8 +67,8 @@ class Dropped:
 
 
 def _stateful(query: StreamingQuery) -> Iterator[Any]:
-    """The operators, of the plan that the running micro-batch executes, that drop rows."""
-    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001  # progress comes only after the batch
+    """The operators that drop rows, from the plan of the running micro-batch."""
+    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001  # a progress report comes only after the batch
     nodes: list[Any] = [execution.executedPlan()]
     while nodes:
         node = nodes.pop()

@@ -20,14 +20,14 @@ from common.delta.table import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.spark.session_conf import WITHOUT_ROWS
-from common.streaming.dropped_rows import Dropped
-from common.streaming.wake_up import LOOK, Waking, wakeable
+from common.streaming.dropped_rows import DroppedRows
+from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_REGISTRY = re.compile(r"medallion\.avro\.RegistryUnavailable: (.+)")  # what our reader of Avro values throws
+_REGISTRY = re.compile(r"medallion\.avro\.RegistryUnavailable: (.+)")  # thrown by the reader of Avro values
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
 
@@ -149,7 +149,7 @@ def start(
     spark: SparkSession,
     stream: Stream,
     gate: Gate,
-    waking: Waking | None = None,
+    notifier: CommitNotifier | None = None,
     *,
     available_now: bool = False,
 ) -> RunningQuery:
@@ -159,11 +159,11 @@ def start(
         spark: The session.
         stream: What to run.
         gate: Once closed, the query ends before its next micro-batch.
-        waking: The queries that are woken by what it writes, and it by them; unset: it runs alone.
+        notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Process what is there now and end.
     """
     state = _State()
-    waking = waking or Waking()
+    notifier = notifier or CommitNotifier()
     checkpoint = Checkpoint(stream.checkpoint)
 
     def each(frame: DataFrame, batch_id: int) -> None:
@@ -176,7 +176,7 @@ def start(
             clear_transaction_ids(frame.sparkSession)
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))
-            waking.committed((stream.name, *stream.beside))
+            notifier.notify((stream.name, *stream.beside))
         except Exception as error:
             state.error = state.error or error
             raise
@@ -197,14 +197,14 @@ def start(
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif stream.trigger:
-        writer = writer.trigger(processingTime=LOOK if stream.trigger == FOLLOW else stream.trigger)
+        writer = writer.trigger(processingTime=POLL_INTERVAL if stream.trigger == FOLLOW else stream.trigger)
     with ExitStack() as starting:
         if stream.without_rows:
             starting.enter_context(_batches_without_rows(spark))
         if stream.trigger == FOLLOW and not available_now:
             wake = starting.enter_context(wakeable(stream.frame.sparkSession, stream.name))
             # Before its first look, or a commit right after that would wake nobody.
-            waking.follow(stream.name, stream.reads, wake)
+            notifier.follow(stream.name, stream.reads, wake)
         query = writer.start()
     return RunningQuery(stream, query, state)
 
@@ -225,7 +225,7 @@ def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id
     entry, before = checkpoint.planned_batch(batch_id), checkpoint.planned_batch(batch_id - 1)
     # The query is looked up, never kept: py4j keeps what a callback refers to for as long as Spark keeps the
     # query, so a callback that refers to its query would keep both, and the query's session, for ever.
-    dropped = Dropped(lambda: _running(stream.frame.sparkSession, query_id))
+    dropped = DroppedRows(lambda: _running(stream.frame.sparkSession, query_id))
     return MicroBatch(
         pipeline=stream.pipeline,
         query=stream.name,
@@ -236,7 +236,7 @@ def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id
         before=tuple(before.sources) if before else (),
         declared=stream.declared,
         dropped=dropped.counts,
-        forget_dropped=dropped.forget,
+        forget_dropped=dropped.reset,
         late_watermark_ms=dropped.late_watermark_ms,
     )
 

@@ -1,7 +1,7 @@
-"""Who wakes whom: a commit to a table ends the wait of the queries in this process that read the table.
+"""Wakes the queries of this process that read a table as soon as another query has committed to it.
 
-A wake is a hint. A query that misses one looks for commits by itself every two seconds, as it does for those
-of other processes; one that is woken for nothing has looked once more.
+A wake-up is only a hint. A query that misses one finds new commits by its own poll every two seconds, as it
+finds those of other processes. A query that is woken in vain polls once more.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from common.machine.terminal import say
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOK = "2 seconds"
-"""How often a query that follows looks by itself."""
+POLL_INTERVAL = "2 seconds"
+"""How often a query with ``trigger: follow`` polls for new commits without a wake-up."""
 
 _CLOCK = "triggerClock"
-"""Spark's field of the clock by which a query waits; by its type alone there would be others."""
+"""Name of the field of Spark's query that holds the clock; its type alone would match other fields too."""
 
 
-class Waking:
-    """The queries of one process that follow tables."""
+class CommitNotifier:
+    """Knows which query of this process reads which tables, and wakes the readers of a table."""
 
     def __init__(self) -> None:
         self._followers: dict[str, tuple[frozenset[str], Callable[[], None]]] = {}
 
     def follow(self, query: str, tables: Iterable[str], wake: Callable[[], None]) -> None:
-        """Have a query woken by commits to tables; one that is started again is woken as it is now."""
+        """Call ``wake`` at each commit to one of these tables; replaces an earlier call for the query."""
         self._followers[query] = (frozenset(tables), wake)
 
-    def committed(self, tables: Iterable[str]) -> None:
-        """Wake each query that reads one of these, once."""
+    def notify(self, tables: Iterable[str]) -> None:
+        """Wake, once, each query that reads one of these tables."""
         written = frozenset(tables)
         for reads, wake in list(self._followers.values()):  # a query may start meanwhile
             if not written.isdisjoint(reads):
@@ -44,18 +44,19 @@ class Waking:
 
 @contextmanager
 def wakeable(spark: SparkSession, query: str) -> Iterator[Callable[[], None]]:
-    """Hands out what ends the wait of the query of this name, which is to be started in here.
+    """Make the query of this name wakeable; the query must be started inside the block.
 
-    It may be called at any time and from any thread; while a micro-batch runs, the next one begins right
-    after it. Where this Spark does not allow it, it does nothing, and that is said.
+    Yields a function that wakes the query. It may be called at any time and from any thread; during a
+    micro-batch it lets the next one start right after. If this Spark cannot be woken, the function does
+    nothing and a warning is printed.
     """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # the clock is a class of the JVM
     queries: Any = spark.streams._jsqm  # noqa: SLF001  # a listener of the JVM's own
     try:
         clock = jvm.medallion.streaming.WakingClock()
         giver = jvm.medallion.streaming.ClockGiver(queries, query, _CLOCK, clock)
-    except TypeError:  # a class that is not there is a package to py4j
-        _tell(query, "the engine's own jar is not on Spark's class path")
+    except TypeError:  # py4j takes a class that does not exist for a package
+        _warn(query, "the engine's own jar is not on Spark's class path")
         yield lambda: None
         return
     queries.addListener(giver)
@@ -64,9 +65,9 @@ def wakeable(spark: SparkSession, query: str) -> Iterator[Callable[[], None]]:
     finally:
         queries.removeListener(giver)
     if problem := giver.problem():
-        _tell(query, problem)
+        _warn(query, problem)
 
 
-def _tell(query: str, problem: str) -> None:
-    text = f"{query}: cannot be woken, and looks for new commits every {LOOK} instead: {problem}"
+def _warn(query: str, problem: str) -> None:
+    text = f"{query}: cannot be woken, and looks for new commits every {POLL_INTERVAL} instead: {problem}"
     say(Console(stderr=True), text)

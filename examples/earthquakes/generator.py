@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from epicentres import Spot, spots
 
-from common.declare import Message
+from medallion import Message
 
 START_MS = 1_262_304_000_000
 """The simulated clock's start, 2010-01-01 in UTC, in milliseconds since the epoch."""

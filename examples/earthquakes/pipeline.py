@@ -2,7 +2,7 @@
 
 from generator import quakes
 
-from common.declare import (
+from medallion import (
     Aggregate,
     Expect,
     History,

@@ -17,7 +17,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from common.declare import Message
+from medallion import Message
 
 START_MS = 1_767_225_600_000
 """The simulated clock's start, 2026-01-01 in UTC, in milliseconds since the epoch."""

@@ -2,7 +2,7 @@
 
 from change_events import customers, orders
 
-from common.declare import (
+from medallion import (
     Aggregate,
     ChangeFeed,
     Debezium,

@@ -1,4 +1,4 @@
-"""What an audit found: per partition where its offsets are, and what does not balance."""
+"""The result of an audit: how many offsets of each partition are in which place, and the faults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 SHOWN = 20
-"""Coordinates that a fault names; its count is of all."""
+"""Most example coordinates that one fault lists; its count covers all of them."""
 
 FATES = (
     "silver",
@@ -19,18 +19,18 @@ FATES = (
     "gaps",
     "waiting",
 )
-"""The places an offset may be in; ``gaps`` only where the topic is declared to have them."""
+"""The places where an offset may be; ``gaps`` only for a topic that is declared with gaps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that does not balance.
+    """One finding that breaks the balance.
 
     Attributes:
         name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts`` or ``lost commit``.
-        text: What it means here, in words.
-        count: Offsets concerned; 1 for a fault of counts or commits.
-        examples: The first of them as topic, partition, offset.
+        text: The explanation for a user.
+        count: Number of offsets affected; 1 for a fault of counts or commits.
+        examples: The first affected coordinates, as topic, partition, offset.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAccount:
-    """One partition: offsets from ``first`` to before ``end``, and how many are in each place."""
+    """One partition: its offsets from ``first`` up to but not including ``end``, counted per place."""
 
     topic: str
     partition: int
@@ -51,7 +51,7 @@ class PartitionAccount:
 
     @property
     def offsets(self) -> int:
-        """Offsets that are to be accounted for."""
+        """Number of offsets that the account must cover."""
         return self.end - self.first
 
 
@@ -60,14 +60,14 @@ class Account:
     """The account of one silver table.
 
     Attributes:
-        versions: Per table the version that was read.
-        batch_id: The newest micro-batch of silver that it covers; None before the first.
-        since: From where on it looked: empty for all there is.
-        looked_at: Offsets that it looked at; the others were counted by an audit before.
+        versions: The audited version of each table.
+        batch_id: The newest micro-batch of silver that the audit covers; None before the first one.
+        since: Where the audit started; empty for an audit from the beginning.
+        looked_at: Number of offsets that this audit read; an earlier audit counted the others.
         partitions: Ordered by topic and partition.
-        faults: Empty where it balances.
-        notes: What could not be looked at, in words.
-        seconds: How long it took.
+        faults: Empty if the table balances.
+        notes: What the audit could not check, in words.
+        seconds: Duration of the audit.
     """
 
     table: str
@@ -83,10 +83,10 @@ class Account:
 
     @property
     def offsets(self) -> int:
-        """Offsets of all partitions."""
+        """Number of offsets of all partitions."""
         return sum(one.offsets for one in self.partitions)
 
     @property
     def totals(self) -> dict[str, int]:
-        """Offsets per place."""
+        """Number of offsets per place."""
         return {name: sum(one.counts.get(name, 0) for one in self.partitions) for name in FATES}

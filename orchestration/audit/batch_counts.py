@@ -1,6 +1,6 @@
-"""Whether the micro-batches' own counts add up: to the rows of bronze they read, and to what the tables hold.
+"""Checks the counts in the micro-batches' commits against the rows of bronze and the rows in the tables.
 
-Pure: works on commits that were read before. Faults are told in words, for they have no coordinates.
+Pure: works on commits that are in memory. These faults have no coordinates, so each is a sentence.
 """
 
 from __future__ import annotations
@@ -10,47 +10,47 @@ from typing import Any
 
 from common.declare import Silver
 from common.delta.checkpoint import DeltaPosition
-from orchestration.audit.offset_ranges import BronzeReach
+from orchestration.audit.offset_ranges import BronzeProgress
 from orchestration.audit.table_log import (
-    FATES,
+    BATCH_COUNTS,
     Partition,
     Pins,
+    TableCommit,
     TableLog,
-    Told,
     delta_position,
-    foreign,
+    foreign_commits,
     kafka_positions,
 )
 
 
 def batch_faults(pins: Pins, silver: Silver, after: int, start: DeltaPosition | None) -> Iterator[str]:
-    """Micro-batches of silver after a version whose counts are not the rows they read, or wrote."""
+    """Silver micro-batches after version ``after`` whose counts differ from the rows read or written."""
     batches = [one for one in pins.silver.steps("accepted") if one.version > after]
-    covered = _Covered(pins.bronze)
-    before = start or _handed_over(pins.silver)
+    rows_up_to = _RowsUpTo(pins.bronze)
+    before = start or _start_after_first_load(pins.silver)
     first = pins.bronze.commits[0].version if pins.bronze.commits else 0
     for one in batches:
         position = delta_position(one)
-        skipped = covered.upto(before) if before is not None else 0
-        read = covered.upto(position) if position is not None else None
+        skipped = rows_up_to.count(before) if before is not None else 0
+        read = rows_up_to.count(position) if position is not None else None
         is_known = before is not None or pins.bronze.is_whole
         if before is not None and before.version < first:
             is_known = False
-        told = sum(int(one.counts.get(name, 0)) for name in FATES)
-        if is_known and read is not None and skipped is not None and told != read - skipped:
+        counted = sum(int(one.counts.get(name, 0)) for name in BATCH_COUNTS)
+        if is_known and read is not None and skipped is not None and counted != read - skipped:
             yield (
                 f"micro-batch {one.batch_id} of {silver.table} (version {one.version}) read "
-                f"{read - skipped:,} rows of {silver.reads}, but its counts are {told:,}"
+                f"{read - skipped:,} rows of {silver.reads}, but its counts add up to {counted:,}"
             )
         before = position
     yield from _step_faults(pins, silver, after)
 
 
 def _step_faults(pins: Pins, silver: Silver, after: int) -> Iterator[str]:
-    """Commits whose files hold another number of rows than their counts say."""
-    told: dict[int, Told] = {}
+    """Commits whose data files hold a different number of rows than their counts."""
+    batches: dict[int, TableCommit] = {}
     for one in pins.silver.steps("accepted"):
-        told[one.batch_id or 0] = one
+        batches[one.batch_id or 0] = one
         if one.version > after and silver.keep == "first":
             yield from _differs(one, silver.table, one.commit.rows, int(one.counts.get("accepted", 0)))
     for one in pins.silver.steps("late"):
@@ -61,7 +61,7 @@ def _step_faults(pins: Pins, silver: Silver, after: int) -> Iterator[str]:
         (pins.late, "late", ("late",)),
     ):
         for one in log.steps(step):
-            batch = told.get(one.batch_id or 0)
+            batch = batches.get(one.batch_id or 0)
             if batch is None or batch.version <= after:
                 continue
             yield from _differs(
@@ -69,23 +69,23 @@ def _step_faults(pins: Pins, silver: Silver, after: int) -> Iterator[str]:
             )
 
 
-def _differs(one: Told, table: str, rows: int | None, told: int) -> Iterator[str]:
-    if rows is not None and rows != told:
+def _differs(one: TableCommit, table: str, rows: int | None, counted: int) -> Iterator[str]:
+    if rows is not None and rows != counted:
         yield (
             f"micro-batch {one.batch_id} wrote {rows:,} rows into {table} (version {one.version}), "
-            f"but its counts say {told:,}"
+            f"but its counts add up to {counted:,}"
         )
 
 
 def table_faults(
     pins: Pins, held: Mapping[str, int], after: Mapping[str, int]
 ) -> Iterator[tuple[TableLog, str]]:
-    """Tables that hold another number of rows than the engine's commits have put there.
+    """Tables that hold a different number of rows than the engine's commits wrote.
 
     Args:
         pins: The commits.
-        held: Rows per table: ``silver``, ``late``, ``quarantine``; what commits after ``after`` brought.
-        after: Per table the version from which on is looked; -1 is from the beginning.
+        held: Number of rows added after ``after`` that each of ``silver``, ``late``, ``quarantine`` holds.
+        after: Per table, the last version before the audited ones; -1 for an audit from the beginning.
     """
     for name, log in (("silver", pins.silver), ("late", pins.late), ("quarantine", pins.quarantine)):
         if not log.is_whole and after[name] < 0:
@@ -94,49 +94,57 @@ def table_faults(
         for one in log.since(after[name]):
             if one.is_foreign:
                 continue
-            taken = [file.rows for file in one.commit.removed]
-            if one.commit.rows is None or None in taken:
+            removed = [file.rows for file in one.commit.removed]
+            if one.commit.rows is None or None in removed:
                 break
-            written += one.commit.rows - sum(rows or 0 for rows in taken)
+            written += one.commit.rows - sum(rows or 0 for rows in removed)
         else:
             if written != held[name]:
                 yield (
                     log,
                     f"{log.table} holds {held[name]:,} rows, but the engine's commits left {written:,} there"
-                    + _by_whom(log),
+                    + _written_by_others(log),
                 )
 
 
-def _by_whom(log: TableLog) -> str:
-    found = list(foreign(log))
+def _written_by_others(log: TableLog) -> str:
+    found = list(foreign_commits(log))
     return f"; written by someone else: {'; '.join(found[:3])}" if found else ""
 
 
-def fate_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after: int) -> Iterator[str]:
-    """Fates that the commits count otherwise than the rows show; looked at where nothing moved since.
+def tombstone_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after: int) -> Iterator[str]:
+    """Tombstones whose number in the commits differs from the number in bronze.
 
-    A tombstone stays what it was for ever. Duplicates and the others follow, since all of them are counted.
+    Checked only if no other operation has moved rows since. A tombstone never changes its place. The number
+    of duplicates needs no check of its own: it follows from the sum of all counts.
     """
     log = pins.silver
     if (after < 0 and not log.is_whole) or any(one.by not in {"", "compaction"} for one in log.commits):
         return
     if totals.get("erased", 0):
         return
-    told = sum(int(one.counts.get("tombstones", 0)) for one in log.steps("accepted") if one.version > after)
+    counted = sum(
+        int(one.counts.get("tombstones", 0)) for one in log.steps("accepted") if one.version > after
+    )
     found = totals.get("tombstones", 0)
-    # Of those that are kept, the ones with a witness are duplicates.
-    if (found > told) if silver.tombstones == "keep" else (found != told):
+    # With tombstones="keep", a tombstone whose key has a row in silver counts as a duplicate.
+    if (found > counted) if silver.tombstones == "keep" else (found != counted):
         yield (
             f"{silver.reads} holds {found:,} processed records without a value, "
-            f"but the micro-batches of {silver.table} counted {told:,}"
+            f"but the micro-batches of {silver.table} counted {counted:,}"
         )
 
 
 def bronze_faults(
-    bronze: TableLog, reach: BronzeReach, firsts: Mapping[Partition, int], *, after: int, may_have_gaps: bool
+    bronze: TableLog,
+    progress: BronzeProgress,
+    firsts: Mapping[Partition, int],
+    *,
+    after: int,
+    may_have_gaps: bool,
 ) -> Iterator[str]:
-    """Bronze's micro-batches that wrote another number of rows than the offsets they read."""
-    if not reach.is_told:
+    """Bronze micro-batches that wrote a different number of rows than the offsets that they read."""
+    if not progress.is_complete:
         return
     ends: dict[Partition, int] = {}
     for one in bronze.commits:
@@ -152,7 +160,7 @@ def bronze_faults(
 
 def _bronze_batch(
     table: str,
-    one: Told,
+    one: TableCommit,
     ends: Mapping[Partition, int],
     starts: Mapping[Partition, int],
     *,
@@ -161,7 +169,8 @@ def _bronze_batch(
     where = f"micro-batch {one.batch_id} of {table} (version {one.version})"
     back = [place for place, end in ends.items() if end < starts.get(place, end)]
     if back:
-        yield f"{where} ends before the one before it, in {back[0][0]}/{back[0][1]}: they do not join up"
+        place = f"{back[0][0]}/{back[0][1]}"
+        yield f"{where} ends before the previous one does, in {place}: their offsets overlap"
         return
     if not ends.keys() <= starts.keys() or one.commit.rows is None:
         return
@@ -170,16 +179,16 @@ def _bronze_batch(
         yield f"{where} wrote {one.commit.rows:,} rows for {offsets:,} offsets"
 
 
-def _handed_over(silver: TableLog) -> DeltaPosition | None:
-    """Where the stream began after a first load; None where there was none."""
+def _start_after_first_load(silver: TableLog) -> DeltaPosition | None:
+    """Where the stream started after a first load; None if there was no first load."""
     for one in silver.commits:
-        if one.by == "first load" and "bronze_version" in one.facts:
-            return DeltaPosition(int(one.facts["bronze_version"]) + 1, -1, "", in_snapshot=False)
+        if one.by == "first load" and "bronze_version" in one.metadata:
+            return DeltaPosition(int(one.metadata["bronze_version"]) + 1, -1, "", in_snapshot=False)
     return None
 
 
-class _Covered:
-    """Rows that a stream has read from bronze's beginning to a position; positions must not go back."""
+class _RowsUpTo:
+    """Counts bronze's rows from its beginning up to a position; call with ascending positions only."""
 
     def __init__(self, bronze: TableLog) -> None:
         self._files: list[tuple[int, int, int | None]] = [
@@ -191,8 +200,8 @@ class _Covered:
         self._place, self._rows = 0, 0
         self._known: dict[Any, int | None] = {}
 
-    def upto(self, position: DeltaPosition) -> int | None:
-        """Rows read; None where a file does not say how many it has."""
+    def count(self, position: DeltaPosition) -> int | None:
+        """Number of rows up to ``position``; None if a file has no row count."""
         key = (position.version, position.index)
         while self._place < len(self._files):
             version, index, rows = self._files[self._place]

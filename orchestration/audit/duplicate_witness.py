@@ -1,6 +1,7 @@
-"""Rows that are in no table: tombstones, and duplicates with the row of silver that stands for them.
+"""Explains bronze rows that are in no table: tombstones, and duplicates with their witness in silver.
 
-Only these few are read from bronze with their values and parsed; of silver, only the key's columns.
+A witness is a row of silver with the same key. Only these few bronze rows are parsed; of silver, only the
+key columns are read.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ IS_TOMBSTONE = "is_tombstone"
 HAS_KEY = "has_key"
 
 
-def looked_up(bronze: DataFrame, rest: DataFrame, silver: Silver) -> DataFrame:
-    """Bronze's rows at some coordinates, as their key: coordinates, key columns, key text, tombstone or not.
+def bronze_keys(bronze: DataFrame, rest: DataFrame, silver: Silver) -> DataFrame:
+    """The keys of the bronze rows at the coordinates of ``rest``.
 
-    The key is that of the columns as they are read today, whatever today's rules say of the row.
+    Columns: coordinates, key columns, key text, and whether the row is a tombstone. Keys come from today's
+    column declarations; the rules are not applied.
     """
     names = event_key(silver)
     typed = read_rows(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver)
@@ -41,7 +43,7 @@ def looked_up(bronze: DataFrame, rest: DataFrame, silver: Silver) -> DataFrame:
 
 
 def late_keys(late: DataFrame, only: DataFrame, silver: Silver) -> DataFrame:
-    """The late table's rows at some coordinates, as ``looked_up`` gives those of bronze."""
+    """The keys of the late rows at the coordinates of ``only``, in the columns of ``bronze_keys``."""
     names = event_key(silver)
     named = late.select(
         *(F.col(name).alias(alias) for name, alias in zip(KAFKA, PLACE, strict=True)),
@@ -53,13 +55,13 @@ def late_keys(late: DataFrame, only: DataFrame, silver: Silver) -> DataFrame:
     return named.join(only.select(*PLACE), list(PLACE), "left_semi")
 
 
-def unwitnessed(found: DataFrame, accepted: Sequence[DataFrame | None], silver: Silver) -> DataFrame:
-    """Those of ``found`` whose key no row of silver has.
+def without_witness(found: DataFrame, accepted: Sequence[DataFrame | None], silver: Silver) -> DataFrame:
+    """The rows of ``found`` whose key is in no row of silver.
 
     Args:
-        found: As ``looked_up`` gives it.
-        accepted: Rows of silver, in the order in which they are asked: a part of them, then all. They are
-            read within the literal bounds of the keys, so that files which cannot hold one are skipped.
+        found: Keys from ``bronze_keys`` or ``late_keys``.
+        accepted: Rows of silver in the order of searching: first the new ones, then all. They are filtered
+            by literal bounds of the keys, so that Delta skips files that cannot hold a key.
         silver: The declaration.
     """
     names = event_key(silver)
@@ -74,10 +76,10 @@ def unwitnessed(found: DataFrame, accepted: Sequence[DataFrame | None], silver: 
     return left
 
 
-def alone(frame: DataFrame) -> DataFrame:
-    """``is_first``: whether a row is the first of those with its key, the others being its duplicates.
+def mark_first_of_key(frame: DataFrame) -> DataFrame:
+    """Adds ``is_first``: whether the row is the first of its key; the others are its duplicates.
 
-    Of rows that are missing together, one should have been in silver, and the rest have lost their witness.
+    Of several missing rows of one key, the first should have been in silver; the others lack their witness.
     """
     first = F.row_number().over(Window.partitionBy(KEY).orderBy(*PLACE)) == 1
     return frame.withColumn("is_first", first | ~F.col(HAS_KEY))

@@ -1,4 +1,4 @@
-"""Which offsets and which files an audit looks at: all there are, or what is new since a start."""
+"""The offsets and data files that an audit covers: all of them, or those after a starting point."""
 
 from __future__ import annotations
 
@@ -13,93 +13,98 @@ from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.machine.storage_folder import StorageFolder
 from orchestration.audit.row_places import NEVER, Source, Sources
-from orchestration.audit.table_log import Partition, Pins, Positions, TableLog, Told, kafka_positions
+from orchestration.audit.starting_point import StartingPoint
+from orchestration.audit.table_log import Partition, Pins, Positions, TableCommit, TableLog, kafka_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from orchestration.audit.last_audit import Start
-
 
 @dataclass(frozen=True, slots=True)
-class BronzeReach:
-    """Which offsets bronze has read, as its commits say.
+class BronzeProgress:
+    """The offsets that bronze has read, according to the metadata of its commits.
 
     Attributes:
-        ends: The next offset per partition after the newest micro-batch.
-        cut: The same after the last micro-batch that silver has processed, or has begun to.
-        begun: Per partition the micro-batch that first spoke of it: there is its first offset.
-        is_told: All commits with rows are there and say their positions; else the rows are all we know.
+        ends: Per partition, the next offset after bronze's newest micro-batch.
+        processed: The same after the last micro-batch that silver has read, in whole or in part.
+        first_batches: Per partition, the first micro-batch that names the partition; its files hold the
+            partition's first offset.
+        is_complete: Whether the log has every commit with rows and each names its positions. Otherwise only
+            the rows themselves show which offsets bronze has read.
     """
 
     ends: dict[Partition, int]
-    cut: dict[Partition, int]
-    begun: dict[Partition, Told]
-    is_told: bool
+    processed: dict[Partition, int]
+    first_batches: dict[Partition, TableCommit]
+    is_complete: bool
 
 
-def bronze_reach(
+def bronze_progress(
     bronze: TableLog, position: DeltaPosition | None, known: Positions = MappingProxyType({})
-) -> BronzeReach:
-    """What bronze's commits say of the offsets it has read, and how many of them silver has processed.
+) -> BronzeProgress:
+    """Offsets that bronze has read, and those that silver has processed, from bronze's commits.
 
-    ``known`` is what was read and processed before the first of these commits.
+    Args:
+        bronze: Bronze's commits.
+        position: How far silver has read bronze.
+        known: The offsets read and processed before the first of these commits.
     """
     ends: dict[Partition, int] = dict(known)
-    cut: dict[Partition, int] = dict(known)
-    begun: dict[Partition, Told] = {}
-    told_all = bronze.is_whole or bool(known)
+    processed: dict[Partition, int] = dict(known)
+    first_batches: dict[Partition, TableCommit] = {}
+    is_complete = bronze.is_whole or bool(known)
     for one in bronze.commits:
         if one.batch_id is None:
-            told_all &= not one.commit.added or one.commit.is_change or one.by == "compaction"
+            is_complete &= not one.commit.added or one.commit.is_change or one.by == "compaction"
             continue
         after = kafka_positions(one)
-        begun |= {partition: one for partition in after if partition not in ends}
+        first_batches |= {partition: one for partition in after if partition not in ends}
         ends |= after
-        if position is not None and (is_read(one.commit, position) or is_begun(one.commit, position)):
-            cut |= after
-    return BronzeReach(ends, cut, begun, told_all and bool(ends))
+        if position is not None and (is_read(one.commit, position) or is_partly_read(one.commit, position)):
+            processed |= after
+    return BronzeProgress(ends, processed, first_batches, is_complete and bool(ends))
 
 
 def is_read(commit: Commit, position: DeltaPosition) -> bool:
-    """Whether a stream at a position has read all of a commit."""
+    """Whether a stream at this position has read the whole commit."""
     if commit.version < position.version:
         return True
     return commit.version == position.version and 0 <= len(commit.added) - 1 <= position.index
 
 
-def is_begun(commit: Commit, position: DeltaPosition) -> bool:
-    """Whether a stream at a position has read some files of a commit, or all."""
+def is_partly_read(commit: Commit, position: DeltaPosition) -> bool:
+    """Whether a stream at this position has read at least one file of the commit."""
     return commit.version == position.version and position.index >= 0
 
 
-def window(pins: Pins, start: Start) -> str:
-    """Why only what is new since a start cannot be looked at; empty where it can."""
+def why_full_audit(pins: Pins, start: StartingPoint) -> str:
+    """The reason why an incremental audit is impossible; empty if it is possible."""
     if start.query_id != (pins.batch.query_id if pins.batch else start.query_id):
-        return "another query has written it since"
+        return "another query has written the table since"
     for log in pins.tables:
         first = log.commits[0].version if log.commits else 0
         if not log.is_whole and first > _after(log, pins, start) + 1:
             return f"commits of {log.table} since then are gone from its log"
         if changed := [one.version for one in log.since(_after(log, pins, start)) if one.commit.is_change]:
             return f"rows of {log.table} were changed since then (version {changed[0]})"
-        if not are_there(log, new_files(log, pins, start)):
+        if not all_exist(log, new_files(log, pins, start)):
             return f"files of {log.table} since then are vacuumed"
-    return "" if bronze_reach(pins.bronze, pins.position, start.cut).is_told else "bronze tells no positions"
+    progress = bronze_progress(pins.bronze, pins.position, start.processed)
+    return "" if progress.is_complete else "commits of bronze name no positions"
 
 
-def _after(log: TableLog, pins: Pins, start: Start) -> int:
-    """The version of a table after which is looked."""
+def _after(log: TableLog, pins: Pins, start: StartingPoint) -> int:
+    """The last version of a table before the starting point."""
     return start.position.version - 1 if log is pins.bronze else start.version(log.table)
 
 
-def new_files(log: TableLog, pins: Pins, start: Start) -> tuple[DataFile, ...]:
-    """The files that came since a start."""
+def new_files(log: TableLog, pins: Pins, start: StartingPoint) -> tuple[DataFile, ...]:
+    """The data files that were added after the starting point."""
     return tuple(file for one in log.since(_after(log, pins, start)) for file in one.commit.added)
 
 
-def all_sources(pins: Pins, reach: BronzeReach, start: Start | None) -> Sources:
-    """Where the rows are read from."""
+def all_sources(pins: Pins, progress: BronzeProgress, start: StartingPoint | None) -> Sources:
+    """The rows of the four tables that the audit reads."""
 
     def source(log: TableLog) -> Source:
         return Source(log, None if start is None else new_files(log, pins, start))
@@ -109,35 +114,40 @@ def all_sources(pins: Pins, reach: BronzeReach, start: Start | None) -> Sources:
         silver=source(pins.silver),
         late=source(pins.late),
         quarantine=source(pins.quarantine),
-        waiting=_waiting(pins.bronze, reach, pins.position),
+        waiting=_waiting(pins.bronze, progress, pins.position),
     )
 
 
-def _waiting(bronze: TableLog, reach: BronzeReach, position: DeltaPosition | None) -> tuple[DataFile, ...]:
-    """Files whose rows silver has not processed, where their offsets alone do not say so."""
+def _waiting(
+    bronze: TableLog, progress: BronzeProgress, position: DeltaPosition | None
+) -> tuple[DataFile, ...]:
+    """Files of bronze that silver has not read, where the offset ranges alone do not show it."""
     if position is None:
         return ()
     files: list[DataFile] = []
     for one in bronze.commits:
         if one.commit.is_change or is_read(one.commit, position):
             continue
-        begun = is_begun(one.commit, position)
-        if begun or not reach.is_told:
-            files += one.commit.added[position.index + 1 if begun else 0 :]
+        in_progress = is_partly_read(one.commit, position)
+        if in_progress or not progress.is_complete:
+            files += one.commit.added[position.index + 1 if in_progress else 0 :]
     return tuple(files)
 
 
-def cut_of(
-    position: DeltaPosition | None, reach: BronzeReach, place: Partition, first: int, *, is_loading: bool
+def unprocessed_from(
+    position: DeltaPosition | None,
+    progress: BronzeProgress,
+    place: Partition,
+    first: int,
 ) -> int:
-    """The first offset of a partition that silver has certainly not processed."""
+    """The offset from which on silver has certainly not processed the partition."""
     if position is None:
         return first
-    return reach.cut.get(place, first) if reach.is_told else NEVER
+    return progress.processed.get(place, first) if progress.is_complete else NEVER
 
 
-def are_there(log: TableLog, files: tuple[DataFile, ...]) -> bool:
-    """Whether data files are still on disk."""
+def all_exist(log: TableLog, files: tuple[DataFile, ...]) -> bool:
+    """Whether all of these data files still exist."""
     for file in files:
         folder, _, name = file.path_in(log.path).rpartition("/")
         if not StorageFolder(folder).exists(name):
@@ -145,15 +155,15 @@ def are_there(log: TableLog, files: tuple[DataFile, ...]) -> bool:
     return True
 
 
-def touched(commits: Sequence[Told]) -> tuple[DataFile, ...]:
-    """The files that some commits took out or put in."""
+def files_of(commits: Sequence[TableCommit]) -> tuple[DataFile, ...]:
+    """The data files that these commits removed or added."""
     return tuple(file for one in commits for file in (*one.commit.removed, *one.commit.added))
 
 
 def lowest_and_highest(
     spark: SparkSession, bronze: TableLog, files: tuple[DataFile, ...] | None
 ) -> dict[Partition, tuple[int, int]]:
-    """The lowest and the highest offset per partition, of some files or of the whole table."""
+    """The lowest and the highest offset per partition; ``files`` of None means the whole table."""
     frame = Source(bronze, files).rows(spark)
     if frame is None:
         return {}

@@ -1,4 +1,4 @@
-"""One look at one silver table: what its offsets and its commits say, and every fault of theirs."""
+"""The audit of one silver table in one state: counts its offsets per place and collects the faults."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from orchestration.audit import batch_counts
 from orchestration.audit import duplicate_witness as witness
 from orchestration.audit import row_places as rows
 from orchestration.audit.account import FATES, SHOWN, Fault, PartitionAccount
-from orchestration.audit.last_audit import Start
 from orchestration.audit.offset_ranges import (
-    BronzeReach,
+    BronzeProgress,
+    all_exist,
     all_sources,
-    are_there,
-    bronze_reach,
-    cut_of,
+    bronze_progress,
+    files_of,
     lowest_and_highest,
-    touched,
+    unprocessed_from,
 )
 from orchestration.audit.row_places import Range, Source, Sources
+from orchestration.audit.starting_point import StartingPoint
 from orchestration.audit.table_log import (
     Partition,
     Pins,
+    TableCommit,
     TableLog,
-    Told,
-    foreign,
+    foreign_commits,
     kafka_positions,
     missing_batches,
 )
@@ -41,31 +41,31 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 _FEW = Small(rows=20_000)
-"""So many rows come to the driver: what is asked of them next is asked there, without another shuffle."""
+"""Up to this many rows are collected into the driver, so that later steps need no further shuffle."""
 
 
 @dataclass
-class Work:
-    """One look at one silver table's rows; collects faults as it goes."""
+class TableAudit:
+    """The audit of one silver table; ``faults`` and ``notes`` are complete after ``partitions``."""
 
     spark: SparkSession
     topic: Topic
     silver: Silver
     pins: Pins
     say: Say
-    start: Start | None = None
+    start: StartingPoint | None = None
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def partitions(self) -> tuple[PartitionAccount, ...]:
-        """The account per partition."""
+        """Run the audit; the account per partition."""
         pins, silver = self.pins, self.silver
-        reach = bronze_reach(pins.bronze, pins.position, self.start.cut if self.start else {})
-        sources = all_sources(pins, reach, self.start)
-        ranges = self._ranges(reach, sources)
-        self._log_faults(reach, ranges)
+        progress = bronze_progress(pins.bronze, pins.position, self.start.processed if self.start else {})
+        sources = all_sources(pins, progress, self.start)
+        ranges = self._ranges(progress, sources)
+        self._add_log_faults(progress, ranges)
         self.say(f"{silver.table}: {sum(one.end - one.first for one in ranges.values()):,} offsets")
-        placed = rows.placed(
+        placed = rows.locate_rows(
             self.spark,
             sources,
             ranges,
@@ -73,18 +73,17 @@ class Work:
             is_loading=pins.is_loading,
         )
         with settled(placed, _FEW, once=True) as found:
-            return self._accounted(found.frame, sources, ranges)
+            return self._account(found.frame, sources, ranges)
 
-    def _accounted(
+    def _account(
         self, found: DataFrame, sources: Sources, ranges: Mapping[Partition, Range]
     ) -> tuple[PartitionAccount, ...]:
-
         counts: dict[Partition, dict[str, int]] = {place: {} for place in ranges}
         held = dict.fromkeys(("silver", "late", "quarantine"), 0)
         present: dict[Partition, int] = {}
         seen: dict[str, int] = {}
         outside = absent = 0
-        for row in rows.summed(found):
+        for row in rows.count_places(found):
             place = (str(row["topic"]), int(row["partition"]))
             held["silver"] += row["in_silver"]
             held["late"] += row["in_late"]
@@ -100,183 +99,186 @@ class Work:
             within = ranges.get(place)
             if within is None or row["low"] < within.first or row["high"] >= within.end:
                 outside += row["offsets"]
-        self._twice(found, seen)
-        self._valueless(sources)
+        self._add_twice(found, seen)
+        self._add_quarantined_tombstones(sources)
         if seen.get(rows.REST) or (seen.get("late") and self.silver.late == "merge"):
-            self._rest(found, sources, counts, seen)
+            self._explain_rest(found, sources, counts, seen)
         if outside:
-            self._outside(found, ranges)
+            self._add_outside(found, ranges)
         lacking = any(one.end - one.first > present.get(place, 0) for place, one in ranges.items())
         if absent or lacking or outside:
-            self._absent(found, ranges, counts)
+            self._explain_absent(found, ranges, counts)
         logs = {"silver": self.pins.silver, "late": self.pins.late, "quarantine": self.pins.quarantine}
         after = {name: self.start.version(log.table) if self.start else -1 for name, log in logs.items()}
         for log, text in batch_counts.table_faults(self.pins, held, after):
-            self._miscounted(log, text)
+            self._add_miscounted(log, text)
         partitions = tuple(
             PartitionAccount(*place, one.first, one.end, counts[place])
             for place, one in sorted(ranges.items())
         )
         totals = {name: sum(one.counts.get(name, 0) for one in partitions) for name in FATES}
-        self._tell("counts", batch_counts.fate_faults(self.pins, self.silver, totals, after["silver"]))
+        self._add_texts(
+            "counts", batch_counts.tombstone_faults(self.pins, self.silver, totals, after["silver"])
+        )
         return partitions
 
-    def _ranges(self, reach: BronzeReach, sources: Sources) -> dict[Partition, Range]:
-        """Which offsets are to be accounted for."""
-        bronze = self.pins.bronze
-        if reach.is_told:
-            looked = {one.version: one for one in reach.begun.values()}
-            files = tuple(file for one in looked.values() for file in one.commit.added)
-            is_there = bronze.is_whole and are_there(bronze, files)
-            lows = lowest_and_highest(self.spark, bronze, files if is_there else None) if looked else {}
-            known_firsts = self.start.cut if self.start else {}
-            # A partition that had no record yet begins where the first micro-batch that names it left it.
-            told = {place: kafka_positions(one)[place] for place, one in reach.begun.items()}
+    def _ranges(self, progress: BronzeProgress, sources: Sources) -> dict[Partition, Range]:
+        """The offsets per partition that the account must cover."""
+        pins, bronze = self.pins, self.pins.bronze
+        if progress.is_complete:
+            first_commits = {one.version: one for one in progress.first_batches.values()}
+            files = tuple(file for one in first_commits.values() for file in one.commit.added)
+            only = files if bronze.is_whole and all_exist(bronze, files) else None
+            lows = lowest_and_highest(self.spark, bronze, only) if first_commits else {}
+            known_firsts = self.start.processed if self.start else {}
+            # A partition without records starts at the end that the first micro-batch that names it recorded.
+            empty = {place: kafka_positions(one)[place] for place, one in progress.first_batches.items()}
             firsts = {
-                place: known_firsts.get(place, lows.get(place, (told.get(place, end),))[0])
-                for place, end in reach.ends.items()
+                place: known_firsts.get(place, lows.get(place, (empty.get(place, end),))[0])
+                for place, end in progress.ends.items()
             }
-            known = dict(reach.ends)
+            known = dict(progress.ends)
         else:
             lows = lowest_and_highest(self.spark, bronze, None)
             firsts = {place: low for place, (low, _) in lows.items()}
-            known = {place: max(high + 1, reach.ends.get(place, 0)) for place, (_, high) in lows.items()}
+            known = {place: max(high + 1, progress.ends.get(place, 0)) for place, (_, high) in lows.items()}
         if not bronze.is_whole:
             self.notes.append(f"{bronze.table}: its log no longer begins at its first commit")
         ranges = {}
         for place, end in known.items():
-            cut = cut_of(self.pins.position, reach, place, firsts[place], is_loading=self.pins.is_loading)
-            ranges[place] = Range(firsts[place], cut, end)
+            processed_end = unprocessed_from(pins.position, progress, place, firsts[place])
+
+            ranges[place] = Range(firsts[place], processed_end, end)
         return ranges
 
-    def _log_faults(self, reach: BronzeReach, ranges: Mapping[Partition, Range]) -> None:
+    def _add_log_faults(self, progress: BronzeProgress, ranges: Mapping[Partition, Range]) -> None:
         pins = self.pins
-        self._tell("lost commit", pins.faults)
+        self._add_texts("lost commit", pins.faults)
         own = [one for one in pins.bronze.commits if one.batch_id is not None]
-        self._tell("lost commit", missing_batches(pins.bronze.table, own))
+        self._add_texts("lost commit", missing_batches(pins.bronze.table, own))
         firsts = {place: one.first for place, one in ranges.items()}
         after, mine, position = -1, -1, None
         if self.start is not None:
             position = self.start.position
             after, mine = position.version - 1, self.start.version(self.silver.table)
         found = batch_counts.bronze_faults(
-            pins.bronze, reach, firsts, after=after, may_have_gaps=self.topic.may_have_gaps
+            pins.bronze, progress, firsts, after=after, may_have_gaps=self.topic.may_have_gaps
         )
-        self._tell("counts", found)
-        self._tell("counts", batch_counts.batch_faults(pins, self.silver, mine, position))
+        self._add_texts("counts", found)
+        self._add_texts("counts", batch_counts.batch_faults(pins, self.silver, mine, position))
 
-    def _tell(self, name: str, texts: Iterable[str]) -> None:
+    def _add_texts(self, name: str, texts: Iterable[str]) -> None:
         self.faults += [Fault(name, text) for text in texts]
 
-    def _found(self, name: str, text: str, frame: DataFrame, count: int | None = None) -> None:
-        """A fault with its coordinates, if there are any."""
+    def _add_rows(self, name: str, text: str, frame: DataFrame, count: int | None = None) -> None:
+        """Add a fault with its coordinates, unless ``frame`` is empty."""
         count = frame.count() if count is None else count
         if count:
             self.faults.append(Fault(name, text, count, rows.examples(frame, SHOWN)))
 
-    def _twice(self, found: DataFrame, seen: Mapping[str, int]) -> None:
-
+    def _add_twice(self, found: DataFrame, seen: Mapping[str, int]) -> None:
         if seen.get(rows.TWICE):
-            for where, frame in rows.doubled(found):
-                self._found("twice", where, frame)
+            for where, frame in rows.in_two_places(found):
+                self._add_rows("twice", where, frame)
 
-    def _miscounted(self, log: TableLog, text: str) -> None:
-        """A table with more or fewer rows than it was given, and which they are if the log tells."""
+    def _add_miscounted(self, log: TableLog, text: str) -> None:
+        """Add the fault of a table with a wrong number of rows, with coordinates if the log shows them."""
         others = [one for one in log.commits if one.is_foreign]
-        if not others or not are_there(log, touched(others)):
+        if not others or not all_exist(log, files_of(others)):
             self.faults.append(Fault("counts", text))
             return
         names = rows.PLACE if log is self.pins.quarantine else rows.KAFKA
-        self._found("counts", text, rows.taken(self.spark, log, others, names))
+        self._add_rows("counts", text, rows.net_changes(self.spark, log, others, names))
 
-    def _valueless(self, sources: Sources) -> None:
-        """Tombstones that were quarantined, though they belong into bronze alone."""
+    def _add_quarantined_tombstones(self, sources: Sources) -> None:
+        """Add a fault for tombstones in quarantine: a tombstone belongs into bronze alone."""
         if self.silver.tombstones == "keep":
             return
         aside = sources.quarantine.rows(self.spark)
         if aside is not None and {"verdict", "value"} <= set(aside.columns):
-            odd = aside.where("verdict = 'quarantine' and value is null")
-            # Those of a time when they were kept have no key or no time.
-            odd = odd.where(f"not arrays_overlap(reasons, array('{NULL_KEY}', '{NULL_EVENT_TIME}'))")
-            self._found("twice", f"a record without a value is in {self.silver.quarantine} too", odd)
+            tombstones = aside.where("verdict = 'quarantine' and value is null")
+            # These reasons are from a time when the declaration kept tombstones; they are no fault.
+            kept = f"arrays_overlap(reasons, array('{NULL_KEY}', '{NULL_EVENT_TIME}'))"
+            text = f"a record without a value is in {self.silver.quarantine} too"
+            self._add_rows("twice", text, tombstones.where(f"not {kept}"))
 
-    def _outside(self, found: DataFrame, ranges: Mapping[Partition, Range]) -> None:
-        beyond = rows.outside(self.spark, found, ranges)
+    def _add_outside(self, found: DataFrame, ranges: Mapping[Partition, Range]) -> None:
+        beyond = rows.outside_ranges(self.spark, found, ranges)
         if self.start is None:
             beyond = beyond.where(f"not {rows.IS_ABSENT}")
         else:
             again = beyond.where("offset < start")
-            self._found("twice", f"written again, though accounted for by {self.start.label}", again)
+            self._add_rows("twice", f"written again, although {self.start.label} accounted for it", again)
             beyond = beyond.where(f"not {rows.IS_ABSENT} and (start is null or offset >= start)")
-        self._found(
-            "unknown", f"in {self.silver.reads}, but none of its commits tells of having read it", beyond
+        self._add_rows(
+            "unknown", f"in {self.silver.reads}, but none of its commits has read this offset", beyond
         )
 
-    def _rest(
+    def _explain_rest(
         self,
         found: DataFrame,
         sources: Sources,
         counts: dict[Partition, dict[str, int]],
         seen: Mapping[str, int],
     ) -> None:
-        """Tombstones and duplicates, and late rows that were not merged: each with its witness."""
+        """Count tombstones and duplicates; add a fault for each row that lacks a witness in silver."""
         spark, silver = self.spark, self.silver
         bronze = sources.bronze.rows(spark)
-        # Of what is new, most witnesses are new too.
-        asked = [sources.silver, Source(self.pins.silver)] if self.start else [sources.silver]
-        accepted = [source.rows(spark) for source in asked]
+        # Most witnesses of new rows are new too, so an incremental audit searches the new rows first.
+        searched = [sources.silver, Source(self.pins.silver)] if self.start else [sources.silver]
+        accepted = [source.rows(spark) for source in searched]
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            with settled(witness.looked_up(bronze, rest, silver), _FEW, once=True) as looked_up:
-                typed = looked_up.frame
-                alone = witness.unwitnessed(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
+            with settled(witness.bronze_keys(bronze, rest, silver), _FEW, once=True) as bronze_keys:
+                typed = bronze_keys.frame
+                alone = witness.without_witness(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":
-                    # Those that came before they were kept are in bronze alone.
-                    valueless = witness.unwitnessed(valueless, accepted, silver)
-                with settled(witness.alone(alone), _FEW, once=True) as lone:
+                    # Tombstones from before the declaration kept them are in bronze alone.
+                    valueless = witness.without_witness(valueless, accepted, silver)
+                with settled(witness.mark_first_of_key(alone), _FEW, once=True) as lone:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)
                     _add(counts, "duplicates", lone.frame, -1)
-                    self._alone(lone)
+                    self._add_without_witness(lone)
         late = sources.late.rows(spark)
         if seen.get("late") and silver.late == "merge" and late is not None:
             only = found.where(f"{rows.FATE} = 'late'")
-            unmerged = witness.unwitnessed(witness.late_keys(late, only, silver), accepted, silver)
+            unmerged = witness.without_witness(witness.late_keys(late, only, silver), accepted, silver)
             text = f"late and not merged, but no row of {silver.table} has its key"
-            self._found("no witness", text, unmerged)
+            self._add_rows("no witness", text, unmerged)
 
-    def _alone(self, lone: Settled) -> None:
-        """Rows that no table has, and no other row of their key."""
+    def _add_without_witness(self, lone: Settled) -> None:
+        """Add faults for rows that are in no table and whose key is in no row of silver."""
         if not lone.rows:
             return
-        self._found(
+        self._add_rows(
             "missing",
             f"in {self.silver.reads} and processed, but in no table, and no row of {self.silver.table} has "
             "its key",
             lone.frame.where("is_first"),
         )
-        self._found(
+        self._add_rows(
             "no witness",
             f"a duplicate of a row that is missing itself: no row of {self.silver.table} has its key",
             lone.frame.where("not is_first"),
         )
 
-    def _absent(
+    def _explain_absent(
         self, found: DataFrame, ranges: Mapping[Partition, Range], counts: dict[Partition, dict[str, int]]
     ) -> None:
-        """Offsets that bronze does not hold: erased by the engine, gaps that are allowed, or faults."""
+        """Sort offsets that bronze does not hold into erased ones, allowed gaps, and faults."""
         spark, bronze = self.spark, self.pins.bronze
-        elsewhere = rows.not_before(spark, found.where(rows.IS_ABSENT), ranges if self.start else {})
+        elsewhere = rows.without_earlier(spark, found.where(rows.IS_ABSENT), ranges if self.start else {})
         nowhere = rows.gaps(spark, found, ranges).select(*rows.PLACE, rows.null_fate())
         lacking = elsewhere.unionAll(nowhere).persist()
         gone = [one for one in bronze.commits if one.commit.is_change and one.by in {"erasure", "repair"}]
         ours = lacking.select(*rows.PLACE).limit(0)
-        if gone and are_there(bronze, touched(gone)):
-            out = rows.taken(spark, bronze, gone).where("net > 0")
-            ours = lacking.select(*rows.PLACE).join(out, list(rows.PLACE), "left_semi")
+        if gone and all_exist(bronze, files_of(gone)):
+            erased = rows.net_changes(spark, bronze, gone).where("net > 0")
+            ours = lacking.select(*rows.PLACE).join(erased, list(rows.PLACE), "left_semi")
         elif gone and self._explains(gone, lacking.count()):
             ours = lacking.select(*rows.PLACE)
         ours = ours.persist()
@@ -287,9 +289,9 @@ class Work:
                 mine = counts.setdefault((str(row["topic"]), int(row["partition"])), {})
                 mine[fate] = mine.get(fate, 0) + row["count"]
         rest = lacking.join(ours, list(rows.PLACE), "left_anti").persist()
-        self._found(
+        self._add_rows(
             "unknown",
-            f"in silver, late or quarantine, but {bronze.table} does not hold it, and no erasure says so"
+            f"in silver, late or quarantine, but {bronze.table} does not hold it, and no erasure removed it"
             + _changed(bronze),
             rest.where(f"{rows.FATE} is not null and {rows.FATE} <> '{rows.TWICE}'"),
         )
@@ -297,29 +299,30 @@ class Work:
         if self.topic.may_have_gaps:
             _add(counts, "gaps", empty)
         else:
-            self._found(
+            self._add_rows(
                 "gap",
-                f"{bronze.table} has read past it and does not hold it, and no erasure says so"
+                f"{bronze.table} has read past it and does not hold it, and no erasure removed it"
                 + _changed(bronze),
                 empty,
             )
         for frame in (rest, ours, lacking):
             frame.unpersist()
 
-    def _explains(self, gone: list[Told], lacking: int) -> bool:
-        """Whether erasures whose files are vacuumed took out as many rows as are lacking."""
-        taken = [file.rows for one in gone for file in one.commit.removed]
-        put = [file.rows for one in gone for file in one.commit.added]
-        erased = None if None in taken or None in put else sum(map(int, taken)) - sum(map(int, put))  # type: ignore[arg-type]
+    def _explains(self, gone: list[TableCommit], lacking: int) -> bool:
+        """Whether erasures whose files are vacuumed removed at least as many rows as are missing."""
+        removed = [file.rows for one in gone for file in one.commit.removed]
+        added = [file.rows for one in gone for file in one.commit.added]
+        is_known = None not in removed and None not in added
+        erased = sum(row or 0 for row in removed) - sum(row or 0 for row in added) if is_known else None
         self.notes.append(
-            f"{self.pins.bronze.table}: files that an erasure rewrote are vacuumed; it took out "
-            f"{'an unknown number of' if erased is None else f'{erased:,}'} rows, and {lacking:,} are lacking"
+            f"{self.pins.bronze.table}: files that an erasure rewrote are vacuumed; the erasure removed "
+            f"{'an unknown number of' if erased is None else f'{erased:,}'} rows, and {lacking:,} are missing"
         )
         return erased is None or lacking <= erased
 
 
 def _changed(bronze: TableLog) -> str:
-    found = list(foreign(bronze))
+    found = list(foreign_commits(bronze))
     return f"; written by someone else: {'; '.join(found[:3])}" if found else ""
 
 

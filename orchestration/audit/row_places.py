@@ -1,8 +1,8 @@
-"""Every offset's one place, found by its coordinates alone, in Spark.
+"""Finds the place of every offset by its Kafka coordinates, in Spark.
 
-The coordinates of bronze, silver, its late rows and its quarantine meet in one shuffle, each with a mark
-of where it is from. Only the rows that are in no table (duplicates and tombstones, if all is right) are
-then read again from bronze, and only these are parsed.
+One shuffle groups the coordinates of bronze, silver, late rows and quarantine; a mark says which table each
+coordinate is from. Only rows that are in no other table (duplicates and tombstones, if all is well) are then
+read from bronze and parsed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from common.delta.commit import DataFile
 from common.rows.materialized import local
-from orchestration.audit.table_log import Partition, TableLog, Told
+from orchestration.audit.table_log import Partition, TableCommit, TableLog
 
 PLACE = ("topic", "partition", "offset")
 KAFKA = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
@@ -32,7 +32,7 @@ WAITING = "waiting"
 _MARKS = ("bronze", "silver", "late", "quarantine", "dropped", "waiting")
 TABLES = _MARKS[:-1]
 _BITS = 10
-"""Each mark counts up to 1023 in its own bits of one number: a coordinate's counts travel as a long."""
+"""Bits per table in a mark: each count goes up to 1023, and all counts of a coordinate fit into one long."""
 
 _BUCKET = 4096
 NEVER = 2**63 - 1
@@ -41,7 +41,7 @@ _RANGES = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("start", pa.int64()),
-        ("cut", pa.int64()),
+        ("processed_end", pa.int64()),
         ("stop", pa.int64()),
     ]
 )
@@ -49,13 +49,13 @@ _RANGES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows of a table: all at a version, or those of some files; ``files`` of None means all."""
+    """Rows of a table: all rows of a version if ``files`` is None, else the rows of these files."""
 
     log: TableLog
     files: tuple[DataFile, ...] | None = None
 
     def rows(self, spark: SparkSession) -> DataFrame | None:
-        """The rows; None where there are none to read."""
+        """The rows; None if there is no table or no file."""
         if self.log.version is None or self.files == ():
             return None
         whole = spark.read.format("delta").option("versionAsOf", self.log.version).load(self.log.path)
@@ -65,15 +65,15 @@ class Source:
 
 
 def read_files(spark: SparkSession, path: str, files: Iterable[DataFile], like: DataFrame) -> DataFrame:
-    """Rows of data files, live or not, with a table's columns."""
-    # A folder's name may hold what Hadoop takes for a pattern.
+    """Rows of data files, with the columns of ``like``; the files need not be part of the current version."""
+    # Without the option, Hadoop reads special characters in a folder's name as a pattern.
     reader = spark.read.schema(like.schema).option("__globPaths__", "false")
     return reader.parquet(*(file.path_in(path) for file in files))
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The rows an account is made of; ``waiting`` are files of bronze that silver has not read yet."""
+    """The rows that an account covers; ``waiting`` are files of bronze that silver has not read yet."""
 
     bronze: Source
     silver: Source
@@ -84,17 +84,17 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets of one partition that are to be accounted for: ``first`` to before ``end``.
+    """The offsets of one partition that an account covers: from ``first`` up to but not including ``end``.
 
-    From ``cut`` on, silver has not processed them.
+    Silver has not processed the offsets from ``processed_end`` on.
     """
 
     first: int
-    cut: int
+    processed_end: int
     end: int
 
 
-def placed(
+def locate_rows(
     spark: SparkSession,
     sources: Sources,
     ranges: Mapping[Partition, Range],
@@ -104,9 +104,9 @@ def placed(
 ) -> DataFrame:
     """One row per coordinate: topic, partition, offset, ``fate``, ``is_absent``, and its rows per table.
 
-    ``fate`` is the one place it has: ``silver``, ``late``, ``quarantine``, ``dropped``, ``waiting``, or
-    ``rest`` (in bronze, processed, in no table); ``twice`` where there are two. ``is_absent``: bronze
-    does not hold it.
+    ``fate`` is the coordinate's one place: ``silver``, ``late``, ``quarantine``, ``dropped``, ``waiting``, or
+    ``rest`` (processed, but only in bronze). It is ``twice`` for a coordinate with two places. ``is_absent``
+    is true for a coordinate that bronze does not hold.
     """
     frames = []
     bronze = sources.bronze.rows(spark)
@@ -128,15 +128,15 @@ def placed(
     if not frames:
         frames.append(spark.createDataFrame([], "topic string, partition int, offset bigint, mark bigint"))
     found = reduce(DataFrame.unionAll, frames).groupBy(*PLACE).agg(F.sum("mark").alias("marks"))
-    known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "cut"))
+    known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "processed_end"))
     found = found.join(known, ["topic", "partition"], "left")
     fate = _fate(merges_late=merges_late, is_loading=is_loading)
     absent = (_count("bronze") == 0).alias(IS_ABSENT)
     return found.select(*PLACE, "marks", fate.alias(FATE), absent).where(F.col(FATE).isNotNull())
 
 
-def summed(found: DataFrame) -> list[Any]:
-    """Per topic, partition, ``fate`` and ``is_absent``: coordinates, lowest, highest, and rows per table."""
+def count_places(found: DataFrame) -> list[Any]:
+    """Per topic, partition, ``fate``, ``is_absent``: number of offsets, lowest, highest, rows per table."""
     rows = [F.sum(_count(name)).alias(f"in_{name}") for name in TABLES]
     ends = (F.count("*").alias("offsets"), F.min("offset").alias("low"), F.max("offset").alias("high"))
     return found.groupBy("topic", "partition", FATE, IS_ABSENT).agg(*ends, *rows).collect()
@@ -145,11 +145,11 @@ def summed(found: DataFrame) -> list[Any]:
 def _fate(*, merges_late: bool, is_loading: bool) -> Column:
     in_silver, in_late = _count("silver"), _count("late")
     aside = _count("quarantine") + _count("dropped")
-    # A late row that was merged is a row of silver, and its copy beside it says how it came there.
+    # A late row that was merged counts as silver; its copy in the late table only documents the merge.
     only_late = (in_late > 0) & (in_silver == 0) if merges_late else in_late > 0
     places = (in_silver > 0).cast("int") + only_late.cast("int") + (aside > 0).cast("int")
     many = (_count("bronze") > 1) | (in_silver > 1) | (in_late > 1) | (aside > 1) | (places > 1)
-    is_waiting = (_count("waiting") > 0) | (F.col("offset") >= F.coalesce("cut", F.lit(NEVER)))
+    is_waiting = (_count("waiting") > 0) | (F.col("offset") >= F.coalesce("processed_end", F.lit(NEVER)))
     fate = (
         F.when(many, TWICE)
         .when(in_silver > 0, "silver")
@@ -163,7 +163,10 @@ def _fate(*, merges_late: bool, is_loading: bool) -> Column:
 
 
 def gaps(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
-    """Offsets within the ranges that no row has; counted in buckets first, and only short ones are listed."""
+    """Offsets within the ranges that no row has.
+
+    Rows are counted per bucket of offsets first; only buckets with too few rows are expanded.
+    """
     bucket = F.floor(F.col("offset") / _BUCKET).alias("bucket")
     spans = ranges_frame(spark, ranges).where("stop > start")
     low = F.expr(f"greatest(start, bucket * {_BUCKET})").alias("low")
@@ -191,12 +194,12 @@ def gaps(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range
     return every.join(near, list(PLACE), "left_anti").select(*PLACE)
 
 
-def taken(
-    spark: SparkSession, log: TableLog, commits: Iterable[Told], names: Sequence[str] = PLACE
+def net_changes(
+    spark: SparkSession, log: TableLog, commits: Iterable[TableCommit], names: Sequence[str] = PLACE
 ) -> DataFrame:
-    """Coordinates whose rows some commits took out of a table for good, or put in: where ``net`` is not 0.
+    """Coordinates whose rows these commits removed from a table (``net`` > 0) or added to it (``net`` < 0).
 
-    A row that was only written anew was taken out as often as it was put back.
+    A row that was only rewritten was removed as often as it was added. Its ``net`` is 0; it is left out.
     """
     whole = spark.read.format("delta").option("versionAsOf", log.version or 0).load(log.path)
     frames = []
@@ -211,16 +214,22 @@ def taken(
 
 
 def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> DataFrame:
-    """The ranges as rows: topic, partition, start, cut, stop."""
+    """The ranges as rows: topic, partition, start, processed_end, stop."""
     rows = [
-        {"topic": topic, "partition": partition, "start": one.first, "cut": one.cut, "stop": one.end}
+        {
+            "topic": topic,
+            "partition": partition,
+            "start": one.first,
+            "processed_end": one.processed_end,
+            "stop": one.end,
+        }
         for (topic, partition), one in ranges.items()
     ]
     return local(spark, pa.Table.from_pylist(rows, _RANGES)).frame
 
 
 def examples(frame: DataFrame, limit: int) -> tuple[tuple[str, int, int], ...]:
-    """The first coordinates, in order."""
+    """The first ``limit`` coordinates, in ascending order."""
     rows: list[Any] = frame.select(*PLACE).orderBy(*PLACE).limit(limit).collect()
     return tuple((str(row[0]), int(row[1]), int(row[2])) for row in rows)
 
@@ -240,8 +249,8 @@ def _count(name: str) -> Column:
     )
 
 
-def doubled(found: DataFrame) -> list[tuple[str, DataFrame]]:
-    """Coordinates that are in two places, by where, in words; each in one of the frames."""
+def in_two_places(found: DataFrame) -> list[tuple[str, DataFrame]]:
+    """Coordinates with two places, as pairs of a description and its coordinates."""
     several = [(name, _count(name) > 1) for name in TABLES]
     where = F.concat_ws(
         " and ",
@@ -257,15 +266,15 @@ def doubled(found: DataFrame) -> list[tuple[str, DataFrame]]:
     return [(f"the same offset is in {name}", frame.where(F.col("where") == name)) for name in names]
 
 
-def outside(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
-    """Rows that lie outside of the ranges."""
+def outside_ranges(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
+    """Rows whose offset is outside the ranges."""
     known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "start", "stop"))
     joined = found.join(known, ["topic", "partition"], "left")
     return joined.where("start is null or offset < start or offset >= stop")
 
 
-def not_before(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
-    """Rows with their fate, without those that lie before the ranges; no ranges leave none out."""
+def without_earlier(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
+    """Rows with their fate, without those before the ranges. Without ranges, all rows are kept."""
     if not ranges:
         return found.select(*PLACE, FATE)
     known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "start"))
@@ -274,5 +283,5 @@ def not_before(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition,
 
 
 def null_fate() -> Column:
-    """The fate of an offset that no table has."""
+    """The null fate of an offset that is in no table."""
     return F.lit(None).cast("string").alias(FATE)

@@ -1,10 +1,10 @@
-"""The account of every offset of a silver table's topics, from the tables, their logs and checkpoints alone.
+"""The account of every offset that bronze has read for a silver table, without Kafka.
 
-Offsets that bronze has read = silver + duplicates + late + quarantine + dropped + tombstones + erased
-+ waiting, each in exactly one; and the micro-batches' own counts say the same. No broker is asked.
+Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
++ tombstones + erased + waiting. The counts in the micro-batches' commits must say the same.
 
-It may run while the jobs do: it looks at the newest micro-batch that is complete in every table. What an
-audit found balanced, a later one need not look at again.
+An audit may run beside the jobs: it checks the newest micro-batch that is complete in every table. A later
+audit need not repeat what a balanced audit has covered.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from common.delta.log import LogReader
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
 from orchestration.audit.account import Account, PartitionAccount
-from orchestration.audit.last_audit import Counted, Start
-from orchestration.audit.offset_ranges import window
+from orchestration.audit.offset_ranges import why_full_audit
+from orchestration.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.audit.table_log import Pins, pin
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ _AGAIN_SECONDS = 5.0
 
 Say = Callable[[str], None]
 Since = datetime | Literal["last"] | None
-"""From where on: a moment, the last audit that balanced, or the beginning."""
+"""Where an audit starts: at a time, at the end of the last balanced audit, or (None) at the beginning."""
 
 
-def moment(text: str) -> Since:
-    """What ``--since`` means: ``last``, or a time with its offset from UTC.
+def parse_since(text: str) -> Since:
+    """The value of ``--since``: ``last``, or a time with its offset from UTC.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The text is neither.
     """
     if text == "last":
         return "last"
@@ -57,11 +57,11 @@ def moment(text: str) -> Since:
     return when.astimezone(UTC)
 
 
-def chosen(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
-    """The silver tables to audit: one by name, or all.
+def select_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
+    """The silver tables to audit: the named one, or all.
 
     Raises:
-        UsageError: There is no such silver table.
+        UsageError: The pipeline declares no silver table of that name.
     """
     named = {each.table: each for each in pipeline.silver}
     if table is None:
@@ -71,7 +71,7 @@ def chosen(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
     return (named.get(table) or named[f"silver.{table}"],)
 
 
-def audit(  # noqa: PLR0913  # what it reads, from where on, and how it tells of itself
+def audit(  # noqa: PLR0913  # the options of the command
     spark: SparkSession,
     pipeline: Pipeline,
     silver: Silver,
@@ -81,29 +81,29 @@ def audit(  # noqa: PLR0913  # what it reads, from where on, and how it tells of
     say: Say = lambda text: None,
     again_seconds: float = _AGAIN_SECONDS,
 ) -> Account:
-    """The account of one silver table; one that balances leaves a mark for the next.
+    """The account of one silver table. A balanced audit saves its end for ``--since last``.
 
-    Where it does not balance and the tables have moved meanwhile, it looks once again: rows on their way
-    from one table to another (a replay of quarantined rows) are in neither or in both for a moment.
+    If the table does not balance and its tables were written meanwhile, the audit runs once more: while a
+    replay moves rows from quarantine to silver, the rows are in both tables for a moment.
 
     Raises:
         TableMissingError: Bronze does not exist yet.
-        AccountError: A data file that a table's log names is gone.
+        AccountError: A data file that a table's log names is missing.
     """
     topic = next(each for each in pipeline.bronze if each.table == silver.reads)
     try:
-        found = _once(spark, topic, silver, layout, since, say)
+        found = _audit_once(spark, topic, silver, layout, since, say)
     except (PySparkException, Py4JJavaError) as error:
         if "FILE_NOT_EXIST" not in str(error) or (lost := _FILE.search(str(error))) is None:
             raise
         raise AccountError(
-            f"{silver.table} does not balance: a data file that a table's log names is gone: {lost[0]}. "
-            "Restore it from a copy; without it nobody can tell from the tables what was in it."
+            f"{silver.table} does not balance: a data file that a table's log names is missing: {lost[0]}. "
+            "Restore the file from a copy; without the file, the rows in it cannot be accounted for."
         ) from error
     if found.faults and _has_moved(found, layout):
-        say(f"{silver.table}: it did not balance, but its tables moved meanwhile: looking again")
+        say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
-        found = _once(spark, topic, silver, layout, since, say)
+        found = _audit_once(spark, topic, silver, layout, since, say)
     return found
 
 
@@ -114,10 +114,10 @@ def _has_moved(found: Account, layout: Layout) -> bool:
     )
 
 
-def _once(  # noqa: PLR0913, PLR0917  # see above
+def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     spark: SparkSession, topic: Topic, silver: Silver, layout: Layout, since: Since, say: Say
 ) -> Account:
-    from orchestration.audit.one_table import Work  # loaded when it is used
+    from orchestration.audit.one_table import TableAudit  # loaded when it is used
 
     began = time.monotonic()
     say(f"{silver.table}: reading the logs")
@@ -126,24 +126,20 @@ def _once(  # noqa: PLR0913, PLR0917  # see above
     if pins.bronze.version is None:
         raise TableMissingError(silver.reads, pins.bronze.path, "Fill it first: medallion run bronze.")
     if since is not None:
-        why = window(pins, start) if start is not None else "there is no mark, or no commit, to go on from"
+        why = why_full_audit(pins, start) if start is not None else "no earlier audit or commit to start from"
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    work = Work(spark, topic, silver, pins, say, start)
-    partitions = work.partitions()
+    table_audit = TableAudit(spark, topic, silver, pins, say, start)
+    partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
-    total = tuple(_with_former(one, start) for one in partitions)
-    is_from_beginning = start is None or bool(start.counted)
-    if not work.faults and is_from_beginning and pins.batch is not None and not pins.is_loading:
-        counted = {
-            (one.topic, one.partition): Counted(
-                one.first, {name: count for name, count in one.counts.items() if name != "waiting" and count}
-            )
-            for one in total
-        }
-        if not last_audit.save(layout, pins, pins.batch, counted):
-            notes.append(f"{silver.table} is in the middle of a commit of {silver.reads}: no mark is left")
+    total = tuple(_with_earlier_counts(one, start) for one in partitions)
+    covers_all = start is None or bool(start.counts)
+    if not table_audit.faults and covers_all and not _save(layout, pins, total):
+        notes.append(
+            f"{silver.table} has read a commit of {silver.reads} only in part: the next --since last "
+            "starts where this audit started"
+        )
     return Account(
         table=silver.table,
         reads=silver.reads,
@@ -152,31 +148,47 @@ def _once(  # noqa: PLR0913, PLR0917  # see above
         since=start.label if start else "",
         looked_at=sum(one.offsets for one in partitions),
         partitions=total,
-        faults=tuple(work.faults),
-        notes=(*notes, *work.notes),
+        faults=tuple(table_audit.faults),
+        notes=(*notes, *table_audit.notes),
         seconds=time.monotonic() - began,
     )
 
 
-def _pinned(silver: Silver, layout: Layout, since: Since) -> tuple[Pins, Start | None]:
-    """The moment that is looked at, and where looking begins."""
+def _pinned(silver: Silver, layout: Layout, since: Since) -> tuple[Pins, StartingPoint | None]:
+    """The state to audit, and the starting point."""
     if isinstance(since, datetime):
         pins = pin(silver, layout)
         return pins, last_audit.since(pins, since)
     start = last_audit.load(layout, silver.table) if since == "last" else None
     if start is None:
         return pin(silver, layout), None
-    # The commit before what is new tells whether the next one follows it.
+    # The log is read from one commit before the new ones, to check that the next commit follows it.
     firsts = {**start.versions, silver.reads: max(0, start.position.version - 1)}
     pins = pin(silver, layout, firsts, start.batch_id)
     return (pins if pins.batch else replace(pins, position=start.position)), start
 
 
-def _with_former(one: PartitionAccount, start: Start | None) -> PartitionAccount:
-    """A partition with what was counted before the audit began."""
-    former = start.counted.get((one.topic, one.partition)) if start else None
-    if former is None:
+def _save(layout: Layout, pins: Pins, partitions: tuple[PartitionAccount, ...]) -> bool:
+    """Save the end of a balanced audit; False if silver has read a commit of bronze only in part.
+
+    Before silver's first micro-batch and during a first load there is nothing to save.
+    """
+    if pins.batch is None or pins.is_loading:
+        return True
+    counts = {
+        (one.topic, one.partition): PartitionCounts(
+            one.first, {name: count for name, count in one.counts.items() if name != "waiting" and count}
+        )
+        for one in partitions
+    }
+    return last_audit.save(layout, pins, pins.batch, counts)
+
+
+def _with_earlier_counts(one: PartitionAccount, start: StartingPoint | None) -> PartitionAccount:
+    """A partition with the counts of the earlier audit added."""
+    earlier = start.counts.get((one.topic, one.partition)) if start else None
+    if earlier is None:
         return one
-    names = {*one.counts, *former.counts}
-    counts = {name: one.counts.get(name, 0) + former.counts.get(name, 0) for name in names}
-    return PartitionAccount(one.topic, one.partition, former.first, one.end, counts)
+    names = {*one.counts, *earlier.counts}
+    counts = {name: one.counts.get(name, 0) + earlier.counts.get(name, 0) for name in names}
+    return PartitionAccount(one.topic, one.partition, earlier.first, one.end, counts)

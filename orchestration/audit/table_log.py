@@ -1,7 +1,8 @@
-"""What the logs of a silver table and of the bronze table it reads say happened; without Spark.
+"""The Delta logs of a silver table and of the bronze table that it reads; without Spark, and read-only.
 
-Each micro-batch's commit tells its number, its counts and how far it read. From these come the versions
-an audit looks at, the offsets it must find, and the faults that the logs alone show. Nothing here writes.
+The metadata of a micro-batch's commit holds the batch's number, its counts and its source positions. They
+give the table versions that an audit reads, the offsets that it must find, and the faults that show in the
+logs alone.
 """
 
 from __future__ import annotations
@@ -25,39 +26,39 @@ Partition = tuple[str, int]
 Positions = Mapping[Partition, int]
 """The next offset to read, per topic and partition."""
 
-FATES = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
-"""The counts of a micro-batch of silver that together are the rows it read."""
+BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
+"""The counts of a silver micro-batch whose sum is the number of rows that the micro-batch read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A commit, and what its metadata says of it; ``batch_id`` is None outside a query's micro-batches."""
+class TableCommit:
+    """A commit with the engine's metadata; ``batch_id`` is None if the commit is no micro-batch's."""
 
     commit: Commit
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     query_id: str | None = None
     batch_id: int | None = None
     step: str = ""
 
     @property
     def version(self) -> int:
-        """The commit's number."""
+        """The table version that the commit created."""
         return self.commit.version
 
     @property
     def by(self) -> str:
-        """Who made it outside the micro-batches, as ``common.delta.table.note`` says; empty otherwise."""
-        return "" if self.batch_id is not None else str(self.facts.get("by", ""))
+        """The engine's operation that wrote the commit, such as ``replay``; empty for a micro-batch."""
+        return "" if self.batch_id is not None else str(self.metadata.get("by", ""))
 
     @property
     def counts(self) -> Mapping[str, Any]:
-        """What became of the rows."""
-        counts = self.facts.get("counts")
+        """The number of rows per outcome."""
+        counts = self.metadata.get("counts")
         return counts if isinstance(counts, dict) else {}
 
     @property
     def is_foreign(self) -> bool:
-        """It has rows, and is neither a micro-batch's nor tagged as one of the engine's own."""
+        """Whether the commit changes rows and was not written by the engine."""
         return bool(self.commit.added or self.commit.removed) and self.batch_id is None and not self.by
 
 
@@ -66,96 +67,99 @@ class TableLog:
     """The commits of one table that an audit covers, oldest first.
 
     Attributes:
-        is_whole: None of those that were asked for is gone.
-        base: The version before the first that was asked for; None for the whole log.
+        is_whole: Whether the log still has every requested commit.
+        base: The version before the first requested commit; None for the whole log.
     """
 
     table: str
     path: str
-    commits: tuple[Told, ...]
+    commits: tuple[TableCommit, ...]
     is_whole: bool
     base: int | None = None
 
     @property
     def version(self) -> int | None:
-        """The newest version covered, None where there is no table."""
+        """The newest version that the audit covers; None if the table does not exist."""
         return self.commits[-1].version if self.commits else self.base
 
-    def since(self, start: int) -> tuple[Told, ...]:
-        """The commits after a version."""
+    def since(self, start: int) -> tuple[TableCommit, ...]:
+        """The commits after version ``start``."""
         return tuple(one for one in self.commits if one.version > start)
 
-    def steps(self, step: str) -> tuple[Told, ...]:
-        """The micro-batches' commits of one step."""
+    def steps(self, step: str) -> tuple[TableCommit, ...]:
+        """The commits of micro-batches for one step, such as ``accepted`` or ``late``."""
         return tuple(one for one in self.commits if one.batch_id is not None and one.step == step)
 
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """The moment an audit looks at: one micro-batch of silver that is complete in all its tables.
+    """The state that an audit checks: the four tables after one complete micro-batch of silver.
 
     Attributes:
-        logs: Per table (``bronze``, ``silver``, ``quarantine``, ``late``), what came up to it.
-        batch: The micro-batch's commit in silver; None before the first.
+        bronze: Bronze's commits up to that state; ``silver``, ``quarantine`` and ``late`` likewise.
+        batch: The micro-batch's commit in silver; None before the first micro-batch.
         position: How far silver has read bronze; None before the first micro-batch.
-        is_loading: A first load has begun and is not done: what it has yet to write is waiting.
-        faults: What is amiss with the commits themselves, in words.
+        is_loading: Whether a first load is unfinished. The rows that it has yet to write count as waiting.
+        faults: Faults in the sequence of commits, such as a lost commit, in words.
     """
 
     bronze: TableLog
     silver: TableLog
     quarantine: TableLog
     late: TableLog
-    batch: Told | None
+    batch: TableCommit | None
     position: DeltaPosition | None
     is_loading: bool = False
     faults: tuple[str, ...] = field(default=())
 
     @property
     def tables(self) -> tuple[TableLog, ...]:
-        """All four."""
+        """The logs of all four tables, bronze first."""
         return (self.bronze, self.silver, self.quarantine, self.late)
 
 
 def read_log(table: str, path: str, query: str, first: int = 0) -> TableLog:
-    """Every commit that a table's log still has, from ``first`` on."""
+    """All commits that a table's log still has, from version ``first`` on."""
     log = LogReader(path)
     oldest = log.oldest_version()
     if oldest is None:
         return TableLog(table, path, (), is_whole=True)
     commits = log.commits(max(oldest, first))
     base = first - 1 if first > 0 else None
-    return TableLog(table, path, tuple(told(one, query) for one in commits), oldest <= first, base)
+    return TableLog(table, path, tuple(table_commit(one, query) for one in commits), oldest <= first, base)
 
 
-def told(commit: Commit, query: str) -> Told:
-    """A commit with what its metadata says, if that is the engine's."""
-    facts = commit.metadata
-    if facts.get("query") == query and isinstance(facts.get("batch_id"), int):
-        return Told(commit, facts, facts.get("query_id"), facts["batch_id"], str(facts.get("step", "")))
-    return Told(commit, facts)
+def table_commit(commit: Commit, query: str) -> TableCommit:
+    """A commit with its metadata, which is empty if the engine did not write it."""
+    metadata = commit.metadata
+    if metadata.get("query") == query and isinstance(metadata.get("batch_id"), int):
+        return TableCommit(
+            commit, metadata, metadata.get("query_id"), metadata["batch_id"], str(metadata.get("step", ""))
+        )
+    return TableCommit(commit, metadata)
 
 
 def pin(
     silver: Silver, layout: Layout, firsts: Mapping[str, int] = MappingProxyType({}), last: int = -1
 ) -> Pins:
-    """The newest moment at which every table holds whole micro-batches only, however they move meanwhile.
+    """The newest state in which all tables hold only complete micro-batches, even while jobs write.
 
-    A micro-batch writes silver, then its late rows, then quarantine. The newest one counts where its
-    checkpoint, or the tables, say that all of this is done; else the audit looks at the one before.
+    A micro-batch writes silver, then its late rows, then quarantine. The newest micro-batch is included if
+    its checkpoint or the tables show that all these writes are done; otherwise the state before it is used.
 
     Args:
         silver: The declaration.
-        layout: Where its tables are.
-        firsts: Per table the first commit that matters.
-        last: The micro-batch of silver before these.
+        layout: Paths of the tables.
+        firsts: Per table, the first version to read.
+        last: Silver's last micro-batch before these versions.
     """
 
     def log(table: str, query: str = silver.table) -> TableLog:
         return read_log(table, layout.table_path(table), query, firsts.get(table, 0))
 
-    # In this order: what the checkpoint calls done is in every table that is read after it, and silver is
-    # written before the tables beside it, so that they never seem to be ahead of it.
+    # The order of reading matters. Tables are read after the checkpoint, so they hold every micro-batch that
+    # the checkpoint counts as done. Silver is read after its side tables, which are written after silver, so
+    # the side tables never seem to be ahead of silver.
     checkpoint = Checkpoint(layout.checkpoint_path(silver.table))
     query_id, done = checkpoint.query_id(), checkpoint.last_committed()
     aside = log(silver.quarantine)
@@ -171,29 +175,29 @@ def pin(
         if is_done or _is_complete(one, mine, aside, late):
             batch = one
             break
-        mine, aside, late = (before(one, each) for each in (mine, aside, late))
+        mine, aside, late = (log_before(one, each) for each in (mine, aside, late))
     position, is_loading = _position(batch, mine)
     return Pins(bronze, mine, aside, late, batch, position, is_loading, tuple(faults))
 
 
-def _position(batch: Told | None, silver: TableLog) -> tuple[DeltaPosition | None, bool]:
-    """How far silver has read, and whether a first load is under way."""
+def _position(batch: TableCommit | None, silver: TableLog) -> tuple[DeltaPosition | None, bool]:
+    """How far silver has read bronze, and whether a first load is unfinished."""
     if batch is not None:
         return delta_position(batch), False
     loads = [one for one in silver.commits if one.by == "first load"]
     if not loads:
         return None, False
-    facts = loads[-1].facts
-    position = DeltaPosition(int(facts["bronze_version"]) + 1, -1, "", in_snapshot=False)
-    return position, len({one.facts.get("bucket") for one in loads}) < int(facts.get("of", 0))
+    metadata = loads[-1].metadata
+    position = DeltaPosition(int(metadata["bronze_version"]) + 1, -1, "", in_snapshot=False)
+    return position, len({one.metadata.get("bucket") for one in loads}) < int(metadata.get("of", 0))
 
 
-def before(batch: Told, log: TableLog) -> TableLog:
-    """A table's log as it was before a micro-batch touched silver.
+def log_before(batch: TableCommit, log: TableLog) -> TableLog:
+    """A table's log before a micro-batch.
 
-    What the engine itself moved between the tables since then is left out of each of them alike.
+    What the engine moved between the tables after that, such as a replay, is left out of every table's log.
     """
-    kept: list[Told] = []
+    kept: list[TableCommit] = []
     for one in log.commits:
         if one.batch_id is not None and one.batch_id >= (batch.batch_id or 0):
             break
@@ -203,8 +207,8 @@ def before(batch: Told, log: TableLog) -> TableLog:
     return replace(log, commits=tuple(kept))
 
 
-def _is_complete(batch: Told, mine: TableLog, aside: TableLog, late: TableLog) -> bool:
-    """Whether the tables hold every step of a micro-batch."""
+def _is_complete(batch: TableCommit, mine: TableLog, aside: TableLog, late: TableLog) -> bool:
+    """Whether the tables hold every write of a micro-batch."""
 
     def has(log: TableLog, step: str) -> bool:
         return any(one.batch_id == batch.batch_id for one in log.steps(step))
@@ -217,15 +221,15 @@ def _is_complete(batch: Told, mine: TableLog, aside: TableLog, late: TableLog) -
     return has(late, "late") and (not counts.get("merged", 0) or has(mine, "late"))
 
 
-def _lost(  # noqa: PLR0913, PLR0917  # all that may tell of a commit
+def _lost(  # noqa: PLR0913, PLR0917  # every source that can show a lost commit
     silver: Silver,
-    batches: Sequence[Told],
-    others: Sequence[Told],
+    batches: Sequence[TableCommit],
+    others: Sequence[TableCommit],
     query_id: str | None,
     committed: int | None,
     last: int,
 ) -> Iterator[str]:
-    """Micro-batches that silver should have a commit of, and has none."""
+    """Micro-batches whose commit is missing in silver."""
     yield from missing_batches(silver.table, batches)
     newest = batches[-1] if batches else None
     last = last if newest is None else newest.batch_id or 0
@@ -244,8 +248,8 @@ def _lost(  # noqa: PLR0913, PLR0917  # all that may tell of a commit
         )
 
 
-def missing_batches(table: str, batches: Sequence[Told]) -> Iterator[str]:
-    """Numbers that are skipped between a query's commits."""
+def missing_batches(table: str, batches: Sequence[TableCommit]) -> Iterator[str]:
+    """Gaps in the micro-batch numbers of a query's commits."""
     for before, after in pairwise(batches):
         if before.query_id != after.query_id:
             continue
@@ -255,9 +259,9 @@ def missing_batches(table: str, batches: Sequence[Told]) -> Iterator[str]:
             yield f"{table} has no commit of {which}, between versions {before.version} and {after.version}"
 
 
-def delta_position(batch: Told) -> DeltaPosition | None:
-    """How far a silver micro-batch has read bronze, as its commit says."""
-    for source in batch.facts.get("positions", ()):
+def delta_position(batch: TableCommit) -> DeltaPosition | None:
+    """How far a silver micro-batch has read bronze, from its commit's metadata."""
+    for source in batch.metadata.get("positions", ()):
         if isinstance(source, dict) and "reservoirVersion" in source:
             return DeltaPosition(
                 int(source["reservoirVersion"]),
@@ -268,11 +272,11 @@ def delta_position(batch: Told) -> DeltaPosition | None:
     return None
 
 
-def kafka_positions(batch: Told) -> dict[Partition, int]:
-    """The next offset of each partition after a bronze micro-batch, as its commit says."""
+def kafka_positions(batch: TableCommit) -> dict[Partition, int]:
+    """The next offset of each partition after a bronze micro-batch, from its commit's metadata."""
     return {
         (topic, int(partition)): int(end)
-        for source in batch.facts.get("positions", ())
+        for source in batch.metadata.get("positions", ())
         if isinstance(source, dict)
         for topic, partitions in source.items()
         if isinstance(partitions, dict)
@@ -280,18 +284,19 @@ def kafka_positions(batch: Told) -> dict[Partition, int]:
     }
 
 
-def made_ms(commit: Commit) -> int:
-    """When a commit was made, milliseconds since the epoch."""
+def commit_ms(commit: Commit) -> int:
+    """The commit's timestamp in milliseconds since the epoch."""
     return round(commit.timestamp.timestamp() * 1000)
 
 
-def foreign(log: TableLog) -> Iterator[str]:
-    """Commits with rows that the engine did not make, in words."""
+def foreign_commits(log: TableLog) -> Iterator[str]:
+    """Descriptions of the commits that changed rows and were not written by the engine."""
     for one in log.commits:
         if one.is_foreign:
-            yield f"{log.table} version {one.version}, {one.commit.operation}, {shown(one.commit.timestamp)}"
+            at = utc_text(one.commit.timestamp)
+            yield f"{log.table} version {one.version}, {one.commit.operation}, {at}"
 
 
-def shown(moment: datetime) -> str:
-    """A moment as people read it, UTC."""
+def utc_text(moment: datetime) -> str:
+    """A UTC time in the form that messages use."""
     return moment.strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,7 +1,7 @@
-"""What is wrong with one SQL text of a pipeline, where it stands.
+"""Faults of one SQL expression of a pipeline.
 
-Row by row is what silver's columns and rules, and gold's groups and filters are: no aggregates, no look
-at other rows, and the same result when a micro-batch is replayed.
+Silver's columns and rules, and gold's groups and filters, are evaluated row by row: no aggregates, no access
+to other rows, and the same result when a micro-batch is replayed.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from common.sql.expression import Facts, analyze
 from common.sql.function_names import FUNCTIONS
 from orchestration.check.visible_columns import Scope, unknown
 
-_CHANCE = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
+_RANDOM = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
 
 
 def row_faults(sql: str, scope: Scope, siblings: Collection[str] = ()) -> Iterator[str]:
-    """What is wrong with an expression that is worked out row by row.
+    """Faults of an expression that is evaluated row by row.
 
     Args:
-        sql: The text.
-        scope: What it may name.
-        siblings: Columns declared beside it, which it may not name.
+        sql: The expression.
+        scope: The columns that it may name.
+        siblings: Columns declared in the same table, which it may not name.
     """
     facts = yield from _readable(sql, scope)
     if facts is None:
         return
     for name in facts.aggregates:
-        yield f"{name}() is an aggregate, but this is worked out row by row; put it in gold's measures"
+        yield f"{name}() is an aggregate, but this is evaluated row by row; put it in gold's measures"
     yield from _common(facts, scope, siblings)
 
 
 def measure_faults(
     sql: str, scope: Scope, groups: Collection[str] | None, *, in_state: bool = True
 ) -> Iterator[str]:
-    """What is wrong with an aggregate.
+    """Faults of a measure.
 
     Args:
-        sql: The text.
-        scope: What it may name.
-        groups: Columns that are the same within a group; ``None`` where that is not known.
-        in_state: It is kept up to date by a stream, not computed anew.
+        sql: The expression.
+        scope: The columns that it may name.
+        groups: Columns with one value per group; None if they are not known.
+        in_state: Whether Spark keeps the measure in state, instead of recomputing it.
     """
     facts = yield from _readable(sql, scope)
     if facts is None:
@@ -66,7 +66,7 @@ def measure_faults(
 
 
 def result(sql: str, name: str, scope: Scope) -> Field:
-    """The column that an expression gives; its type is known where it is nothing but a field."""
+    """The column that an expression defines; its type is known only if the expression is a plain field."""
     try:
         path = analyze(sql).path
     except SqlError:
@@ -78,7 +78,7 @@ def result(sql: str, name: str, scope: Scope) -> Field:
 
 
 def _readable(sql: str, scope: Scope) -> Generator[str, None, Facts | None]:
-    """Tell that a text cannot be read, or return its facts."""
+    """Yield the fault of an expression that cannot be parsed, or return its facts."""
     try:
         return analyze(sql)
     except SqlError as error:
@@ -99,15 +99,17 @@ def _common(facts: Facts, scope: Scope, siblings: Collection[str]) -> Iterator[s
     for name in facts.windows:
         yield f"{name}() looks at other rows (over …), which a stream cannot"
     for name in facts.generators:
-        yield f"{name}() gives any number of rows for one; keep the array, or use transform() on it"
+        yield f"{name}() returns several rows for one; keep the array, or use transform() on it"
     for name in facts.non_deterministic:
         advice = (
-            "make it from columns, as with sha2()" if name in _CHANCE else "use a column of the row instead"
+            "compute it from columns, as with sha2()"
+            if name in _RANDOM
+            else "use a column of the row instead"
         )
-        yield f"{name}() gives another value when a micro-batch is replayed; {advice}"
+        yield f"{name}() returns another value when a micro-batch is replayed; {advice}"
     for name in facts.functions:
         if name not in FUNCTIONS and (near := get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8)):
-            yield f"{name}() is no function of Spark's; did you mean {near[0]!r}?"
+            yield f"Spark has no function {name}(); did you mean {near[0]!r}?"
     for path in facts.columns:
         yield from _column(path, scope, siblings)
 

@@ -1,4 +1,4 @@
-"""What can be known to be wrong with a gold table before Spark starts, and the columns that it will have."""
+"""Faults of a gold table that are known before Spark starts, and the columns that the table will have."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
 
     Args:
         gold: The table.
-        silver: Columns of the silver tables; for a join also of the gold tables before it.
-        replaced: Silver tables whose rows are replaced by newer ones.
+        silver: Columns of the silver tables; for a join also of the gold tables declared before it.
+        replaced: Silver tables that replace rows by newer ones.
     """
     if gold.reads in replaced and not gold.takes_rows_back:
         text = (
-            f"reads {gold.reads}, which keeps the newest row of a key: a row that is replaced cannot be "
-            'taken back out of this kind of table; declare it with mode="recompute", read a table that keeps '
-            "the first row, or read this one with an Upsert"
+            f"reads {gold.reads}, which keeps the newest row of a key: this kind of table cannot take back a "
+            'row that is replaced there; declare it with mode="recompute", read a table that keeps the first '
+            f"row, or read {gold.reads} with an Upsert"
         )
         yield Problem(gold.table, text, source_of(gold))
     if isinstance(gold, Join) and gold.mode == "stream" and gold.joins in replaced:
         text = (
             f"joins {gold.joins} as a stream, which keeps the newest row of a key: micro-batches that "
-            'replace a row would be left out whole; declare it with mode="recompute"'
+            'replace a row would be skipped completely; declare it with mode="recompute"'
         )
         yield Problem(gold.table, text, source_of(gold))
-    if gold.reading.changes == "appends" and gold.takes_rows_back and _changes(gold.reads, replaced):
+    if gold.reading.changes == "appends" and gold.takes_rows_back and _replaces_rows(gold.reads, replaced):
         text = (
-            f"reads appends of {gold.reads}, whose rows are replaced: micro-batches that replace one would "
-            "be left out whole, with their new rows; leave changes out"
+            f"reads appends of {gold.reads}, whose rows are replaced: micro-batches that replace a row would "
+            "be skipped completely, with their new rows; leave changes out"
         )
         yield Problem(gold.table, text, source_of(gold))
     seen = silver.get(gold.reads, Scope(gold.reads, None))
@@ -62,8 +62,8 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
             yield from custom_problems(gold)
 
 
-def _changes(table: str, replaced: Collection[str]) -> bool:
-    """Whether rows of a table are replaced as a matter of course."""
+def _replaces_rows(table: str, replaced: Collection[str]) -> bool:
+    """Whether a table replaces rows in normal operation."""
     return table in replaced or table.startswith("gold.")
 
 
@@ -135,7 +135,7 @@ def _window_faults(on: str, silver: Scope) -> Iterator[str]:
 
 
 def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
-    """Columns that are the same within a group; ``None`` where a group is more than a column."""
+    """Columns with one value per group; None if a group is an expression and not a plain column."""
     try:
         paths = [analyze(sql).path for sql in by.values()]
     except SqlError:
@@ -145,7 +145,7 @@ def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def _order(gold: Upsert | ChangeFeed) -> frozenset[str]:
-    """The columns of a deleted key."""
+    """The columns of the table of deleted keys."""
     newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
     return frozenset((*gold.key, *newest_by, *(field.name for field in METADATA if field.name != _INGESTED)))
 
@@ -159,16 +159,16 @@ def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
         yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
     yield from each(place, name_faults(kept or ()), source)
     if isinstance(gold, ChangeFeed):
-        said, names = "operation", {"key": gold.key, "sequence_by": gold.sequence_by}
+        argument_of_condition, names = "operation", {"key": gold.key, "sequence_by": gold.sequence_by}
         condition: str | None = gold.operation
     else:
-        said, names, condition = (
+        argument_of_condition, names, condition = (
             "delete_when",
             {"key": gold.key, "newest_by": gold.newest_by},
             gold.delete_when,
         )
     if condition is not None:
-        yield from each(f"{place}, {said}", _row_faults(condition, silver), source)
+        yield from each(f"{place}, {argument_of_condition}", _row_faults(condition, silver), source)
     for argument, given in names.items():
         if kept is None:
             yield from each(place, references(argument, given, silver), source)
@@ -182,17 +182,17 @@ def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
 
 
 def _key_faults(key: Sequence[str], scope: Scope) -> Iterator[str]:
-    """What cannot tell two rows apart."""
+    """Faults of a key: names that are doubled, of the wrong case, or of a type that cannot be compared."""
     lower = [name.lower() for name in key]
     for name in dict.fromkeys(name for name in lower if lower.count(name) > 1):
         yield f"key {name!r} is named twice"
     known = {field.name.lower(): field.name for field in scope.fields or ()}
     for name in key:
         if (own := known.get(name.lower(), name)) != name:
-            yield f"key {name!r} is {own!r} in {scope.what}; write it so"
+            yield f"key {name!r} is {own!r} in {scope.what}; use that spelling"
         kind = scope.type_of((name,)).type
         if kind.startswith(("map", "variant")):
-            yield f"key {name!r} is of type {kind}, which cannot be compared; take a field of it"
+            yield f"key {name!r} is of type {kind}, which cannot be compared; use a field of it"
 
 
 def _history(gold: History, silver: Scope) -> Iterator[Problem]:
@@ -219,7 +219,8 @@ def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
     yield from each(place, references("on", named(gold.on), joins), source)
     if gold.how != "semi" and reads.fields is not None and reads.has(gold.joined):
         text = (
-            f"{reads.what} has a column {gold.joined!r}, as columns call the row of {gold.joins}; rename it"
+            f"{reads.what} has a column {gold.joined!r}, which is also the name of the joined row of "
+            f"{gold.joins}; rename the column"
         )
         yield Problem(place, text, source)
     for name, sql in named(gold.columns).items():
@@ -234,7 +235,7 @@ def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
 
 
 def _both(gold: Join, reads: Scope, joins: Scope) -> Scope:
-    """What a join's columns see."""
+    """The columns that the SQL of a join's columns may name."""
     if reads.fields is None or gold.how == "semi":
         return reads
     row = unknown(gold.joined) if joins.fields is None else Field(gold.joined, "struct", joins.fields)

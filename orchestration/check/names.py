@@ -1,4 +1,4 @@
-"""What is wrong with names and texts of a declaration, as every check says it."""
+"""Faults of names in a declaration; all checks share them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _AWKWARD = re.compile(r"[\s,;{}()=.`]")
 
 
 def named(expressions: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
-    """Columns as name and SQL; a list of names is itself."""
+    """Columns as a mapping of name to SQL; in a list, each name is its own SQL."""
     return dict(expressions) if isinstance(expressions, Mapping) else {name: name for name in expressions}
 
 
@@ -26,14 +26,14 @@ def name_faults(names: Iterable[str]) -> Iterator[str]:
     seen: dict[str, str] = {}
     for name in names:
         if name.startswith("_"):
-            yield f"column {name!r} begins with '_', which is kept for the pipeline's own columns; rename it"
+            yield f"column {name!r} begins with '_', as only the pipeline's own columns may; rename it"
         elif (odd := _AWKWARD.search(name)) is not None or not name:
-            shown = f"has {odd.group()!r} in it" if odd is not None else "has no name"
+            shown = f"contains {odd.group()!r}" if odd is not None else "has no name"
             yield f"column {name!r} {shown}, which Delta tables refuse; use letters, digits and underscores"
         first = seen.get(name.lower())
         if first is not None:
             why = (
-                "is there twice"
+                "is declared twice"
                 if first == name
                 else f"differs from {first!r} only by case, which Spark ignores"
             )

@@ -1,4 +1,4 @@
-"""What is right, and worth knowing: what a gold table cannot do, and who cannot read it."""
+"""Notes on correct declarations: what a gold table cannot do, and which readers cannot read it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from common.declare import Aggregate, Gold, Join, Pipeline
 
 
 def notes(pipeline: Pipeline) -> tuple[str, ...]:
-    """One plain sentence per thing, in the order of the pipeline's gold tables."""
+    """One or two sentences per note, in the order of the pipeline's gold tables."""
     return (*(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
 
 
 def _of(gold: Gold) -> Iterator[str]:
     table, source = gold.table, gold.reads
     if not gold.takes_rows_back or gold.reading.changes == "appends":
-        yield f"{table} takes no row back: what {source} deletes or replaces stays in it. {_remedy(gold)}"
+        yield f"{table} takes no row back: rows that {source} deletes or replaces stay in it. {_remedy(gold)}"
     if (watermark := _watermark(gold)) is not None:
-        told = "counted as late in its commits and " if isinstance(gold, Aggregate) else ""
+        counted = "counted as late in its commits and " if isinstance(gold, Aggregate) else ""
         yield (
-            f"{table} leaves out rows that come later than its watermark of {watermark}: they are {told}"
-            f'missing from it. mode="recompute" takes them.'
+            f"{table} leaves out rows that come later than its watermark of {watermark}: they are {counted}"
+            f'missing from it. mode="recompute" includes them.'
         )
     if gold.storage.deletion_vectors:
         yield (
-            f"{table} keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and pandas"
+            f"{table} keeps deletion vectors, so it has Delta reader version 3: delta-rs's pyarrow and pandas"
             " readers refuse it, and so do older readers of every kind."
         )
     if gold.storage.newer_types:
         yield (
-            f"{table} may have columns of newer types, and is Delta reader version 3 if it has: readers "
-            "that are older than these types refuse it."
+            f"{table} may have columns of newer types; with such a column it has Delta reader version 3, and "
+            "readers that are older than these types refuse it."
         )
 
 
@@ -40,13 +40,13 @@ def _published(pipeline: Pipeline) -> Iterator[str]:
         if publish.reads in whole:
             yield (
                 f"{publish.table} sends every row of {publish.reads} after each of its micro-batches: "
-                'mode="complete" writes them all anew. mode="recompute" writes what differs.'
+                'mode="complete" rewrites all rows. mode="recompute" writes only rows that differ.'
             )
 
 
 def _remedy(gold: Gold) -> str:
     if gold.takes_rows_back:
-        return 'It is declared so, by reading=Reading(changes="appends").'
+        return 'The declaration says so: reading=Reading(changes="appends").'
     if isinstance(gold, Aggregate | Join):
         return f'It has mode="{gold.mode}"; mode="recompute" takes rows back.'
     return 'Its function can, if it reads the feed: reading=Reading(changes="feed").'

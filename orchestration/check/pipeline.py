@@ -34,13 +34,13 @@ REASONS = frozenset(
         *("null_key", "null_event_time", "future_event_time"),
     }
 )
-"""Reasons that the engine itself writes beside a quarantined row; no rule may have their names."""
+"""Reasons that the engine itself gives for a quarantined row; a rule must not have one of these names."""
 
 _COMPOUND = {"array", "map", "struct", "variant"}
 
 
 def check(pipeline: Pipeline) -> tuple[Problem, ...]:
-    """Every problem of a pipeline, in the order of its tables; empty where it may start."""
+    """Every problem of a pipeline, in the order of its tables; empty if the pipeline may start."""
     problems = list(lineage_problems(pipeline))
     scopes: dict[str, Scope] = {}
     for silver in pipeline.silver:
@@ -62,7 +62,7 @@ def check(pipeline: Pipeline) -> tuple[Problem, ...]:
 
 
 def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, ...]:
-    """What the pipeline needs of the settings, and they do not have."""
+    """Settings that the pipeline needs and that are not set."""
     text = (
         'framing "registry" needs the setting silver.schema_registry: a registry\'s address, or a folder of '
         "<id>.avsc"
@@ -77,12 +77,12 @@ def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, .
 
 
 def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
-    """Tables whose columns are made by a function: what depends on them is checked when the job starts."""
+    """Tables whose columns come from a function: everything that depends on them is checked at job start."""
     return tuple(silver.table for silver in pipeline.silver if callable(silver.columns))
 
 
 def _value(silver: Silver, problems: list[Problem]) -> Scope:
-    """What silver's columns see; problems of the value's schema are added to ``problems``."""
+    """The fields that silver's columns may name; problems of the value's schema are added to ``problems``."""
     try:
         folder = folder_of(silver.value)
         found = (
@@ -97,13 +97,13 @@ def _value(silver: Silver, problems: list[Problem]) -> Scope:
         return Scope("the value", None)
     taken = [field.name for field in found if field.name.lower() == KAFKA[0].name]
     if taken:
-        text = f"has a field {taken[0]!r}, a name that the pipeline needs for Kafka's coordinates; rename it"
+        text = f"has a field {taken[0]!r}, a name that is reserved for Kafka's coordinates; rename it"
         problems.append(Problem(f"{silver.table}, value", text, source_of(silver.value)))
     return Scope("the value", (*found, *KAFKA))
 
 
 def _silver_scope(silver: Silver, value: Scope) -> Scope:
-    """A silver table's columns."""
+    """The columns of a silver table."""
     if callable(silver.columns):
         return Scope(silver.table, None)
     own = tuple(result(sql, name, value) for name, sql in silver.columns.items())
@@ -122,7 +122,7 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
         yield from each(place, name_faults(silver.columns), source)
         if silver.tombstones == "keep":
             yield from each(place, _tombstone_faults(silver.columns, silver), source)
-            yield from each(place, _place_fault(silver.columns, silver), source)
+            yield from each(place, _tombstone_key_fault(silver.columns, silver), source)
     scope = _silver_scope(silver, value)
     yield from each(place, references("key", silver.key, scope), source)
     yield from each(place, references("event_time", [silver.event_time], scope), source)
@@ -131,23 +131,23 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
 
 
 def _tombstone_faults(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
-    """Columns that are null in every tombstone, and may not be."""
+    """Faults of key and event-time columns that would be null in every tombstone."""
     for name in (*silver.key, silver.event_time):
         if name in columns and "_kafka" not in columns[name]:
             shown = "_kafka.timestamp" if name == silver.event_time else "cast(_kafka.key as string)"
             yield (
-                f'tombstones="keep", and column {name!r} is made of the value alone, which a tombstone has '
-                f"not: every one would go to quarantine; fall back on the record: "
+                f'tombstones="keep", and column {name!r} comes from the value alone, which a tombstone does '
+                f"not have: every tombstone would go to quarantine; fall back on the record: "
                 f"coalesce({columns[name]}, {shown})"
             )
 
 
-def _place_fault(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
-    """A key that a record and the tombstone after it have in common."""
+def _tombstone_key_fault(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
+    """The fault of a key that a record shares with the tombstone that deletes the record."""
     if not any("_kafka.offset" in columns.get(name, "") for name in silver.key):
         yield (
-            'tombstones="keep", and a tombstone has the key of the record that it deletes: it would count as '
-            'its duplicate. Have the offset in the key, as in columns={"place": "_kafka.offset", …}, '
+            'tombstones="keep", and a tombstone has the key of the record that it deletes, so it would count '
+            'as a duplicate. Add the offset to the key, as in columns={"place": "_kafka.offset", …}, '
             f"key={[*silver.key, 'place']}"
         )
 
@@ -155,11 +155,11 @@ def _place_fault(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
 def _type_faults(silver: Silver, scope: Scope) -> Iterator[str]:
     for name in silver.key:
         if (kind := scope.type_of((name,)).kind) in _COMPOUND:
-            yield f"key {name!r} is of type {kind}; a key is made of plain values: take fields out of it"
+            yield f"key {name!r} is of type {kind}; a key consists of plain values: use fields of it"
     found = scope.type_of((silver.event_time,)).type
     if found not in {"", "timestamp"}:
         yield (
-            f"event_time {silver.event_time!r} is of type {found}; make it a timestamp, "
+            f"event_time {silver.event_time!r} is of type {found}; convert it to a timestamp, "
             "as in timestamp_millis(…) or try_to_timestamp(…)"
         )
 
@@ -169,15 +169,15 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
     own = () if scope.fields is None else tuple(field for field in scope.fields if field not in METADATA)
     rows = Scope(silver.table, None if scope.fields is None else (*own, *KAFKA))
     yield from _lookups(silver, rows)
-    asked = tuple(unknown(lookup.name) for lookup in silver.lookups)
-    visible = Scope(silver.table, None if rows.fields is None else (*rows.fields, *asked))
+    looked_up = tuple(unknown(lookup.name) for lookup in silver.lookups)
+    visible = Scope(silver.table, None if rows.fields is None else (*rows.fields, *looked_up))
     for rule in silver.rules:
         place, source = f"{silver.table}, rule {rule.name!r}", source_of(rule)
         if rule.name in REASONS:
             yield Problem(place, "has the name of a reason that the engine itself gives; rename it", source)
         if rule.name in seen:
             yield Problem(
-                place, "is there twice; a rule's name is the reason beside its rows: rename one", source
+                place, "is declared twice; a rule's name is the reason of its rows: rename one", source
             )
         seen.add(rule.name)
         faults = [*row_faults(rule.condition, visible), *throwing_faults(rule.condition, visible)]
@@ -200,7 +200,7 @@ def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
     if suite.table not in scopes:
         layer = suite.table.partition(".")[0]
         what = (
-            "is bronze, raw bytes; a suite is on a silver or gold table"
+            "is bronze, raw bytes; a suite checks a silver or gold table"
             if layer == "bronze"
             else "is not declared"
         )
@@ -208,7 +208,7 @@ def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
         return
     for expectation in suite.expectations:
         for argument, name in _columns_of(expectation):
-            if (fault := _exactly(name, scopes[suite.table])) is not None:
+            if (fault := _column_fault(name, scopes[suite.table])) is not None:
                 text = f"{argument} {fault}"
                 yield Problem(f"{place}, {expectation.name}", text, source_of(expectation))
 
@@ -223,8 +223,8 @@ def _columns_of(expectation: Expect) -> Iterator[tuple[str, str]]:
             yield from ((argument, name) for name in given if isinstance(name, str))
 
 
-def _exactly(name: str, scope: Scope) -> str | None:
-    """An expectation finds a column by its exact name, unlike SQL."""
+def _column_fault(name: str, scope: Scope) -> str | None:
+    """The fault of a column name in an expectation, which is case-sensitive, unlike SQL."""
     if scope.fields is None or name in {field.name for field in scope.fields}:
         return None
     return f"{name!r} is no column of {scope.what}; {nearest(name, scope.names)}"

@@ -1,4 +1,4 @@
-"""What can be known to be wrong with publications, and with tables of a function, before Spark starts."""
+"""Faults of publications, and of tables that a function writes, that are known before Spark starts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from orchestration.check.visible_columns import Scope, unknown
 
 
 def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
-    """Problems of what a pipeline publishes; what it reads is ``orchestration.pipeline.lineage``'s."""
+    """Problems of publications; ``orchestration.pipeline.lineage`` checks that their tables exist."""
     for publish in pipeline.publish:
         source = source_of(publish)
-        yield from _feed(pipeline, publish)
+        yield from _feed_problems(pipeline, publish)
         if isinstance(publish.to, KafkaSink) and not publish.to.kafka:
             topics = {name for topic in pipeline.bronze for name in topic.topic_names}
             if publish.to.topic in topics:
                 loop = (
-                    f"sends to topic {publish.to.topic!r}, which the pipeline itself reads: what it sends "
-                    "would come in again, without end; send to another topic"
+                    f"sends to topic {publish.to.topic!r}, which the pipeline itself reads: the rows would "
+                    "come in again, without end; send to another topic"
                 )
                 yield Problem(publish.table, loop, source)
         seen = scopes.get(publish.reads, Scope(publish.reads, None))
         if publish.where is not None:
             yield from each(f"{publish.table}, where", row_faults(publish.where, seen), source)
-        chosen = named(publish.columns) if publish.columns is not None else None
-        for name, sql in (chosen or {}).items():
+        columns = named(publish.columns) if publish.columns is not None else None
+        for name, sql in (columns or {}).items():
             yield from each(f"{publish.table}, column {name!r}", row_faults(sql, seen), source)
-        sent = seen if chosen is None else Scope("what is sent", tuple(map(unknown, chosen)))
+        sent = seen if columns is None else Scope("the published row", tuple(map(unknown, columns)))
         if isinstance(publish.to, KafkaSink):
             for argument, text in (("key", publish.to.key), ("value", publish.to.value)):
                 if text is not None:
@@ -40,7 +40,7 @@ def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterato
 
 
 def storage_problems(gold: Gold, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
-    """Columns that a gold table is to be laid out by, and does not have."""
+    """Problems of ``storage`` that names columns which the gold table does not have."""
     for table in gold.tables if isinstance(gold, Custom) else (gold.name,):
         scope = scopes.get(f"gold.{table}", Scope(f"gold.{table}", None))
         for argument in ("cluster_by", "partition_by"):
@@ -50,7 +50,7 @@ def storage_problems(gold: Gold, scopes: Mapping[str, Scope]) -> Iterator[Proble
 
 
 def custom_problems(gold: Custom) -> Iterator[Problem]:
-    """Tables of a function whose columns cannot be read."""
+    """Problems of the columns that a ``Custom`` declares for its tables."""
     for name, text in gold.tables.items():
         place = f"{gold.table}, tables {name!r}"
         try:
@@ -62,7 +62,7 @@ def custom_problems(gold: Custom) -> Iterator[Problem]:
 
 
 def custom_scopes(gold: Custom) -> Mapping[str, Scope]:
-    """The columns of a function's tables."""
+    """The columns of the tables of a ``Custom``."""
     return {f"gold.{name}": Scope(f"gold.{name}", _fields(text)) for name, text in gold.tables.items()}
 
 
@@ -73,20 +73,20 @@ def _fields(text: str) -> tuple[Field, ...] | None:
         return None
 
 
-def _feed(pipeline: Pipeline, publish: Publish) -> Iterator[Problem]:
+def _feed_problems(pipeline: Pipeline, publish: Publish) -> Iterator[Problem]:
     gold = next((one for one in pipeline.gold if publish.reads in {one.table, *one.side_tables}), None)
     silver = next((one for one in pipeline.silver if one.table == publish.reads), None)
     replaced = silver is not None and silver.keep == "newest"
     if publish.reading.changes == "appends" and (replaced or (gold is not None and _changes_rows(gold))):
         text = (
-            f"reads appends of {publish.reads}, whose rows are replaced: micro-batches that replace one "
+            f"reads appends of {publish.reads}, whose rows are replaced: micro-batches that replace a row "
             "would not be sent at all. Leave reading out"
         )
         yield Problem(publish.table, text, source_of(publish))
     elif gold is not None and not gold.storage.change_feed and _changes_rows(gold):
         text = (
             f"reads {publish.reads}, whose rows change, and which keeps no change data feed: give it "
-            "storage=Storage(change_feed=True), under a new name if it is there already"
+            "storage=Storage(change_feed=True), under a new name if the table exists already"
         )
         yield Problem(publish.table, text, source_of(publish))
 

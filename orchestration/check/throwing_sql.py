@@ -1,7 +1,7 @@
-"""SQL that would stop a stream: what throws on bad data, under ANSI, and what to write instead.
+"""SQL that stops a query: expressions that throw on bad data under ANSI rules, and what to write instead.
 
-Where a type makes it harmless (to a text, to a wider number, a constant) nothing is said. Arithmetic that
-overflows is not looked for.
+Harmless cases (a cast to a text or to a wider number, a constant) are no fault. Arithmetic overflow is not
+checked.
 """
 
 from __future__ import annotations
@@ -52,39 +52,40 @@ _CONDITIONAL = (exp.Case, exp.If)
 
 
 def throwing_faults(sql: str, scope: Scope) -> Iterator[str]:
-    """What in an expression throws on bad data, each with the form that gives null instead."""
-    return _faults(sql, lambda node: _fault(node, scope))
+    """The parts of an expression that throw on bad data, each with the form that returns null instead."""
+    return _faults(sql, lambda node: _throwing_fault(node, scope))
 
 
 def division_faults(sql: str) -> Iterator[str]:
-    """Divisions that throw where the divisor is 0: of columns whose types are not known, nothing else is.
+    """Divisions that throw if the divisor is 0; the only check that needs no column types.
 
-    A group has rows, so ``count(*)`` is none.
+    A divisor of ``count(*)`` is no fault, because a group is never empty.
     """
     return _faults(sql, _division)
 
 
 def _faults(sql: str, fault_of: Callable[[exp.Expr], str | None]) -> Iterator[str]:
-    """What is wrong with the parts of an expression, each fault once."""
+    """The faults of all parts of an expression, each fault once."""
     try:
         root = parse(sql)
     except SqlError:
-        return  # told already
+        return  # ``row_faults`` reports it
     found = map(fault_of, root.walk())
     yield from dict.fromkeys(fault for fault in found if fault is not None)
 
 
-def _fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR0911  # a return per kind
+def _throwing_fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR0911  # a return per kind
     name = str(node.meta.get("name") or (node.name if isinstance(node, exp.Anonymous) else "")).lower()
     if name in {"assert_true", "raise_error"}:
-        return f"{name}(…) is there to stop the query; write a Rule"
-    if name in _CLOCKS and node.this and _of(node.this, scope).type == "string":
+        return f"{name}(…) stops the query on purpose; write a Rule"
+    if name in _CLOCKS and node.this and _type_of(node.this, scope).type == "string":
         return (
-            f"{name}(…) stops the query on a text that is no time; write unix_timestamp(try_to_timestamp(…))"
+            f"{name}(…) stops the query on a text that is not a time; "
+            "write unix_timestamp(try_to_timestamp(…))"
         )
     if name in _TRY and not _is_constant(node):
-        if name == "element_at" and _of(node.this, scope).kind == "map":
-            return None  # null where the key is not there
+        if name == "element_at" and _type_of(node.this, scope).kind == "map":
+            return None  # null if the key does not exist
         return f"{name}(…) stops the query on a value that does not fit; write {_TRY[name]}"
     if name in _CASTS:
         value = node.expressions[0] if isinstance(node, exp.Anonymous) and node.expressions else node.this
@@ -100,12 +101,12 @@ def _fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR0911  # a re
 def _cast(value: exp.Expr, kind: str, shown: str, scope: Scope) -> str | None:
     if kind.partition("(")[0] in _TEXTS or _is_constant(value):
         return None
-    known = _of(value, scope).type
+    known = _type_of(value, scope).type
     if known in _WIDENING and kind in _WIDENING and _WIDENING.index(known) <= _WIDENING.index(kind):
         return None
     if known == kind or (known in {"timestamp", "timestamp_ntz", "date"} and kind in {"date", "timestamp"}):
         return None
-    return f"{shown} stops the query on a value that is none; write try_cast(… as {kind})"
+    return f"{shown} stops the query on a value that cannot be cast; write try_cast(… as {kind})"
 
 
 def _division(node: exp.Expr) -> str | None:
@@ -119,7 +120,7 @@ def _division(node: exp.Expr) -> str | None:
     if isinstance(by, exp.Count) and isinstance(by.this, exp.Star):
         return None
     if node.find_ancestor(*_CONDITIONAL) is not None:
-        return None  # the condition is there for it
+        return None  # the condition is assumed to exclude 0
     sign, instead = _DIVISIONS[type(node)]
     return f"{sign} by 0 stops the query; write {instead}(…), or divide by nullif(…, 0)"
 
@@ -128,13 +129,13 @@ def _index(node: exp.Bracket, scope: Scope) -> str | None:
     index = node.expressions[0] if len(node.expressions) == 1 else None
     if isinstance(index, exp.Literal) and index.is_string:
         return None
-    if _of(node.this, scope).kind == "map":
+    if _type_of(node.this, scope).kind == "map":
         return None
     return "[…] stops the query where the array is shorter; write get(…, index)"
 
 
-def _of(node: exp.Expr, scope: Scope) -> Field:
-    """The type of what is nothing but a field; of anything else it is empty."""
+def _type_of(node: exp.Expr, scope: Scope) -> Field:
+    """The type of a plain field; empty for any other expression."""
     path = path_of(node)
     return scope.type_of(path) if path is not None and scope.fields is not None else Field("", "")
 

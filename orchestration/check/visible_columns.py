@@ -1,6 +1,6 @@
-"""What a piece of SQL may name: the columns it sees, and the fields inside them as deep as they are known.
+"""The columns that an SQL expression may name, with their nested fields as far as they are known.
 
-Names are compared as Spark compares them: without regard to case.
+Names are compared as Spark compares them: case-insensitively.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ KAFKA = parse(
     " ingested_at timestamp, key binary, value binary, headers array<struct<key: string, value: binary>>,"
     " fault string, fault_field string, rescued string>"
 )
-"""What a silver table's SQL sees beside its fields."""
+"""The column that a silver table's SQL may name besides the fields of the value."""
 
 METADATA = parse(
     "_kafka_topic string, _kafka_partition int, _kafka_offset bigint, _kafka_timestamp timestamp,"
     " _ingested_at timestamp"
 )
-"""What a silver table has beside its declared columns."""
+"""The columns that a silver table has besides the declared ones."""
 
 
 def unknown(name: str) -> Field:
-    """A column whose type nobody knows before Spark does."""
+    """A column whose type is known only to Spark."""
     return Field(name, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The columns that SQL may name.
+    """The columns that an SQL expression may name.
 
     Attributes:
-        what: Whose columns they are, for messages: ``the value``, ``silver.orders``.
-        fields: The columns; ``None`` where they are known only once the job starts.
+        what: The owner of the columns, for messages: ``the value``, ``silver.orders``.
+        fields: The columns; None if they are known only at job start.
     """
 
     what: str
@@ -45,15 +45,15 @@ class Scope:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns that a user would want; metadata has an underscore first."""
+        """Names of the columns without the metadata columns, which begin with an underscore."""
         return tuple(field.name for field in self.fields or () if not field.name.startswith("_"))
 
     def has(self, name: str) -> bool:
-        """Whether there may be a column of that name."""
+        """Whether a column of that name exists or may exist."""
         return self.fields is None or _named(self.fields, name) is not None
 
     def missing(self, path: Path) -> str | None:
-        """What is wrong with a reference; ``None`` where nothing is known to be."""
+        """The fault of a reference; None if no fault is known."""
         if self.fields is None:
             return None
         field = _named(self.fields, path[0])
@@ -62,7 +62,7 @@ class Scope:
         return _missing_inside(field, path)
 
     def type_of(self, path: Path) -> Field:
-        """What a reference refers to; its type is empty where it is not known."""
+        """The field that a reference names; its type is empty if it is not known."""
         field = _named(self.fields or (), path[0])
         for step in path[1:]:
             field = _step(field, step) if field is not None else None
@@ -99,7 +99,7 @@ def _step(field: Field, step: str) -> Field | None:
     if field.kind == "map":
         return field.nested[1]
     if field.kind == "array":
-        # A field of an array of structs is the array of that field
+        # In SQL, a field of an array of structs is the array of that field's values
         return field.nested[0] if step == ELEMENT else _step(field.nested[0], step)
     if field.kind == "struct":
         return unknown(step) if step == ELEMENT else _named(field.nested, step)

@@ -1,71 +1,63 @@
-"""An account as people read it, and as machines do."""
+"""The accounts of an audit, for people and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from rich import box
-from rich.table import Table
+from rich.text import Text
 
 from common.errors import AccountError
 from orchestration.audit.account import FATES, SHOWN, Account, Fault
+from orchestration.cli.grid import Column, Grid
 
 _NEXT = {
-    "missing": "restore the table's version before the change, or fill silver anew",
-    "no witness": "restore the row it is a duplicate of",
-    "twice": "a replay that was interrupted is finished by running it again; else restore what was before",
-    "unknown": "rows of bronze are gone, or someone else wrote the table: look at the table's history",
+    "missing": "restore the version of the table before the change, or fill silver again",
+    "no witness": "restore the row that this record is a duplicate of",
+    "twice": "run an interrupted replay again to finish it; otherwise restore the version before",
+    "unknown": "rows of bronze are deleted, or another program wrote the table: see the history of the table",
     "gap": "read the offsets again from Kafka; a compacted topic, or one written by transactions, is "
     "declared with Topic(…, may_have_gaps=True)",
-    "counts": "look at that version in the table's history: who wrote it, and what changed since",
-    "lost commit": "restore the table's newest copy together with its checkpoint",
+    "counts": "see that version in the history of the table: which program wrote it, and what changed since",
+    "lost commit": "restore the newest copy of the table together with its checkpoint",
 }
 
 
-def table(found: Account) -> Table:
-    """Per topic and partition, where its offsets are."""
-    shown = [name for name in FATES if found.totals[name] or name in {"silver", "waiting"}]
-    since = f" since {found.since}" if found.since else ""
-    grid = Table(
-        title=f"{found.table}, of {found.reads}{since}",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        header_style="bold",
-        show_footer=len(found.partitions) > 1,
-    )
-    for name in ("topic", "partition", "offsets", *shown):
-        grid.add_column(name, justify="left" if name == "topic" else "right", no_wrap=True)
-    for one in found.partitions:
-        grid.add_row(
-            one.topic,
-            str(one.partition),
+def table(account: Account) -> Grid:
+    """Offsets per topic and partition, by the place where they are."""
+    shown = [name for name in FATES if account.totals[name] or name in {"silver", "waiting"}]
+    since = f" since {account.since}" if account.since else ""
+    columns = [Column("topic/partition"), *(Column(name, "right") for name in ("offsets", *shown))]
+    rows: list[list[Text | str]] = [
+        [
+            f"{one.topic}/{one.partition}",
             f"{one.offsets:,}",
             *(f"{one.counts.get(name, 0):,}" for name in shown),
-        )
-    if len(found.partitions) > 1:
-        totals = ["all", "", f"{found.offsets:,}", *(f"{found.totals[name]:,}" for name in shown)]
-        for column, text in zip(grid.columns, totals, strict=True):
-            column.footer = text
-    return grid
+        ]
+        for one in account.partitions
+    ]
+    if len(account.partitions) > 1:
+        totals = ["all", f"{account.offsets:,}", *(f"{account.totals[name]:,}" for name in shown)]
+        rows.append([Text(total, style="bold") for total in totals])
+    return Grid(columns, rows, title=f"{account.table}, of {account.reads}{since}", is_packed=True)
 
 
 def verdict(accounts: Sequence[Account]) -> str:
-    """The last line of an account that balances."""
+    """The last line of a balanced audit."""
     return f"balanced: {sum(one.offsets for one in accounts):,} offsets, each in exactly one place"
 
 
 def error(accounts: Sequence[Account]) -> AccountError:
-    """What does not balance, with coordinates and what to do next."""
+    """The faults, with coordinates and the next step."""
     lines = []
     for one in accounts:
         if one.faults:
             lines.append(f"{one.table} does not balance:")
-            lines += [f"  {line}" for fault in one.faults for line in _told(fault)]
+            lines += [f"  {line}" for fault in one.faults for line in _fault_lines(fault)]
     return AccountError("\n".join(lines))
 
 
-def _told(fault: Fault) -> list[str]:
+def _fault_lines(fault: Fault) -> list[str]:
     if not fault.examples:
         return [f"{fault.name}: {fault.text}", f"  next: {_NEXT[fault.name]}"]
     places = ", ".join(f"{topic}/{partition}/{offset}" for topic, partition, offset in fault.examples)

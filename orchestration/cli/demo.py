@@ -1,4 +1,4 @@
-"""``medallion demo``: sample events from a real broker through the three jobs, watched for a minute."""
+"""``medallion demo``: sample events from a real broker through the three layers, watched for a minute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -17,11 +17,11 @@ from common.declare import Aggregate, Pipeline, Topic
 from common.errors import UsageError
 from common.machine.console import err, out, say
 from orchestration.cli import demo_output
-from orchestration.cli.status_output import render
-from orchestration.jobs.job import Job, opened
+from orchestration.cli.status_output import WIDTH, render
+from orchestration.jobs.job import Job, open_job
 from orchestration.kafka import client as kafka
 from orchestration.kafka import producer
-from orchestration.query.duckdb_views import Database, ask
+from orchestration.query.duckdb_views import Database, run_query
 from orchestration.status.collect import Collector, Status
 from orchestration.status.row_balance import balance
 from orchestration.status.topic_offsets import BrokerOffsets
@@ -32,7 +32,7 @@ _PLAIN_SECONDS = 10.0
 
 @dataclass
 class Sample:
-    """One topic's events, sent while the jobs run, in a thread of their own."""
+    """Sends the sample events of one topic, in a thread of its own."""
 
     topic: Topic
     rate: float
@@ -42,8 +42,8 @@ class Sample:
     error: BaseException | None = None
 
     def run(self, address: str, name: str, skip: int) -> None:
-        """Send until told to stop."""
-        assert self.topic.sample is not None  # noqa: S101  # chosen for having one
+        """Send events until ``stop`` is set; ``skip`` events at the start are not sent."""
+        assert self.topic.sample is not None  # noqa: S101  # only topics with a sample get here
         try:
             messages = self.topic.sample(self.seed)
             for _ in range(skip):
@@ -57,92 +57,92 @@ class Sample:
                 stop=self.stop,
                 on_progress=self._count,
             )
-        except Exception as error:  # noqa: BLE001  # whatever it is, the thread that watches must tell it
+        except Exception as error:  # noqa: BLE001  # the main thread raises it
             self.error = error
 
-    def _count(self, done: producer.Produced) -> None:
-        self.sent = done.messages
+    def _count(self, produced: producer.Produced) -> None:
+        self.sent = produced.messages
 
 
 @dataclass
 class Samples:
-    """The events of all topics."""
+    """The senders of all topics."""
 
     samples: list[Sample]
     threads: list[threading.Thread] = field(default_factory=list)
 
     def start(self, address: str) -> None:
-        """Send to all topics, to each from where earlier runs ended."""
+        """Start one thread per topic; each continues after the events that earlier runs sent."""
         ends = kafka.end_offsets(address, self.names, {})
         for sample, name in zip(self.samples, self.names, strict=True):
-            held = sum(ends.get(name, {}).values())
-            if held:
-                say(f"topic {name} holds {held:,} events of earlier runs: going on after them")
-            thread = threading.Thread(target=sample.run, args=(address, name, held), daemon=True)
+            skip = sum(ends.get(name, {}).values())
+            if skip:
+                say(f"topic {name} has {skip:,} events of earlier runs; the demo continues after them")
+            thread = threading.Thread(target=sample.run, args=(address, name, skip), daemon=True)
             thread.start()
             self.threads.append(thread)
 
     def stop(self) -> None:
-        """Send no more."""
+        """Request all threads to stop sending."""
         for sample in self.samples:
             sample.stop.set()
 
     def end(self) -> None:
-        """Send no more, and wait until what was begun is done."""
+        """Stop sending, and wait for the threads."""
         self.stop()
         for thread in self.threads:
             thread.join(timeout=10)
 
     @property
     def names(self) -> list[str]:
-        """The topics."""
+        """Names of the topics."""
         return [sample.topic.topic_names[0] for sample in self.samples]
 
     @property
     def sent(self) -> int:
-        """How many events were sent."""
+        """Number of events sent."""
         return sum(sample.sent for sample in self.samples)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no more are sent."""
+        """Whether all threads were requested to stop."""
         return all(sample.stop.is_set() for sample in self.samples)
 
     @property
     def error(self) -> BaseException | None:
-        """What the first to fail died of."""
+        """The exception of the first thread that failed."""
         return next((sample.error for sample in self.samples if sample.error is not None), None)
 
 
-def run(  # noqa: PLR0913  # the knobs of a demo
+def run(  # noqa: PLR0913  # one argument per option
     pipeline: Pipeline, settings: Settings, *, seconds: float, rate: float, seed: int, began: float
 ) -> None:
-    """Run the demo and print what came of it.
+    """Run the demo and print its results.
 
     Args:
-        pipeline: Its topics with a sample are fed.
-        settings: Where and how.
-        seconds: How long events are sent, from the first gold rows on.
-        rate: Events per second, of all topics together.
-        seed: Of the sample.
-        began: ``time.monotonic`` when the command was typed.
+        pipeline: Events are sent to its topics that have a sample.
+        settings: Settings of the run.
+        seconds: Duration of sending, from the first gold rows on.
+        rate: Events per second, over all topics.
+        seed: Seed of the sample events.
+        began: ``time.monotonic()`` at the start of the command.
 
     Raises:
         UsageError: No topic has a sample.
-        MedallionError: What a query died of.
+        MedallionError: A query failed.
     """
     topics = [topic for topic in pipeline.bronze if topic.sample is not None]
     if not topics:
         raise UsageError(
-            f"pipeline {pipeline.name} has no topic with a sample. Give one: Topic(…, sample=…)."
+            f"Pipeline {pipeline.name} has no topic with a sample. Declare one: Topic(…, sample=…)."
         )
-    if (named := kafka.resolve(pipeline, settings)) is not None:
+    if (address := kafka.named_broker(pipeline, settings)) is not None:
         raise UsageError(
-            f"The demo writes sample events, and this pipeline reads from {named}. It runs on the embedded "
-            "broker only; to fill a topic of your own: medallion produce."
+            f"The demo sends sample events, and this pipeline reads from {address}. The demo uses the "
+            "embedded broker only. To send events to a broker of your own: medallion produce"
         )
     layout = Layout.of(pipeline, settings)
-    with opened(pipeline, settings, name="demo", compiled="quickly") as job:
+    with open_job(pipeline, settings, name="demo", compiled="quickly") as job:
         address = job.wiring.bootstrap_servers
         samples = Samples([Sample(topic, rate / len(topics), seed) for topic in topics])
         samples.start(address)
@@ -158,78 +158,80 @@ def run(  # noqa: PLR0913  # the knobs of a demo
         job.supervisor.end()
         say("stopped at a micro-batch boundary")
         status = collector.collect()
-    _tell(pipeline, layout, status)
+    _print_results(pipeline, layout, status)
 
 
 def _watch(job: Job, collector: Collector, samples: Samples, seconds: float, began: float) -> None:
-    """Show the status until the time is over and all sent events are through, or a stop was asked for."""
+    """Show the status until all sent events are processed, the time is over, or a stop is requested."""
     clock = _Clock(began, seconds)
     screen = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
-    said = time.monotonic()
+    printed = time.monotonic()
     with screen or nullcontext():
         while True:
             status = collector.collect()
-            clock.see(status)
+            clock.update(status)
             if screen is not None:
-                screen.update(Group(render(status), Text(clock.line(samples), style="bold")))
-            elif time.monotonic() - said > _PLAIN_SECONDS:
-                said = time.monotonic()
+                picture = render(status, rows=err.height - 2)
+                screen.update(Group(picture, Text(clock.line(samples), style="bold")))
+            elif time.monotonic() - printed > _PLAIN_SECONDS:
+                printed = time.monotonic()
                 say(clock.line(samples))
             if clock.is_over():
                 samples.stop()
-            through = samples.is_stopped and not any(table.lag.count for table in status.tables)
-            if through or clock.is_late() or job.stop.wait(1.0):
+            is_caught_up = samples.is_stopped and not any(table.lag.count for table in status.tables)
+            if is_caught_up or clock.is_late() or job.stop.wait(1.0):
                 break
             if (failure := job.supervisor.poll() or samples.error) is not None:
                 raise failure
     if clock.first_gold is not None:
-        say(f"first gold rows {clock.first_gold - began:.1f} s after the command was typed")
+        say(f"first gold rows {clock.first_gold - began:.1f} s after the start of the command")
 
 
 class _Clock:
-    """What time it is in the demo."""
+    """The schedule of the demo: sending ends some seconds after the first gold rows."""
 
     def __init__(self, began: float, seconds: float) -> None:
         self.began, self.seconds = began, seconds
         self.first_gold: float | None = None
 
-    def see(self, status: Status) -> None:
-        """Note when the first gold rows are there."""
+    def update(self, status: Status) -> None:
+        """Note the time of the first gold rows."""
         gold = any(t.layer == "gold" and t.now and t.now.rows for t in status.tables)
         if gold and self.first_gold is None:
             self.first_gold = time.monotonic()
 
     def is_over(self) -> bool:
-        """Whether enough was sent."""
+        """Whether sending ends."""
         return self.first_gold is not None and time.monotonic() - self.first_gold > self.seconds
 
     def is_late(self) -> bool:
-        """Whether catching up takes longer than one should wait."""
+        """Whether catching up takes longer than a minute."""
         return self.first_gold is not None and (
             time.monotonic() - self.first_gold > self.seconds + _CATCH_UP_SECONDS
         )
 
     def line(self, samples: Samples) -> str:
-        """One line of where it stands."""
+        """One line about the progress."""
         head = f"{time.monotonic() - self.began:4.0f} s  {samples.sent:,} events sent"
         if samples.is_stopped:
-            return f"{head}, no more are sent; waiting until all are through"
+            return f"{head}; waiting until all are processed"
         if self.first_gold is None:
             return f"{head}, waiting for the first gold rows"
         left = max(0.0, self.seconds - (time.monotonic() - self.first_gold))
-        return f"{head}, {left:.0f} s to go (Ctrl-C ends sooner)"
+        return f"{head}, {left:.0f} s left (Ctrl-C ends the demo)"
 
 
-def _tell(pipeline: Pipeline, layout: Layout, status: Status) -> None:
+def _print_results(pipeline: Pipeline, layout: Layout, status: Status) -> None:
     parts: list[RenderableType] = [render(status)]
     parts += [demo_output.account(balance(table, layout, status)) for table in pipeline.silver]
     plain = (gold for gold in pipeline.gold if isinstance(gold, Aggregate) and gold.window is None)
     aggregate = next(plain, None)
     if aggregate is not None:
-        answer = ask(Database(), layout, all_tables(pipeline), f"select * from {aggregate.table}")  # noqa: S608  # a declared name
+        answer = run_query(Database(), layout, all_tables(pipeline), f"select * from {aggregate.table}")  # noqa: S608  # a declared name
         rows = [dict(zip(answer.columns, row, strict=True)) for batch in answer.batches for row in batch]
         parts += [demo_output.table(aggregate, rows), demo_output.chart(aggregate, rows)]
     parts.append(demo_output.next_commands(pipeline))
+    console = out if out.is_terminal else Console(file=out.file, width=WIDTH)
     for part in parts:
-        out.print(part)
-        out.print()
+        console.print(part, crop=False)
+        console.print()

@@ -1,24 +1,26 @@
 """The ``medallion`` command: arguments in, exit code out.
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 130 interrupted.
-An error raised on purpose is printed as its message; anything else is a bug and keeps its traceback.
+A ``MedallionError`` is printed as its message; any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import os
 import sys
+from typing import Annotated
 
 import typer
 
 from common.errors import MedallionError, RegistryError
-from common.machine.console import err
+from common.machine.console import err, out
+from common.machine.terminal import wrapped
 from common.streaming.query import registry_failure
 
 app = typer.Typer(
     name="medallion",
-    help="Kafka to bronze, silver and gold Delta tables, as chained Spark streams.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -41,14 +43,36 @@ COMMANDS = (
     "doctor",
     "jars",
 )
-"""Modules of ``orchestration.cli.commands``; each adds its verbs to the app by its ``register``."""
+"""Modules of ``orchestration.cli.commands``; each adds its commands to the app by its ``register``."""
+
+
+def _print_version(is_given: bool) -> None:  # noqa: FBT001  # typer passes an option's value by position
+    if is_given:
+        try:
+            version = importlib.metadata.version("medallion-lakehouse")
+        except importlib.metadata.PackageNotFoundError:
+            version = "from source, not installed"
+        out.print(f"medallion {version}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Kafka to bronze, silver and gold Delta tables, as chained Spark streams."""
+
 
 for _name in COMMANDS:
     importlib.import_module(f"orchestration.cli.commands.{_name}").register(app)
 
 
-# Typer brings a click of its own, or not, by its version: its public classes know which.
-_FAULT: type[Exception] = next(
+# Some versions of Typer contain their own copy of click: the base class of Typer's errors is found from them.
+_USAGE_ERROR: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
@@ -56,32 +80,35 @@ _FAULT: type[Exception] = next(
 def main() -> None:
     """Run a command and end the process with its exit code."""
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="medallion")
     except MedallionError as error:
-        _tell(error)
+        _print_error(error)
         code = error.exit_code
     except typer.Abort:
         code = 130
-    except _FAULT as error:
+    except _USAGE_ERROR as error:
         error.show()  # type: ignore[attr-defined]  # every ClickException can
         code = 2
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        # The reader of our output is gone (`medallion … | head`): nothing is left to say.
+        # The reader of stdout has ended (`medallion … | head`): there is nobody to print an error for.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:
-        # Whatever reads values may meet it, not only streams.
-        if (silent := registry_failure(str(error))) is None:
+        # Not only streams read values: any command that does may find the schema registry unavailable.
+        if (unavailable := registry_failure(str(error))) is None:
             raise
-        _tell(RegistryError(f"{silent}. Nothing was written; try again when it answers."))
+        _print_error(RegistryError(f"{unavailable}. Nothing was written; try again when it answers."))
         code = RegistryError.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _tell(error: MedallionError) -> None:
-    for number, line in enumerate(str(error).splitlines()):
-        head = "[bold red]error:[/] " if number == 0 else "       "
-        err.print(head, end="", highlight=False)
+def _print_error(error: MedallionError) -> None:
+    head = "error: "
+    text = str(error)
+    if err.is_terminal:
+        text = wrapped(text, err.width - len(head), indent="")
+    for number, line in enumerate(text.splitlines()):
+        err.print(f"[bold red]{head}[/]" if number == 0 else " " * len(head), end="", highlight=False)
         err.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,6 +1,6 @@
-"""Quarantine for people and for machines: groups as a table, rows as blocks, a replay as a few lines.
+"""Quarantine for people and as JSON: groups as a table, rows as blocks, a replay as lines.
 
-Payloads reach a terminal only through ``orchestration.quarantine.contents.escaped``.
+Payloads are printed only after ``orchestration.quarantine.contents.escaped``.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.table import Table
-
+from orchestration.cli.grid import Column, Grid
 from orchestration.cli.query_output import shown_time
-from orchestration.quarantine.contents import Group, Row, beginning, escaped
+from orchestration.quarantine.contents import Group, Row, escaped, escaped_start
 
 if TYPE_CHECKING:
     from orchestration.quarantine.replay import Replay
@@ -21,29 +19,36 @@ if TYPE_CHECKING:
 _CUT = 160
 
 
-def group_table(found: Sequence[Group]) -> Table:
+def group_table(groups: Sequence[Group]) -> Grid:
     """One line per table and reason."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    names = ("table", "reason", "rows", "dropped", "older rules", "first seen", "last seen", "last example")
-    for name in names:
-        is_number = name in {"rows", "dropped", "older rules"}
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
-    for one in found:
-        table.add_row(
-            one.table,
-            one.reason,
-            f"{one.rows:,}",
-            f"{one.dropped:,}",
-            f"{one.older:,}",
-            shown_time(one.first_seen),
-            shown_time(one.last_seen),
-            str(one.example),
+    columns = (
+        Column("table", rank=0 if len({group.table for group in groups}) > 1 else 3),
+        Column("reason"),
+        Column("rows", "right"),
+        Column("dropped", "right", rank=0 if any(group.dropped for group in groups) else 5),
+        Column("older rules", "right", rank=0 if any(group.older for group in groups) else 6),
+        Column("first seen", rank=4, is_time=True),
+        Column("last seen", rank=1, is_time=True),
+        Column("last example", rank=2),
+    )
+    rows = [
+        (
+            group.table,
+            group.reason,
+            f"{group.rows:,}",
+            f"{group.dropped:,}",
+            f"{group.older:,}",
+            shown_time(group.first_seen),
+            shown_time(group.last_seen),
+            str(group.example),
         )
-    return table
+        for group in groups
+    ]
+    return Grid(columns, rows)
 
 
 def group_document(one: Group) -> dict[str, Any]:
-    """A group for machines."""
+    """A group as JSON."""
     return {
         "table": one.table,
         "reason": one.reason,
@@ -61,9 +66,9 @@ def group_document(one: Group) -> dict[str, Any]:
 
 
 def row_lines(row: Row, *, is_full: bool) -> list[str]:
-    """A row as lines of plain text that hold no control character."""
+    """A row as lines of plain text without control characters."""
     version = row.rule_version or "not known"
-    judged = "today's rules" if row.is_current else "older rules; replay it with --with-rules new"
+    judged = "today's rules" if row.is_current else "older rules; to judge it again: --with-rules new"
     lines = [
         f"{row.table}  {row.place}  {row.verdict}: {', '.join(row.reasons)}",
         f"  read from Kafka  {shown_time(row.ingested_at)}",
@@ -81,12 +86,12 @@ def row_lines(row: Row, *, is_full: bool) -> list[str]:
 
 
 def row_document(row: Row, *, is_full: bool) -> dict[str, Any]:
-    """A row for machines; bytes as the same escaped text, cut like it, beside their full length."""
+    """A row as JSON; payloads are escaped and shortened as in ``row_lines``, beside their full length."""
 
     def text(data: bytes | None) -> str | None:
         if data is None:
             return None
-        return escaped(data) if is_full else beginning(data, _CUT)[0]
+        return escaped(data) if is_full else escaped_start(data, _CUT)[0]
 
     return {
         "table": row.table,
@@ -110,14 +115,14 @@ def row_document(row: Row, *, is_full: bool) -> dict[str, Any]:
 
 
 def replay_lines(done: Replay) -> list[str]:
-    """What became of the rows, in words."""
+    """The result of a replay."""
     would = "would " if done.is_dry_run else ""
     among = f"{done.selected:,} quarantined rows (version {done.version})"
     lines = [f"{done.table}: {done.judged:,} of {among} judged again"]
     if done.older:
         lines.append(
-            f"  {done.older:,} rows were judged by older rules and left alone: "
-            "--with-rules new judges them by today's"
+            f"  {done.older:,} rows were rejected by older rules and not judged; "
+            "to judge them too: --with-rules new"
         )
     if done.dropped:
         lines.append(f"  {done.dropped:,} dropped rows have no payload and cannot be judged again")
@@ -127,10 +132,10 @@ def replay_lines(done: Replay) -> list[str]:
             f"{done.duplicates:,} are duplicates of rows there"
         )
         lines += [f"    {reason}: {count:,}" for reason, count in _sorted(done.passed_by_reason)]
-        lines.append(f"  {done.failed:,} still fail and {'would ' if done.is_dry_run else ''}stay:")
+        lines.append(f"  {done.failed:,} still fail and {would}stay:")
         lines += [f"    {reason}: {count:,}" for reason, count in _sorted(done.failed_by_reason)]
     else:
-        lines.append("  no row is eligible: nothing was done")
+        lines.append("  no row can be judged again")
     if done.is_dry_run:
         lines.append("  dry run: nothing was written")
     return lines
@@ -141,7 +146,7 @@ def _payload(data: bytes | None, *, is_full: bool) -> str:
         return "none"
     if is_full:
         return escaped(data)
-    text, is_cut = beginning(data, _CUT)
+    text, is_cut = escaped_start(data, _CUT)
     return f"{text}…  ({len(data):,} bytes; --full shows all)" if is_cut else text
 
 
@@ -150,7 +155,7 @@ def _sorted(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _clock(kind: int) -> str:
-    return {0: "the producer's clock", 1: "the broker's clock"}.get(kind, "whose clock is not known")
+    return {0: "the producer's clock", 1: "the broker's clock"}.get(kind, "an unknown clock")
 
 
 def _utc(time: datetime) -> str:

@@ -1,6 +1,6 @@
-r"""What a query answered, as a table for people, as CSV, and as JSON.
+r"""The result of a query, as a table for people, as CSV, and as JSON.
 
-Everywhere: times in UTC, bytes as UTF-8 text with ``\xNN`` for what is none, decimals exact.
+In all of them: times in UTC, bytes as UTF-8 text with ``\xNN`` for invalid bytes, decimals exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from orchestration.query.duckdb_views import Answer
+from orchestration.query.duckdb_views import QueryResult
 
 _INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")}
 _NUMBERS = {*_INTEGERS, "INTEGER", "UINTEGER", "DOUBLE", "FLOAT", "DECIMAL"}
@@ -27,8 +27,8 @@ _WIDEST_CELL = 60
 _MOST_COUNTED = 100_000
 
 
-def print_table(answer: Answer, limit: int, console: Console) -> None:
-    """The first rows as a table, and how many more there are; one row below the other where too wide."""
+def print_table(answer: QueryResult, limit: int, console: Console) -> None:
+    """Print the first rows as a table, or as records where the terminal is too narrow, and count the rest."""
     rows = (row for batch in answer.batches for row in batch)
     shown = list(islice(rows, limit))
     if not answer.columns:
@@ -45,7 +45,7 @@ def print_table(answer: Answer, limit: int, console: Console) -> None:
     console.print(Text(_footer(len(shown), more), style="dim"))
 
 
-def write_csv(answer: Answer, limit: int | None, to: TextIO) -> None:
+def write_csv(answer: QueryResult, limit: int | None, to: TextIO) -> None:
     """The rows as CSV with a header; a null is an empty field."""
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow(answer.columns)
@@ -53,7 +53,7 @@ def write_csv(answer: Answer, limit: int | None, to: TextIO) -> None:
         writer.writerow(["" if value is None else plain(value) for value in row])
 
 
-def write_json(answer: Answer, limit: int | None, to: TextIO) -> None:
+def write_json(answer: QueryResult, limit: int | None, to: TextIO) -> None:
     """The rows as one JSON array of objects."""
     before = "["
     for row in _limited(answer, limit):
@@ -85,11 +85,11 @@ def shown_time(moment: datetime) -> str:
     return local.isoformat(sep=" ", timespec="milliseconds") + ("Z" if aware else "")
 
 
-def _limited(answer: Answer, limit: int | None) -> Iterable[tuple[Any, ...]]:
+def _limited(answer: QueryResult, limit: int | None) -> Iterable[tuple[Any, ...]]:
     return islice((row for batch in answer.batches for row in batch), limit)
 
 
-def _table(answer: Answer, rows: Iterable[tuple[Any, ...]]) -> Table:
+def _table(answer: QueryResult, rows: Iterable[tuple[Any, ...]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     for name, kind in zip(answer.columns, answer.types, strict=True):
         number = kind.partition("(")[0] in _NUMBERS and not kind.endswith("]")
@@ -99,7 +99,7 @@ def _table(answer: Answer, rows: Iterable[tuple[Any, ...]]) -> Table:
     return table
 
 
-def _records(answer: Answer, rows: list[tuple[Any, ...]]) -> ConsoleRenderable:
+def _records(answer: QueryResult, rows: list[tuple[Any, ...]]) -> ConsoleRenderable:
     def parts() -> Iterator[ConsoleRenderable]:
         for number, row in enumerate(rows, 1):
             grid = Table.grid(padding=(0, 2))
@@ -121,7 +121,7 @@ def _cell(value: object, widest: int) -> Text:
 
 
 def _visible(letter: str) -> str:
-    """A control character as people can see it, so that no payload drives the terminal."""
+    """A control character, escaped, so that no payload controls the terminal."""
     return letter.encode("unicode_escape").decode("ascii")
 
 

@@ -1,53 +1,122 @@
-"""A status as people see it, 100 columns wide, and as a JSON document for machines."""
+"""The status for people, as panels that fit the terminal, and for machines, as a JSON document."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from common.machine.terminal import packed
 from orchestration.status.collect import Quarantine, Status, TableStatus
 
 WIDTH = 100
+"""Columns of the stacked layout, and of a status that goes into a pipe or a file."""
 
 _COLOURS = {"bronze": "#cd7f32", "silver": "#c0c0c0", "gold": "#ffd700", "publish": "#5fafff"}
-_COLUMNS = (
-    ("", 0),
-    ("rows", 12),
-    ("files", 6),
-    ("size", 9),
-    ("version", 7),
-    ("commit", 8),
-    ("rows/s", 8),
-    ("lag", 14),
-)
-_LEFT_OUT = ("files", "version")
+_COLUMNS = {"rows": 12, "files": 6, "size": 9, "version": 7, "commit": 8, "rows/s": 8, "lag": 14}
+"""Headings and preferred widths; they shrink to their contents before a table's name is cut."""
+
+_LEFT_OUT_FIRST = ("files", "version")
+_LEFT_OUT_THEN = ("rows/s", "size", "commit")
+_BORDERS = 3
+_MARK = 3
+_WIDE = 150
 _REASONS_SHOWN = 4
 _KIB = 1_024
-_SEPARATOR = Text("  ·  ", style="dim")
+_SEPARATOR = "  ·  "
 
 
-def render(status: Status) -> RenderableType:
-    """The picture: a panel per layer, a block per table; below 100 columns it leaves some numbers out."""
-    return _Picture(status)
+def render(status: Status, *, rows: int | None = None) -> RenderableType:
+    """A panel per layer. Narrow terminals get fewer columns; wide ones the details beside the numbers.
+
+    Args:
+        status: What is shown.
+        rows: Lines that the terminal has for it; details are left out if they do not fit.
+    """
+    return _Picture(status, rows)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """One table: its name, its cells by heading, and its details."""
+
+    table: TableStatus
+    name: Text
+    cells: dict[str, Text]
+    details: list[list[Text]]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Widths of all panels.
+
+    Attributes:
+        panel: Columns of a panel with its borders.
+        name: Of the first column.
+        columns: Of the columns that are shown, by heading.
+        details: Of the details beside the numbers; 0 where they stand below them.
+    """
+
+    panel: int
+    name: int
+    columns: dict[str, int]
+    details: int
+
+    @classmethod
+    def of(cls, blocks: Sequence[_Block], width: int) -> _Layout:
+        """Fit the blocks into a width: columns shrink, then are left out, before a name is cut."""
+        is_wide = width >= _WIDE
+        panel = width if is_wide else min(width, WIDTH)
+        name = max((block.name.cell_len for block in blocks), default=0)
+        natural = {
+            title: max(len(title), *(block.cells[title].cell_len for block in blocks)) if blocks else 0
+            for title in _COLUMNS
+        }
+        columns = {title: max(size, natural[title]) for title, size in _COLUMNS.items()}
+        if width < WIDTH:
+            columns = {title: size for title, size in columns.items() if title not in _LEFT_OUT_FIRST}
+        if name > _rest(panel, columns):
+            columns = {title: natural[title] for title in columns}
+        for title in (*_LEFT_OUT_FIRST, *_LEFT_OUT_THEN):
+            if name > _rest(panel, columns):
+                columns.pop(title, None)
+        rest = max(_MARK + 5, _rest(panel, columns))
+        return cls(panel, name, columns, rest - name - 2) if is_wide else cls(panel, rest, columns, 0)
+
+
+def _rest(panel: int, columns: dict[str, int]) -> int:
+    """Columns that are left for names beside the numbers."""
+    return panel - _BORDERS - sum(size + 1 for size in columns.values())
 
 
 class _Picture:
-    """A status that is laid out once the console's width is known."""
+    """A status that is laid out when the width of the console is known."""
 
-    def __init__(self, status: Status) -> None:
-        self._status = status
+    def __init__(self, status: Status, rows: int | None) -> None:
+        self._status, self._rows = status, rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = min(WIDTH, options.max_width)
-        yield _title(self._status, width)
-        yield from _panels(self._status, width)
+        blocks = [_block(table, self._status.at) for table in self._status.tables]
+        parts = list(self._parts(blocks, options.max_width))
+        if self._rows is not None and len(console.render_lines(Group(*parts), options)) > self._rows:
+            parts = list(self._parts([replace(block, details=[]) for block in blocks], options.max_width))
+        yield from parts
+
+    def _parts(self, blocks: Sequence[_Block], width: int) -> Iterator[RenderableType]:
+        layout = _Layout.of(blocks, width)
+        yield from _title(self._status, layout.panel)
+        for layer, colour in _COLOURS.items():
+            own = [block for block in blocks if block.table.layer == layer]
+            if own:
+                parts = [_head(layer, colour, layout), *(part for one in own for part in _drawn(one, layout))]
+                yield Panel(Group(*parts), border_style=colour, width=layout.panel, padding=0)
 
 
 def document(status: Status) -> dict[str, Any]:
@@ -94,60 +163,91 @@ def _table_document(table: TableStatus) -> dict[str, Any]:
     }
 
 
-def _title(status: Status, width: int) -> Table:
-    title = Table.grid(expand=False)
-    title.width = width
-    title.add_column(no_wrap=True)
-    title.add_column(justify="right", no_wrap=True)
+def _title(status: Status, width: int) -> Iterator[Text]:
+    name = f" {status.pipeline}"
     broker = status.broker_note or f"kafka {status.broker}"
-    right = Text(f"{broker}  ·  {status.at:%Y-%m-%d %H:%M:%S} UTC ", style="dim")
-    title.add_row(Text(f" {status.pipeline}", style="bold"), right)
-    return title
+    right = packed([broker, f"{status.at:%Y-%m-%d %H:%M:%S} UTC"], width - 2, _SEPARATOR)
+    if len(right) == 1 and len(name) + 2 + len(right[0]) < width:
+        room = width - len(name) - 1
+        yield Text.assemble((name, "bold"), (f"{right[0]:>{room}} ", "dim"))
+        return
+    yield Text(name, style="bold")
+    for line in right:
+        yield Text(f" {line}", style="dim")
 
 
-def _panels(status: Status, width: int) -> Iterator[Panel]:
-    for layer, colour in _COLOURS.items():
-        tables = [table for table in status.tables if table.layer == layer]
-        if tables:
-            blocks = [part for table in tables for part in _block(table, status.at, width)]
-            yield Panel(
-                Group(_head(layer, colour, width), *blocks), border_style=colour, width=width, padding=0
-            )
+def _head(layer: str, colour: str, layout: _Layout) -> Table:
+    titles = {title: Text(title, style="dim") for title in _COLUMNS}
+    return _line(Text(f" {layer.upper()}", style=f"bold {colour}"), titles, layout, [])
 
 
-def _line(width: int, *cells: Text) -> Table:
-    """Cells under their columns; the first column takes what the others leave."""
+def _drawn(block: _Block, layout: _Layout) -> Iterator[RenderableType]:
+    if layout.details:
+        yield _line(block.name, block.cells, layout, block.details)
+        return
+    yield _line(block.name, block.cells, layout, [])
+    room = layout.panel - 2 - _MARK - 1
+    if block.details:
+        yield Padding(Group(*_lines(block.details, room, is_flowing=False)), (0, 1, 0, _MARK))
+
+
+def _line(name: Text, cells: dict[str, Text], layout: _Layout, details: list[list[Text]]) -> Table:
+    """Cells under their headings, and the details beside them where there is room."""
     grid = Table.grid(padding=(0, 1, 0, 0))
-    left_out = _LEFT_OUT if width < WIDTH else ()
-    kept = [(cell, size) for cell, (name, size) in zip(cells, _COLUMNS, strict=True) if name not in left_out]
-    rest = sum(size + 1 for _, size in kept[1:])
-    for number, (_, size) in enumerate(kept):
-        side: JustifyMethod = "left" if number == 0 else "right"
-        grid.add_column(
-            width=size or max(8, width - 3 - rest), justify=side, no_wrap=True, overflow="ellipsis"
-        )
-    grid.add_row(*(cell for cell, _ in kept))
+    grid.add_column(width=layout.name, no_wrap=True, overflow="ellipsis")
+    for size in layout.columns.values():
+        grid.add_column(width=size, justify="right", no_wrap=True, overflow="ellipsis")
+    row: list[RenderableType] = [name, *(cells[title] for title in layout.columns)]
+    if layout.details:
+        grid.add_column(width=layout.details)
+        row.append(Padding(Group(*_lines(details, layout.details - 2, is_flowing=True)), (0, 0, 0, 2)))
+    grid.add_row(*row)
     return grid
 
 
-def _head(layer: str, colour: str, width: int) -> Table:
-    titles = (Text(name, style="dim") for name, _ in _COLUMNS[1:])
-    return _line(width, Text(f" {layer.upper()}", style=f"bold {colour}"), *titles)
+def _lines(groups: Sequence[Sequence[Text]], width: int, *, is_flowing: bool) -> Iterator[Text]:
+    """Details in as few lines as they fit in; a line breaks between parts, never inside one.
+
+    Each group begins a line of its own, unless the details are flowing.
+    """
+    parts = [[part for group in groups for part in group]] if is_flowing else groups
+    for group in parts:
+        line = Text()
+        for part in group:
+            if line and line.cell_len + len(_SEPARATOR) + part.cell_len <= width:
+                line = Text.assemble(line, (_SEPARATOR, "dim"), part)
+                continue
+            if line:
+                yield line
+            *full, rest = [part] if part.cell_len <= width else _split(part, width)
+            yield from full
+            line = rest
+        if line:
+            yield line
 
 
-def _block(table: TableStatus, at: datetime, width: int) -> Iterator[RenderableType]:
-    running = table.holder is not None
-    dot = (" ● ", "green") if running else (" ○ ", "dim")
-    name = Text.assemble(dot, (table.table.partition(".")[2], "bold"))
+def _split(part: Text, width: int) -> list[Text]:
+    """A part that is longer than a line, broken after its commas."""
+    return [Text(text, style=part.style) for text in packed(part.plain.split(", "), width)]
+
+
+def _block(table: TableStatus, at: datetime) -> _Block:
+    mark = (" ● ", "green") if table.holder is not None else (" ○ ", "dim")
+    name = Text.assemble(mark, (table.table.partition(".")[2], "bold"))
     idle = table.rows_per_second is None or (table.now is None and table.layer != "publish")
     rate = Text("" if idle else _number(round(table.rows_per_second or 0)))
-    yield _line(width, name, *_state(table, at), rate, _lag(table))
-    yield _detail(_source(table))
+    cells = [*_state(table, at), rate, _lag(table)]
+    return _Block(table, name, dict(zip(_COLUMNS, cells, strict=True)), _details(table, at))
+
+
+def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
+    details = [list(_source(table))]
     if table.watermark is not None:
         ago = _age(at, table.watermark)
-        yield _detail(Text(f"watermark {table.watermark:%Y-%m-%d %H:%M:%S} ({ago} ago)", style="dim"))
+        details.append([Text(f"watermark {table.watermark:%Y-%m-%d %H:%M:%S} ({ago} ago)", style="dim")])
     if table.quarantine is not None and table.quarantine.rows != 0:
-        yield _detail(_rejected(table.quarantine))
+        details.append([_rejected(table.quarantine)])
+    return details
 
 
 def _state(table: TableStatus, at: datetime) -> list[Text]:
@@ -155,14 +255,14 @@ def _state(table: TableStatus, at: datetime) -> list[Text]:
     if now is None:
         is_sent = table.layer == "publish" and table.last_batch_id is not None
         return [Text(f"batch {table.last_batch_id}" if is_sent else "not yet", style="dim"), *[Text()] * 4]
-    told = (
+    cells = (
         _number(now.rows),
         _number(now.files),
         _size(now.bytes),
         str(now.version),
         _age(at, now.timestamp),
     )
-    return [Text(cell) for cell in told]
+    return [Text(cell) for cell in cells]
 
 
 def _lag(table: TableStatus) -> Text:
@@ -176,18 +276,17 @@ def _lag(table: TableStatus) -> Text:
     return Text(f"{_number(lag.count)} {lag.unit}", style="yellow")
 
 
-def _source(table: TableStatus) -> Text:
+def _source(table: TableStatus) -> Iterator[Text]:
     kind = "topic " if table.kind == "topic" else ""
-    parts = [Text(f"← {kind}{', '.join(table.reads)}", style="dim")]
     holder, lag = table.holder, table.lag
-    parts.append(Text(f"{holder.job}, pid {holder.pid}" if holder else "stopped", style="dim"))
+    yield Text(f"← {kind}{', '.join(table.reads)}", style="dim")
+    yield Text(f"{holder.job}, pid {holder.pid}" if holder else "stopped", style="dim")
     if lag.versions and lag.files and lag.bytes is not None:
         commits = f"{_number(lag.versions)} commit{'' if lag.versions == 1 else 's'}"
         files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
-        parts.append(Text(f"to read: {commits}, {files}, {_size(lag.bytes)}", style="dim"))
+        yield Text(f"to read: {commits}, {files}, {_size(lag.bytes)}", style="dim")
     if lag.note:
-        parts.append(Text(lag.note, style="yellow" if lag.count is None else "dim"))
-    return _SEPARATOR.join(parts)
+        yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 
 
 def _rejected(quarantine: Quarantine) -> Text:
@@ -197,10 +296,6 @@ def _rejected(quarantine: Quarantine) -> Text:
         f"quarantine {_number(quarantine.rows)}: {shown}{f' and {more} more' if more > 0 else ''}",
         style="red",
     )
-
-
-def _detail(text: Text) -> Padding:
-    return Padding(text, (0, 1, 0, 3))
 
 
 def _number(count: int | None) -> str:

@@ -1,9 +1,8 @@
 """The embedded broker: one real Kafka per data folder, shared by every process that needs it.
 
-The kernel counts its users: each holds a shared ``flock`` on ``users.lock``, which goes with the
-process however that ends. Who gives it up last stops the broker. Starting, joining and stopping are
-serialised by ``start.lock``. A broker whose users were all killed is an orphan: the next start takes
-it over, or ends it when it does not answer.
+Each process that uses the broker holds a shared ``flock`` on ``users.lock``; the kernel releases it however
+the process ends. The last user stops the broker. ``start.lock`` serializes starting, joining and stopping.
+A broker whose users were all killed is an orphan: the next start reuses it, or ends it if it does not answer.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from orchestration.embedded_broker.state_folder import Identity, State
 from orchestration.kafka.client import is_ready
 
 _ANSWER_SECONDS = 5.0
-_TELL_SECONDS = 10.0
+_REPORT_SECONDS = 10.0
 
 
 class Broker:
-    """A running broker that this process uses; as a context manager it is given up at the end.
+    """A running broker that this process uses; as a context manager it releases the broker at the end.
 
     Attributes:
-        bootstrap_servers: Its address, for clients.
-        pid: Its process.
+        bootstrap_servers: The address for clients.
+        pid: The process id of the broker's JVM.
     """
 
     def __init__(
@@ -60,60 +59,59 @@ class Broker:
         self.stop()
 
     def is_running(self) -> bool:
-        """Whether its process is alive; it may end by itself, as on a full disk."""
+        """Whether the broker's process is alive; it may end by itself, for example on a full disk."""
         return processes.is_running(self.pid, self._state.process_start)
 
     def stop(self) -> None:
-        """Give the broker up: it ends unless another process uses it. Harmless when done before."""
+        """Release the broker, which ends unless another process uses it. A second call does nothing."""
         if self._users is None:
             return
         users, self._users = self._users, None
         try:
-            with _starting(self._settings):
+            with _start_lock(self._settings):
                 if _locked(users, fcntl.LOCK_EX):
                     _end(self._settings, self._state.pid, self._state.process_start)
                     files.state_file(broker_dir(self._settings)).unlink(missing_ok=True)
         finally:
             os.close(users)
             if self._child is not None:
-                self._child.poll()  # a child that has ended is a zombie until it is asked for
+                self._child.poll()  # a child that has ended stays a zombie until its exit code is read
 
 
 def start(settings: Settings) -> Broker:
-    """The broker of the data folder, started or joined, and ready to make topics.
+    """The broker of the data folder, started or joined, and ready to create topics.
 
     Raises:
-        BrokerError: It cannot start, or is not ready in time; with the end of its log.
+        BrokerError: The broker cannot start, or is not ready in time; with the last lines of its log.
         JavaError: There is no usable Java.
-        JarError: Its jars are missing and cannot be fetched.
+        JarError: Kafka's jars are missing and cannot be fetched.
     """
     folder = broker_dir(settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BrokerError(
-            f"The broker's folder {folder} cannot be made: {error.strerror}. "
+            f"The broker's folder {folder} cannot be created: {error.strerror}. "
             "Name another with the setting data_dir."
         ) from error
-    with _starting(settings):
+    with _start_lock(settings):
         users = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            alone = _locked(users, fcntl.LOCK_EX)
-            state, child = _running(settings, orphaned=alone), None
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(os.close, users)
+            is_only_user = _locked(users, fcntl.LOCK_EX)
+            state, child = _find_running(settings, orphaned=is_only_user), None
             if state is None:
                 state, child = _launch(settings)
             _locked(users, fcntl.LOCK_SH)
-        except BaseException:
-            os.close(users)
-            raise
+            on_failure.pop_all()
     return Broker(settings, state, users, child)
 
 
 def describe(settings: Settings) -> dict[str, Any] | None:
-    """The broker of the data folder as it is now; None where none runs and none was left behind.
+    """The state of the data folder's broker; None if no broker runs and none was left behind.
 
     Keys: pid, port, controller_port, bootstrap_servers, kafka_version, cluster_id, started_at, log,
-    alive (our broker's process exists), answering (it would make a topic).
+    alive (the broker's process exists), answering (the broker could create a topic).
     """
     folder = broker_dir(settings)
     state = files.read_state(folder)
@@ -131,39 +129,39 @@ def describe(settings: Settings) -> dict[str, Any] | None:
 
 
 def running_address(settings: Settings) -> str | None:
-    """Address of the data folder's broker if it runs and answers; starts nothing."""
+    """The address of the data folder's broker if it runs and answers; starts nothing."""
     facts = describe(settings)
     return str(facts["bootstrap_servers"]) if facts and facts["answering"] else None
 
 
-def _running(settings: Settings, *, orphaned: bool) -> State | None:
-    """The broker that already runs here, if it is well; one that is not is ended first."""
+def _find_running(settings: Settings, *, orphaned: bool) -> State | None:
+    """The broker that already runs on this folder and answers; a broker that does not answer is ended."""
     folder = broker_dir(settings)
     state = files.read_state(folder)
     if state is not None and _is_ours(folder, state):
         if is_ready(state.address, _ANSWER_SECONDS):
             how, whose = ("reusing", ", left by a process that is gone,") if orphaned else ("sharing", "")
-            say(
-                err,
-                f"{how} the broker of pid {state.pid}{whose} at {state.address}{_unheeded(settings, state)}",
-            )
+            note = _note_of_other_port(settings, state)
+            say(err, f"{how} the broker of pid {state.pid}{whose} at {state.address}{note}")
             return state
         say(
-            err, f"the broker of pid {state.pid} does not answer at {state.address}: ending it, starting anew"
+            err,
+            f"the broker of pid {state.pid} does not answer at {state.address}: ending it and starting "
+            "another one",
         )
         _end(settings, state.pid, state.process_start)
-    # A starter that was killed before it could write the state leaves a broker that nobody knows of.
-    for pid in processes.find_by_command_line(_mark(folder)):
+    # A start that is killed before it writes the state file leaves a broker that no file names.
+    for pid in processes.find_by_command_line(_command_line_end(folder)):
         say(err, f"a broker of this folder, pid {pid}, was left by a start that was killed: ending it")
         _end(settings, pid, processes.start_mark(pid))
     files.state_file(folder).unlink(missing_ok=True)
     return None
 
 
-def _unheeded(settings: Settings, state: State) -> str:
+def _note_of_other_port(settings: Settings, state: State) -> str:
     if settings.kafka.port in {0, state.port}:
         return ""
-    return f" (kafka.port={settings.kafka.port} holds from its next start)"
+    return f" (kafka.port={settings.kafka.port} takes effect at the broker's next start)"
 
 
 def _launch(settings: Settings) -> tuple[State, subprocess.Popen[bytes]]:
@@ -186,37 +184,37 @@ def _launch(settings: Settings) -> tuple[State, subprocess.Popen[bytes]]:
         cluster_id=identity.cluster_id,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    try:
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(_abandon, settings, state, child)
         files.write_state(folder, state)
         _await_ready(settings, state, child, log_start)
-    except BaseException:
-        processes.terminate(
-            child.pid, state.process_start, timeout_seconds=settings.kafka.stop_timeout_seconds
-        )
-        child.wait()
-        files.state_file(folder).unlink(missing_ok=True)
-        raise
+        on_failure.pop_all()
     return state, child
+
+
+def _abandon(settings: Settings, state: State, child: subprocess.Popen[bytes]) -> None:
+    """End a broker whose start failed."""
+    processes.terminate(child.pid, state.process_start, timeout_seconds=settings.kafka.stop_timeout_seconds)
+    child.wait()
+    files.state_file(broker_dir(settings)).unlink(missing_ok=True)
 
 
 def _await_ready(settings: Settings, state: State, child: subprocess.Popen[bytes], log_start: int) -> None:
     folder, began = broker_dir(settings), time.monotonic()
-    tell_at = _TELL_SECONDS
+    report_at = _REPORT_SECONDS
     while not is_ready(state.address, 1.0):
         waited = time.monotonic() - began
         code = child.poll()
         if code is not None or waited > settings.kafka.start_timeout_seconds:
             ended = f"ended with exit code {code}" if code is not None else "was not ready"
-            advice = (
-                "" if code is not None else "\nA slow machine is given more with kafka.start_timeout_seconds."
-            )
+            advice = "" if code is not None else "\nOn a slow machine, raise kafka.start_timeout_seconds."
             raise BrokerError(
                 f"The embedded broker {ended} after {waited:.0f} s. "
                 f"Its log, {files.log_file(folder)}, ends:\n{files.last_words(folder, log_start)}{advice}"
             )
-        if waited > tell_at:
+        if waited > report_at:
             say(err, f"waiting for the broker, {waited:.0f} s so far")
-            tell_at += _TELL_SECONDS
+            report_at += _REPORT_SECONDS
     say(err, f"broker ready after {time.monotonic() - began:.1f} s")
 
 
@@ -251,21 +249,21 @@ def _end(settings: Settings, pid: int, process_start: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _starting(settings: Settings) -> Iterator[None]:
-    """Hold ``start.lock``: nobody else starts, joins or stops the broker meanwhile.
+def _start_lock(settings: Settings) -> Iterator[None]:
+    """Hold ``start.lock``, so that no other process starts, joins or stops the broker meanwhile.
 
     Raises:
-        BrokerError: Another process has held it for longer than a stop and a start may take.
+        BrokerError: Another process has held the lock for longer than a stop and a start may take.
     """
     path = broker_dir(settings) / "start.lock"
     limit = settings.kafka.start_timeout_seconds + 2 * settings.kafka.stop_timeout_seconds
-    deadline, told = time.monotonic() + limit, False
+    deadline, is_announced = time.monotonic() + limit, False
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         while not _locked(descriptor, fcntl.LOCK_EX):
-            if not told:
+            if not is_announced:
                 say(err, "waiting for another process that starts or stops the broker")
-                told = True
+                is_announced = True
             if time.monotonic() > deadline:
                 raise BrokerError(
                     f"Another process has been starting or stopping the broker for {limit:.0f} s "
@@ -285,10 +283,10 @@ def _locked(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _mark(folder: Path) -> str:
+def _command_line_end(folder: Path) -> str:
     return f" {MAIN_CLASS} {files.properties_file(folder)}"
 
 
 def _is_ours(folder: Path, state: State) -> bool:
     running = processes.is_running(state.pid, state.process_start)
-    return running and processes.command_line(state.pid).endswith(_mark(folder))
+    return running and processes.command_line(state.pid).endswith(_command_line_end(folder))

@@ -1,6 +1,6 @@
-"""Apache Kafka as a JVM on a folder: its class path, its properties, its data's format, its start.
+"""Prepares and starts the JVM of the embedded Kafka: class path, properties, formatted data folder.
 
-Who shares a running broker, and when it ends, belongs in ``orchestration.embedded_broker.lifecycle``.
+Sharing a running broker and stopping it belong in ``orchestration.embedded_broker.lifecycle``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ LOG_LAYOUT = Path(__file__).with_name("kafka-log4j2.properties")
 _FORMAT_SECONDS = 60
 _TAIL_LINES = 12
 
-# Measured on two cores: the first compiler tier and the serial collector are ready after 3.3 s with
-# 350 MB resident; both compilers take 4.9 s. A broker copies bytes more than it computes.
+# Measured on two cores: with the first compiler tier and the serial collector the broker is ready after 3.3 s
+# and uses 350 MB; with both compiler tiers after 4.9 s. A broker mostly copies bytes.
 _JVM = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -82,13 +82,13 @@ log.cleaner.dedupe.buffer.size=16777216
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A Kafka that can be started on a folder.
+    """A Kafka server on a folder.
 
     Attributes:
         folder: The broker's folder.
-        java: The ``java`` to run.
-        jars: Its class path, which is Kafka's alone: Spark's holds other versions of the same libraries.
-        heap_mb: Heap, MiB.
+        java: The ``java`` executable.
+        jars: The class path, separate from Spark's, which has other versions of the same libraries.
+        heap_mb: Heap in MiB.
     """
 
     folder: Path
@@ -98,7 +98,7 @@ class Server:
 
     @classmethod
     def of(cls, folder: Path, settings: Settings) -> Server:
-        """The server with the locked jars and the Java of this machine; jars that are missing are fetched.
+        """The server with the locked jars and this machine's Java; missing jars are fetched.
 
         Raises:
             JavaError: There is no usable Java.
@@ -112,7 +112,7 @@ class Server:
         """The version of Kafka in the jars, such as ``4.3.1``.
 
         Raises:
-            BrokerError: None of the jars is Kafka's.
+            BrokerError: None of the jars names Kafka's version.
         """
         for jar in self.jars:
             if jar.name.startswith("kafka-clients"):
@@ -121,12 +121,10 @@ class Server:
                 found = re.search(r"^version=(\S+)", text, re.MULTILINE)
                 if found:
                     return found[1]
-        raise BrokerError(
-            "No kafka-clients jar that tells its version is among the jars of the set kafka-server."
-        )
+        raise BrokerError("The jar set kafka-server has no kafka-clients jar that contains Kafka's version.")
 
     def prepare(self, identity: Identity) -> None:
-        """Folders, properties and formatted data, ready for ``launch``; harmless when done before.
+        """Create folders and properties and format the data folder; ``launch`` needs them. May be repeated.
 
         Raises:
             BrokerError: The folder cannot be used, or Kafka cannot format it.
@@ -144,16 +142,16 @@ class Server:
             data=_escaped(str(data_dir(self.folder))),
         )
         replace_file(properties_file(self.folder), text)
-        # Kafka writes this file last: with it, the format is whole.
+        # Kafka writes this file last, so it exists only after a complete format.
         if not (data_dir(self.folder) / "meta.properties").exists():
             self.format(identity.cluster_id)
         write_identity(self.folder, replace(identity, kafka_version=self.version))
 
     def format(self, cluster_id: str) -> None:
-        """Format the data folder; one that is formatted stays as it is.
+        """Format the data folder; a formatted folder is not changed.
 
         Raises:
-            BrokerError: Kafka refuses.
+            BrokerError: Kafka's format tool fails.
         """
         words = ["format", "--standalone", "--ignore-formatted", "-t", cluster_id]
         words += ["-c", str(properties_file(self.folder))]
@@ -169,14 +167,14 @@ class Server:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BrokerError(f"Kafka could not format {data_dir(self.folder)}: {error}.") from error
         if done.returncode:
-            said = "\n".join((done.stderr + done.stdout).strip().splitlines()[-_TAIL_LINES:])
+            output = "\n".join((done.stderr + done.stdout).strip().splitlines()[-_TAIL_LINES:])
             raise BrokerError(
                 f"Kafka could not format {data_dir(self.folder)} (exit code {done.returncode}). "
-                f"It said:\n{said}"
+                f"Its output ends:\n{output}"
             )
 
     def launch(self) -> subprocess.Popen[bytes]:
-        """Start the JVM in a session of its own, so that Ctrl-C in the terminal is not for it.
+        """Start the JVM in a session of its own, so that Ctrl-C in the terminal does not reach it.
 
         Raises:
             BrokerError: The JVM cannot be started.

@@ -1,11 +1,11 @@
-"""The embedded broker's folder: what lies where, and the small files it remembers things in.
+"""The embedded broker's folder: its layout, and the small files that hold the broker's state.
 
 kafka/                  ``common.config.paths.broker_dir``
-├── identity.json       cluster id, the Kafka that last wrote the data, the ports of the last run
-├── broker.json         pid, its start, ports: of the broker that runs, or of one that was killed
-├── start.lock          held while a process starts, joins or stops the broker
-├── users.lock          held, shared, by every process that uses it
-├── server.properties   written anew by every start
+├── identity.json       cluster id, version of the Kafka that last wrote the data, ports of the last run
+├── broker.json         pid, process start and ports of the running broker, or of one that was killed
+├── start.lock          locked while a process starts, joins or stops the broker
+├── users.lock          locked, shared, by every process that uses the broker
+├── server.properties   rewritten by every start
 ├── data/               topics
 └── log/                kafka.log (rotating), jvm.log (what the last JVM printed)
 """
@@ -28,13 +28,13 @@ _TAIL_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a broker's folder remembers between runs.
+    """The properties of a broker's folder that stay the same between runs.
 
     Attributes:
-        cluster_id: Kafka's cluster id, in its 22 characters.
-        kafka_version: The Kafka that last wrote the data.
-        port: Clients' port of the last run; 0 before the first.
-        controller_port: The controller's.
+        cluster_id: Kafka's cluster id of 22 characters.
+        kafka_version: Version of the Kafka that last wrote the data.
+        port: Clients' port of the last run; 0 before the first run.
+        controller_port: The controller's port of the last run.
     """
 
     cluster_id: str
@@ -45,12 +45,12 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A broker's process, as the one who started it wrote it down.
+    """A broker's process, saved by the process that started it.
 
     Attributes:
-        pid: The JVM.
-        process_start: Its ``common.machine.processes.start_mark``, because the system reuses pids.
-        started_at: UTC, ISO 8601.
+        pid: Process id of the JVM.
+        process_start: The process's ``common.machine.processes.start_mark``, because the system reuses pids.
+        started_at: The start for people to read: UTC, ISO 8601.
     """
 
     pid: int
@@ -68,7 +68,7 @@ class State:
 
 
 def data_dir(folder: Path) -> Path:
-    """Where topics lie."""
+    """The folder of the topics."""
     return folder / "data"
 
 
@@ -78,17 +78,17 @@ def log_file(folder: Path) -> Path:
 
 
 def jvm_log(folder: Path) -> Path:
-    """What the last JVM printed: nothing, unless it could not start or broke."""
+    """The output of the last JVM; empty unless it failed."""
     return folder / "log" / "jvm.log"
 
 
 def properties_file(folder: Path) -> Path:
-    """The server's properties; its path tells this folder's broker from all others."""
+    """The server's properties; this path in a command line identifies the folder's broker."""
     return folder / "server.properties"
 
 
 def identity_of(folder: Path, version: str) -> Identity:
-    """What the folder remembers, or a new identity for a new folder.
+    """The saved identity of the folder, or a new identity for a new folder.
 
     Raises:
         BrokerError: A Kafka newer than ``version`` has written the data.
@@ -96,24 +96,24 @@ def identity_of(folder: Path, version: str) -> Identity:
     try:
         identity = Identity(**_known(Identity, folder / "identity.json"))
     except (OSError, ValueError, TypeError):
-        # Lost or unreadable: the data itself still knows its cluster.
+        # The file is lost or unreadable; the data folder still holds the cluster id.
         return Identity(_formatted_cluster(folder) or _new_cluster_id(), version)
     if _numbers(identity.kafka_version) > _numbers(version):
         raise BrokerError(
             f"The topics in {data_dir(folder)} were written by Kafka {identity.kafka_version}; "
             f"this engine runs {version}, and an older Kafka cannot read a newer one's data. Use the engine "
-            f"that wrote them, or begin anew by moving {folder} away (tables are elsewhere and stay)."
+            f"that wrote them, or start empty by moving {folder} away (tables are elsewhere and stay)."
         )
     return identity
 
 
 def write_identity(folder: Path, identity: Identity) -> None:
-    """Remember it."""
+    """Save the identity."""
     replace_file(folder / "identity.json", json.dumps(asdict(identity), indent=1))
 
 
 def log_size(folder: Path) -> int:
-    """Bytes in Kafka's log now; what a start adds lies beyond."""
+    """Current size of Kafka's log in bytes; a start appends to the log."""
     try:
         return log_file(folder).stat().st_size
     except OSError:
@@ -121,27 +121,27 @@ def log_size(folder: Path) -> int:
 
 
 def last_words(folder: Path, since_bytes: int) -> str:
-    """What explains a broker that is not well: new errors in its log, else its end; what the JVM printed.
+    """The lines that explain a failed start: new errors in the log, or its last lines, and the JVM's output.
 
     Args:
         folder: The broker's folder.
-        since_bytes: Size of the log before the start in question.
+        since_bytes: Size of the log before the failed start.
     """
     content = _bytes(log_file(folder))
     fresh = content[since_bytes:] if len(content) >= since_bytes else content
     lines = fresh.decode(errors="replace").splitlines()
     printed = _bytes(jvm_log(folder)).decode(errors="replace").splitlines()
-    chosen = [*(_errors(lines) or lines)[-_TAIL_LINES:], *printed[-_TAIL_LINES:]]
-    return "\n".join(line[:300] for line in chosen) or "(nothing)"
+    last = [*(_errors(lines) or lines)[-_TAIL_LINES:], *printed[-_TAIL_LINES:]]
+    return "\n".join(line[:300] for line in last) or "(nothing)"
 
 
 def state_file(folder: Path) -> Path:
-    """Who runs here, or ran when it was killed."""
+    """The file with the state of the running broker, or of one that was killed."""
     return folder / "broker.json"
 
 
 def read_state(folder: Path) -> State | None:
-    """What the last starter wrote down; None where there is nothing, or nothing that can be read."""
+    """The saved state; None if there is none or it cannot be read."""
     try:
         return State(**_known(State, state_file(folder)))
     except (OSError, ValueError, TypeError):
@@ -149,27 +149,27 @@ def read_state(folder: Path) -> State | None:
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Write it down."""
+    """Save the state."""
     replace_file(state_file(folder), json.dumps(asdict(state), indent=1))
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file whole: a reader sees the old text or the new one."""
+    """Replace a file atomically: a reader sees the old text or the new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
 
 
 def _errors(lines: list[str]) -> list[str]:
-    """Errors with the exceptions under them, without their stacks."""
-    chosen, in_error = [], False
+    """Log lines of errors and of their exceptions, without stack frames."""
+    errors, in_error = [], False
     for line in lines:
         entry = re.match(r"\d{4}-\S+ (\w+) ", line)
         if entry:
             in_error = entry[1] in {"ERROR", "FATAL"}
         if in_error and not line.startswith("\t"):
-            chosen.append(line)
-    return chosen
+            errors.append(line)
+    return errors
 
 
 def _bytes(path: Path) -> bytes:
@@ -180,7 +180,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _known(kind: type[Identity | State], path: Path) -> dict[str, Any]:
-    # A later engine may write more; what it adds must not hide the version that it wrote.
+    # A later engine may write more fields; this engine ignores them, so that it can still read the version.
     found = json.loads(path.read_text(encoding="utf-8"))
     return {field.name: found[field.name] for field in fields(kind) if field.name in found}
 
@@ -197,7 +197,7 @@ def _formatted_cluster(folder: Path) -> str | None:
 def _new_cluster_id() -> str:
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):  # it is an argument of the format tool
+        if not text.startswith("-"):  # the format tool would read a leading "-" as an option
             return text
 
 

@@ -1,6 +1,6 @@
-"""What this machine has and lacks, as findings. Looks only: nothing is fetched, started, or changed.
+"""Examines this machine and reports findings. Nothing is fetched, started or changed.
 
-A probe that fails is a finding too; one broken thing never hides the others.
+A probe that fails is a finding too, so that one fault never hides the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from common.java.find_java import find_java
 from common.java.sealed_file import state_of
 from common.machine.processes import describe_listener, is_port_free
 from common.spark.class_archive import archive_file
-from orchestration.kafka.connectivity import Answer, ask
+from orchestration.kafka.connectivity import ProbeResult, probe_broker
 from orchestration.pipeline.load_file import load_pipeline
 
 State = Literal["ok", "warn", "fail"]
@@ -35,7 +35,7 @@ LOCK = Path(__file__).resolve().parents[2] / "requirements.lock"
 PACKAGES = ("pyspark", "delta-spark", "confluent-kafka", "great-expectations", "duckdb", "deltalake")
 OURS = ("common", "bronze", "silver", "gold", "orchestration")
 EAGER_SETS = ("spark", "kafka-server")
-"""Sets of jars that every run needs; of the others, a run fetches those that its pipeline uses."""
+"""Jar sets that every run needs; a run fetches another set only if its pipeline uses the set."""
 
 SCARCE_GB, NONE_GB = 5.0, 1.0
 PATIENCE_SECONDS = 5.0
@@ -43,14 +43,14 @@ PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor's.
+    """One line of the report.
 
     Attributes:
-        area: What it belongs to: versions, Java, jars …
-        name: What was looked at.
-        state: ok, warn (works, but look) or fail (a run will not work).
-        value: What was found.
-        advice: What to do; empty where nothing is.
+        area: The group of the finding: versions, java, jars …
+        name: The examined thing.
+        state: ok, warn (works, with a caveat) or fail (a run would fail).
+        value: The result.
+        advice: What to do; empty if nothing is to be done.
     """
 
     area: str
@@ -64,14 +64,14 @@ Probe = Callable[[Settings], Iterable[Finding]]
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """All findings, one after another as they are made; the last may take some seconds."""
+    """All findings, one at a time; the last probes may take some seconds."""
     for area, probe in PROBES.items():
         try:
             yield from probe(settings)
         except MedallionError as error:
             yield Finding(area, area, "fail", str(error))
         except Exception as error:  # noqa: BLE001  # a probe's own fault must not hide what the others see
-            yield Finding(area, area, "fail", f"could not be looked at ({type(error).__name__}: {error})")
+            yield Finding(area, area, "fail", f"could not be examined ({type(error).__name__}: {error})")
 
 
 def _versions(settings: Settings) -> Iterator[Finding]:
@@ -98,7 +98,7 @@ def _package(name: str, pin: str | None) -> Finding:
             "versions", name, "fail", "not installed", "pip install --require-hashes -r requirements.lock"
         )
     if pin and version != pin:
-        advice = f"{pin} is what was checked to work with the rest: pip install {name}=={pin}"
+        advice = f"{pin} is the version tested with the other packages: pip install {name}=={pin}"
         return Finding("versions", name, "warn", f"{version}, locked is {pin}", advice)
     return Finding("versions", name, "ok", version)
 
@@ -119,7 +119,7 @@ def _jars(settings: Settings) -> Iterator[Finding]:
         states = Counter(state for _, state in jar_cache.verify(settings, name))
         total = states.total()
         if states["altered"]:
-            value = f"{states['altered']} of {total} altered or cut short"
+            value = f"{states['altered']} of {total} altered or truncated"
             yield Finding("jars", name, "fail", value, f"medallion jars fetch --set-name {name}")
         elif not states["missing"]:
             yield Finding("jars", name, "ok", f"{total} verified")
@@ -127,23 +127,23 @@ def _jars(settings: Settings) -> Iterator[Finding]:
             value = f"{states['missing']} of {total} not fetched yet"
             yield Finding("jars", name, "warn", value, "medallion setup, or the first run fetches them")
         else:
-            yield Finding("jars", name, "ok", "not fetched; comes with the first pipeline that uses it")
-    yield _made_here("value reader", jar_file(settings))
+            yield Finding("jars", name, "ok", "not fetched; the first pipeline that uses it fetches it")
+    yield _built_file("value reader", jar_file(settings))
     with contextlib.suppress(JavaError):  # which is a finding of its own
         locked = jar_cache.locked("spark")
         class_path = [*(jar_cache.jar_path(settings, jar) for jar in locked), jar_file(settings)]
-        yield _made_here("class archive", archive_file(find_java(settings), class_path))
+        yield _built_file("class archive", archive_file(find_java(settings), class_path))
 
 
-def _made_here(name: str, file: Path) -> Finding:
-    """A file that set-up makes, verified by the sha256 that set-up has kept of it."""
+def _built_file(name: str, file: Path) -> Finding:
+    """A file that set-up builds, verified by the sha256 that set-up wrote beside it."""
     state = state_of(file)
     if state == "altered":
         return Finding(
-            "jars", name, "warn", f"{file} is cut short or changed", "medallion setup makes it anew"
+            "jars", name, "warn", f"{file} is cut short or changed", "medallion setup builds it again"
         )
     if state == "missing":
-        return Finding("jars", name, "ok", "not made yet; medallion setup makes it")
+        return Finding("jars", name, "ok", "not built yet; medallion setup builds it")
     return Finding("jars", name, "ok", "verified")
 
 
@@ -159,7 +159,7 @@ def _pipeline(settings: Settings) -> Iterator[Finding]:
 
 
 def _embedded(settings: Settings) -> Iterator[Finding]:
-    # Not at the top: the doctor must also work where Kafka's client cannot be imported.
+    # Imported here, because the doctor must also work if Kafka's client cannot be imported.
     from orchestration.embedded_broker.lifecycle import describe
 
     facts = describe(settings) or {"alive": False}
@@ -177,7 +177,7 @@ def _broker(facts: Mapping[str, Any], folder: Path) -> Finding:
     where = f"{facts['bootstrap_servers']} (pid {facts['pid']}, Kafka {facts['kafka_version']})"
     if facts["answering"]:
         return Finding("kafka", "embedded broker", "ok", f"{where}, since {facts['started_at']}")
-    advice = f"Its log says why: {facts['log']}. The next run that needs it ends it and starts another."
+    advice = f"Its log shows why: {facts['log']}. The next run that needs a broker replaces it."
     return Finding("kafka", "embedded broker", "fail", f"{where} does not answer", advice)
 
 
@@ -190,16 +190,16 @@ def _port(name: str, port: int, own: Container[object]) -> Finding:
     return Finding("kafka", name, "fail", f"{port} is taken by {describe_listener(port)}", advice)
 
 
-def _reach(settings: Settings) -> Iterator[Finding]:
+def _named_broker(settings: Settings) -> Iterator[Finding]:
     options: dict[str, str] = {}
     if settings.pipeline is not None and not settings.kafka.bootstrap_servers:
         options.update(load_pipeline(settings.pipeline).kafka)
     options.update(settings.kafka.options)
     servers = settings.kafka.bootstrap_servers or options.get("bootstrap.servers")
     if not servers:
-        yield Finding("kafka", "broker", "ok", "none named: the embedded one is started when a run needs it")
+        yield Finding("kafka", "broker", "ok", "none named: a run that needs one starts the embedded broker")
         return
-    answer: Answer = ask(servers, options, PATIENCE_SECONDS)
+    answer: ProbeResult = probe_broker(servers, options, PATIENCE_SECONDS)
     if answer.fault:
         advice = "Check kafka.bootstrap_servers and kafka.options (security.protocol …), and that it is up."
         yield Finding("kafka", "broker", "fail", f"{servers}: {answer.fault}", advice)
@@ -234,7 +234,7 @@ def _imports(settings: Settings) -> Iterator[Finding]:
     for name, root in roots.items():
         if root is None:
             yield Finding(
-                "packages", name, "fail", "cannot be imported", "Install medallion anew: pip install -e ."
+                "packages", name, "fail", "cannot be imported", "Install medallion again: pip install -e ."
             )
         elif root != usual:
             advice = (
@@ -253,5 +253,5 @@ PROBES: dict[str, Probe] = {
     "disk": _disk,
     "pipeline": _pipeline,
     "embedded broker": _embedded,
-    "broker": _reach,
+    "broker": _named_broker,
 }

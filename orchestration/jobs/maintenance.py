@@ -1,8 +1,8 @@
-"""Upkeep of tables: small files made few, old files deleted; which tables, and what speaks against it.
+"""Maintenance of tables: compacts small files and deletes old files that no query needs.
 
-A table is written by one process: its job must stand still, or upkeep waits for another time. Deleting
-old files waits for every query that reads the table: one that lags behind needs files of old versions.
-Bronze keeps its old files for good: a new silver table reads bronze from its first commit on.
+One process writes a table, so its job must be stopped during maintenance. Old files are deleted only when
+every query that reads the table has read past them. Bronze keeps its old files forever, because a new silver
+table reads bronze from its first commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, Snapshot
 from common.errors import UsageError, nearest
 from gold.table.compaction import clustered_by
-from orchestration.pipeline.lineage import Reader, readers, sources, written
+from orchestration.pipeline.lineage import Reader, readers, sources, written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,14 +32,14 @@ _DURATION = re.compile(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
-    """What was done to a table, or would be.
+class MaintenanceResult:
+    """The result of a table's maintenance, or its plan.
 
     Attributes:
-        before: The table before; None where there is none yet.
-        after: The same afterwards; None where nothing was done.
-        deleted: Old files that were deleted; None where none was looked for.
-        kept_because: Why old files stay; empty where they need not.
+        before: The table before maintenance; None if it does not exist.
+        after: The table after maintenance; None if nothing was done.
+        deleted: Number of old files deleted; None if old files were not deleted.
+        kept_because: Why old files are kept; empty if they may be deleted.
     """
 
     table: str
@@ -49,11 +49,11 @@ class Upkeep:
     kept_because: str = ""
 
 
-def chosen(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
-    """The tables of these names, or all of the pipeline.
+def select_tables(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
+    """The named tables, or all tables of the pipeline if no name is given.
 
     Raises:
-        UsageError: The pipeline has no such table.
+        UsageError: The pipeline declares no table of that name.
     """
     known = all_tables(pipeline)
     for name in names:
@@ -62,34 +62,36 @@ def chosen(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or known
 
 
-def planned(pipeline: Pipeline, layout: Layout, table: str) -> Upkeep:
-    """A table as it is, and what speaks against deleting its old files; nothing is done."""
+def plan_maintenance(pipeline: Pipeline, layout: Layout, table: str) -> MaintenanceResult:
+    """The current state of a table, and the reason to keep its old files; changes nothing."""
     log = LogReader(layout.table_path(table))
     now = log.snapshot()
-    return Upkeep(table, now, kept_because="" if now is None else _needed(pipeline, layout, table, log, now))
+    return MaintenanceResult(
+        table, now, kept_because="" if now is None else _needed(pipeline, layout, table, log, now)
+    )
 
 
-def maintain(spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str) -> Upkeep:
-    """Compact a table, and delete its old files where nothing speaks against it; its lease must be held."""
-    plan, path = planned(pipeline, layout, table), layout.table_path(table)
+def maintain(spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str) -> MaintenanceResult:
+    """Compact a table, and delete its old files unless a query needs them. The caller holds its lease."""
+    plan, path = plan_maintenance(pipeline, layout, table), layout.table_path(table)
     if plan.before is None:
         return plan
-    told = delta_table.note(pipeline.name, table, "compaction")
-    gold = next((one for one in pipeline.gold if table in written(one)), None)
+    metadata = delta_table.note(pipeline.name, table, "compaction")
+    gold = next((one for one in pipeline.gold if table in written_by(one)), None)
     columns = () if gold is None else clustered_by(gold, table)
-    compaction.compact(spark, path, told, cluster_by=columns)
-    deleted = None if plan.kept_because else compaction.vacuum(spark, path, told)
-    return Upkeep(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
+    compaction.compact(spark, path, metadata, cluster_by=columns)
+    deleted = None if plan.kept_because else compaction.vacuum(spark, path, metadata)
+    return MaintenanceResult(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
 
 
 def retention(log: LogReader) -> timedelta:
-    """How long a table keeps files that it does not need any more."""
+    """How long a table keeps data files that its current version does not need."""
     match = _DURATION.search(log.properties().get(_RETENTION, ""))
     return _STANDARD if match is None else timedelta(**{f"{match[2].lower()}s": int(match[1])})
 
 
 def _needed(pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now: Snapshot) -> str:
-    """Who still needs old files of a table, in words; empty where nobody does."""
+    """The reason to keep the old files of a table; empty if no query needs them."""
     if table.startswith("bronze."):
         return "a new silver table reads bronze from its first commit on"
     oldest = datetime.now(UTC) - retention(log)
@@ -99,13 +101,13 @@ def _needed(pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now:
             continue
         commit = log.commit(version)
         if commit is None or commit.timestamp < oldest:
-            begun = "has not begun to read it" if version == 0 else f"has yet to read its version {version}"
-            return f"{reader.table} {begun}; let its job catch up first"
+            state = "has not begun to read it" if version == 0 else f"has yet to read its version {version}"
+            return f"{reader.table} {state}; let the job of {reader.table} catch up first"
     return ""
 
 
 def _readers(pipeline: Pipeline, table: str) -> Iterator[Reader | Publish]:
-    """The queries that read a table as a stream; one that looks rows up in it reads it as it is."""
+    """The queries that read a table as a stream; a lookup join reads only the newest version of its table."""
     for reader in (*readers(pipeline), *pipeline.publish):
         is_looked_up = isinstance(reader, Join) and reader.mode == "lookup" and reader.reads != table
         if table in sources(reader) and not is_looked_up:
@@ -113,7 +115,7 @@ def _readers(pipeline: Pipeline, table: str) -> Iterator[Reader | Publish]:
 
 
 def _next_version(layout: Layout, reader: Reader | Publish, table_id: str) -> int:
-    """The oldest version of which a query still reads files: 0 before its first finished micro-batch."""
+    """The oldest version whose files a query still has to read; 0 before its first finished micro-batch."""
     checkpoint = Checkpoint(layout.checkpoint_path(reader.table))
     entry = checkpoint.planned_batch(checkpoint.last_committed())
     found = [

@@ -1,7 +1,7 @@
-"""Make a gold table anew from silver: its checkpoint goes aside, and the next start fills the table again.
+"""Rebuilds a gold table from silver: moves its checkpoint aside, so that the next start refills the table.
 
-Nothing is deleted: the table keeps its versions, and people read it as it is until the first micro-batch
-puts new rows in place of all that it has.
+Nothing is deleted. The table keeps its versions, and readers see its old rows until the first micro-batch
+replaces all of them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from common.machine.table_lease import Leases
 
 
 def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
-    """Move a gold table's checkpoint aside; where it is now, or ``None`` where there was none.
+    """Move a gold table's checkpoint aside.
+
+    Returns:
+        The checkpoint's new path; None if there was no checkpoint.
 
     Raises:
         LeaseHeldError: A job writes the table.
-        PipelineError: The pipeline declares no such table.
-        UsageError: It is not one that can be made anew.
+        PipelineError: The pipeline declares no table of that name.
+        UsageError: The table cannot be rebuilt.
     """
     gold = _gold(pipeline, table)
     checkpoint = layout.checkpoint_path(gold.table)
     if not is_local(checkpoint):
         raise UsageError(
             f"{table}: its checkpoint {checkpoint} is in an object store, which cannot rename a folder. "
-            "Stop the gold job, move all that is under it elsewhere, and start the job again: it fills the "
-            "table anew."
+            "Stop the gold job, move everything under the checkpoint elsewhere, and start the job again: the "
+            "job refills the table."
         )
     with Leases(layout.leases, (gold.table, *gold.side_tables), "rebuild"):
         if not Checkpoint(checkpoint).exists():
@@ -44,16 +47,16 @@ def _gold(pipeline: Pipeline, table: str) -> Gold:
     declared = pipeline.table(table)
     if isinstance(declared, Topic):
         raise UsageError(
-            f"{table} is bronze: what Kafka has forgotten would be lost. Only gold is made anew."
+            f"{table} is bronze: records that Kafka no longer has would be lost. Only gold can be rebuilt."
         )
     if isinstance(declared, Silver):
         raise UsageError(
-            f"{table} is silver: its readers would get every row again. Only gold is made anew; to make "
-            "silver anew, declare it under a new name."
+            f"{table} is silver: its readers would get every row again. Only gold can be rebuilt; to refill "
+            "silver, declare it under a new name."
         )
     if isinstance(declared, Custom):
         raise UsageError(
-            f"{table} is written by a function of your own, and its first micro-batch would not replace what "
-            "the tables hold. Move its tables and its checkpoint away yourself, and start the gold job."
+            f"{table} is written by a function of your own, and its first micro-batch would not replace the "
+            "rows in the tables. Move its tables and its checkpoint away yourself, and start the gold job."
         )
     return declared

@@ -1,11 +1,11 @@
-"""Starts queries, watches them, and ends them at a micro-batch boundary.
+"""Starts queries, supervises them, and stops them at a micro-batch boundary.
 
-All queries of a process end together: by SIGINT or SIGTERM, or because one of them died. One that died
-of something that passes (a schema registry that does not answer) is started again instead, after a pause
-that grows, while the others go on.
+All queries of a process end together: at SIGINT or SIGTERM, or when one query fails. A query that fails for a
+temporary reason (a schema registry that does not answer) is restarted instead, with growing pauses, while the
+other queries go on.
 
-A stop first closes the gate, so that no query begins another micro-batch, and stops each as soon as it is
-idle. A second signal, or the deadline, stops them where they are: what was running is replayed next time.
+A stop first closes the gate, so that no query starts another micro-batch, and then stops each query as soon
+as it is idle. A second signal or the deadline stops queries inside a micro-batch; the next start replays it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from common.errors import MedallionError, SourceChangedError
 from common.machine.console import say
 from common.streaming.query import Gate, RunningQuery, Stream, start
-from common.streaming.wake_up import Waking
+from common.streaming.wake_up import CommitNotifier
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,31 +34,31 @@ _GIVE_UP_SECONDS = 120.0
 
 
 class StopSignal:
-    """SIGINT and SIGTERM, as a fact that can be asked for; counts how often it was said."""
+    """The request to stop, by SIGINT, SIGTERM or ``request``; ``count`` is the number of requests."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._said = threading.Event()
+        self._requested = threading.Event()
 
-    def say(self) -> None:
-        """As if a signal had come."""
+    def request(self) -> None:
+        """Request a stop, as a signal does."""
         self.count += 1
-        self._said.set()
+        self._requested.set()
 
-    def is_said(self) -> bool:
-        """Whether a stop was asked for."""
-        return self._said.is_set()
+    def is_requested(self) -> bool:
+        """Whether a stop was requested."""
+        return self._requested.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is said, or the time is over; whether it is said."""
-        return self._said.wait(seconds)
+        """Wait for a request, at most this long; returns whether a stop was requested."""
+        return self._requested.wait(seconds)
 
     @contextmanager
     def installed(self) -> Iterator[StopSignal]:
-        """Take both signals while inside; to be entered after Spark, which takes SIGINT for itself."""
+        """Handle both signals inside the block. Enter it after Spark's start, which sets a SIGINT handler."""
 
         def handle(number: int, frame: FrameType | None) -> None:
-            self.say()
+            self.request()
 
         before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -70,7 +70,7 @@ class StopSignal:
 
 @contextmanager
 def term_interrupts() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does, so that a job stopped while it starts still gives up what it opened."""
+    """Make SIGTERM raise KeyboardInterrupt, so that a job stopped during its start releases its resources."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -79,30 +79,30 @@ def term_interrupts() -> Iterator[None]:
 
 
 @dataclass
-class _Trouble:
-    """A query that died of something that passes.
+class _Retry:
+    """A query that failed for a temporary reason and is restarted. Times are those of ``time.monotonic``.
 
     Attributes:
-        began: When that was first seen, as all times here by ``time.monotonic``.
-        pause: Seconds until it is started again; twice as many each time.
-        due: When that is; ``None`` while it runs again and has not finished a micro-batch yet.
+        began: Time of the first failure.
+        pause: Seconds until the next restart; doubles with each failure.
+        due: Time of the next restart; None after a restart, until the first finished micro-batch.
     """
 
     began: float
     pause: float
     due: float | None
 
-    def again(self, now: float) -> None:
-        """It died of it once more."""
+    def postpone(self, now: float) -> None:
+        """Schedule the next restart after another failure."""
         self.pause = min(2 * self.pause, _LONGEST_PAUSE)
         self.due = now + self.pause
 
 
 class Supervisor:
-    """The queries of one process.
+    """Starts and supervises the queries of one process.
 
-    With ``available_now`` a query that keeps dying of something that passes is given up after
-    ``give_up_seconds``; a job without an end tries for ever.
+    A query with ``available_now`` that keeps failing for a temporary reason fails for good after
+    ``give_up_seconds``; a query that runs forever is restarted without limit.
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class Supervisor:
         self._spark, self._stop = spark, stop
         self._give_up = give_up_seconds
         self._bounded: set[str] = set()
-        self._troubles: dict[str, _Trouble] = {}
+        self._retries: dict[str, _Retry] = {}
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
-        self.waking = Waking()
+        self.notifier = CommitNotifier()
         self.queries: list[RunningQuery] = []
         self._waiting: list[tuple[Stream, Callable[[], bool]]] = []
 
@@ -130,17 +130,22 @@ class Supervisor:
         available_now: bool = False,
         when: Callable[[Stream], bool] | None = None,
     ) -> None:
-        """Start streams, in order; with ``when``, each as soon as that is true of it.
+        """Start queries in the given order.
 
-        With ``available_now`` a stream starts once the queries that feed what it reads have ended. ``run``
-        and ``poll`` look again at those that wait.
+        ``run`` and ``poll`` start the queries that have to wait.
+
+        Args:
+            streams: The queries.
+            available_now: Process the available data, then end. A query then waits until the queries that
+                write the tables that it reads have ended.
+            when: Condition under which a query may start; unset: at once.
         """
         when = self._is_fed if available_now else when
-        try:
+        with ExitStack() as on_failure:
+            # The queries that run already stop at a micro-batch boundary.
+            on_failure.callback(self.end)
             self._start(streams, available_now=available_now, when=when)
-        except BaseException:
-            self.end()  # what one table is refused for ends the others at their boundaries
-            raise
+            on_failure.pop_all()
 
     def _start(
         self,
@@ -150,7 +155,7 @@ class Supervisor:
         when: Callable[[Stream], bool] | None,
     ) -> None:
         for stream in streams:
-            if self._stop.is_said():
+            if self._stop.is_requested():
                 return
             if available_now:
                 self._bounded.add(stream.name)
@@ -160,93 +165,97 @@ class Supervisor:
             self.queries.append(self._begin(stream, available_now=available_now))
 
     def _begin(self, stream: Stream, *, available_now: bool) -> RunningQuery:
-        return start(self._spark, stream, self.gate, self.waking, available_now=available_now)
+        return start(self._spark, stream, self.gate, self.notifier, available_now=available_now)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tables of its streams; first those that run, then those that wait for something to read."""
+        """The tables of the queries: first those of running queries, then those of waiting ones."""
         return (*(query.name for query in self.queries), *(stream.name for stream, _ in self._waiting))
 
     def poll(self) -> MedallionError | None:
-        """Start what need not wait any longer; what the first query to die died of, if one has."""
+        """Start waiting queries whose condition is met; the error of the first failed query, if any."""
         for waiting in list(self._waiting):
             stream, is_ready = waiting
-            if is_ready() and not self._stop.is_said():
+            if is_ready() and not self._stop.is_requested():
                 self._waiting.remove(waiting)
                 is_bounded = stream.name in self._bounded
                 self.queries.append(self._begin(stream, available_now=is_bounded))
         for place, query in enumerate(self.queries):
-            self._mend(place, query)
+            self._restart_after_failure(place, query)
         return self._first_failure()
 
     def _is_fed(self, stream: Stream) -> bool:
-        """Whether no query here still feeds, or has yet to feed, a table that a stream reads."""
+        """Whether no query of this process still has to write a table that ``stream`` reads."""
         waiting = {other.name for other, _ in self._waiting}
-        active = {query.name for query in self.queries if query.is_active or self._is_to_renew(query)}
-        return (waiting | active | self._troubles.keys()).isdisjoint(stream.reads)
+        active = {query.name for query in self.queries if query.is_active or self._needs_rebuild(query)}
+        return (waiting | active | self._retries.keys()).isdisjoint(stream.reads)
 
-    def _mend(self, place: int, query: RunningQuery) -> None:
-        """Start a query again that died of something that passes, once its pause is over; say so once."""
-        failure, trouble = query.failure(), self._troubles.get(query.name)
+    def _restart_after_failure(self, place: int, query: RunningQuery) -> None:
+        """Restart a query that failed for a temporary reason, once its pause is over; report it once."""
+        failure, retry = query.failure(), self._retries.get(query.name)
         now = time.monotonic()
         if failure is None:
-            if trouble is not None and (not query.is_active or any(True for _ in query.progress())):
-                del self._troubles[query.name]
-                say(f"{query.name}: works again, after {now - trouble.began:.0f} s")
+            if retry is not None and (not query.is_active or any(True for _ in query.progress())):
+                del self._retries[query.name]
+                say(f"{query.name}: works again, after {now - retry.began:.0f} s")
         elif isinstance(failure, SourceChangedError):
-            self._renew(place, query)
+            self._rebuild(place, query)
         elif failure.retryable:
-            if trouble is None:
-                self._troubles[query.name] = _Trouble(now, _SHORTEST_PAUSE, now + _SHORTEST_PAUSE)
-                say(f"{failure} {query.name} waits and tries again; the other queries go on")
-            elif trouble.due is None:
-                trouble.again(now)
-            elif now >= trouble.due and not self._stop.is_said() and not self._is_hopeless(query.name):
-                trouble.due = None
+            if retry is None:
+                self._retries[query.name] = _Retry(now, _SHORTEST_PAUSE, now + _SHORTEST_PAUSE)
+                say(f"{failure} {query.name} waits and is restarted; the other queries go on")
+            elif retry.due is None:
+                retry.postpone(now)
+            elif now >= retry.due and not self._stop.is_requested() and not self._is_given_up(query.name):
+                retry.due = None
                 is_bounded = query.name in self._bounded
                 self.queries[place] = self._begin(query.stream, available_now=is_bounded)
 
-    def _renew(self, place: int, query: RunningQuery) -> None:
-        """Make a query anew whose source has got other columns: it goes on where it ended."""
-        if query.stream.again is not None and not self._stop.is_said():
-            say(f"{query.name}: the table it reads has new columns; it goes on with them")
+    def _rebuild(self, place: int, query: RunningQuery) -> None:
+        """Rebuild a query whose source has new columns; it goes on from its checkpoint."""
+        if query.stream.again is not None and not self._stop.is_requested():
+            say(f"{query.name}: the table that it reads has new columns; the query is restarted with them")
             stream, is_bounded = query.stream.again(), query.name in self._bounded
             self.queries[place] = self._begin(stream, available_now=is_bounded)
 
-    def _is_hopeless(self, name: str) -> bool:
-        trouble = self._troubles.get(name)
-        return name in self._bounded and (trouble is None or time.monotonic() - trouble.began > self._give_up)
+    def _is_given_up(self, name: str) -> bool:
+        retry = self._retries.get(name)
+        return name in self._bounded and (retry is None or time.monotonic() - retry.began > self._give_up)
 
     def run(self, each_poll: Callable[[], None] = lambda: None, *, keep_open: bool = False) -> None:
-        """Watch until all have ended, one has died, or a stop was asked for; then end the rest cleanly.
+        """Supervise until all queries have ended, one has failed, or a stop is requested; then stop the rest.
 
-        With ``keep_open`` more streams may be started after all have ended by themselves.
+        With ``keep_open``, more queries may be started after all have ended by themselves.
 
         Raises:
-            MedallionError: What the first query to die died of.
+            MedallionError: The error of the first query that failed.
         """
         failure: MedallionError | None = None
         try:
-            while not self._stop.is_said():
+            while not self._stop.is_requested():
                 failure = self.poll()
-                if failure is not None or not (self._waiting or self._troubles or self._is_any_active()):
+                if failure is not None or not (self._waiting or self._retries or self._is_any_active()):
                     break
                 each_poll()
                 self._stop.wait(_POLL_SECONDS)
         finally:
-            if not keep_open or self._stop.is_said() or self._is_any_active():
+            if not keep_open or self._stop.is_requested() or self._is_any_active():
                 self.end()
         failure = failure or self._first_failure()
         if failure is not None:
             raise failure
 
     def end(self) -> list[str]:
-        """End every query at its boundary; names those that had to be stopped within a micro-batch."""
+        """Stop every query at a micro-batch boundary.
+
+        Returns:
+            The tables of the queries that had to be stopped inside a micro-batch.
+        """
         self.gate.close()
         deadline = time.monotonic() + self._timeout
-        said = self._stop.count
+        requests = self._stop.count
         active = [query for query in self.queries if query.is_active]
-        while active and time.monotonic() < deadline and self._stop.count <= max(said, 1):
+        while active and time.monotonic() < deadline and self._stop.count <= max(requests, 1):
             for query in active:
                 if query.is_idle:
                     query.stop()
@@ -258,19 +267,19 @@ class Supervisor:
         return [query.name for query in active]
 
     def _is_any_active(self) -> bool:
-        return any(query.is_active or self._is_to_renew(query) for query in self.queries)
+        return any(query.is_active or self._needs_rebuild(query) for query in self.queries)
 
-    def _is_to_renew(self, query: RunningQuery) -> bool:
-        """Whether it died between two looks of what the next one mends."""
+    def _needs_rebuild(self, query: RunningQuery) -> bool:
+        """Whether the query failed because its source has new columns, which the next poll repairs."""
         is_changed = isinstance(query.failure(), SourceChangedError)
-        return is_changed and query.stream.again is not None and not self._stop.is_said()
+        return is_changed and query.stream.again is not None and not self._stop.is_requested()
 
     def _first_failure(self) -> MedallionError | None:
-        """What the first query died of that is not started again."""
+        """The error of the first failed query that is not restarted."""
         for query in self.queries:
             failure = query.failure()
-            if failure is None or self._is_to_renew(query):
+            if failure is None or self._needs_rebuild(query):
                 continue
-            if not failure.retryable or (self._is_hopeless(query.name) and not self._stop.is_said()):
+            if not failure.retryable or (self._is_given_up(query.name) and not self._stop.is_requested()):
                 return failure
         return None

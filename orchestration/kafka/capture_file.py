@@ -1,4 +1,4 @@
-"""A captured stream, one message per line of a file, as messages again."""
+"""Reads messages from a capture file, which has one message per line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from common.declare import Message
 from common.errors import UsageError
 
 
-def captured(path: Path, key_field: str | None = None) -> Iterator[Message]:
-    """The messages of a file of JSON lines, in order; ``.gz`` is read through gzip.
+def read_capture(path: Path, key_field: str | None = None) -> Iterator[Message]:
+    """The messages of a file of JSON lines, in order; a ``.gz`` file is decompressed.
 
-    A value is the line as it is, without its line feed. The key is the text at ``key_field``, such as
-    ``properties.url``; null where the line has none there or is no JSON.
+    A message's value is the unchanged line without its line feed. The key is the text at ``key_field``, such
+    as ``properties.url``; it is null if the line has no such field or is not JSON.
 
     Raises:
         UsageError: The file cannot be read; names the line.
@@ -24,7 +24,7 @@ def captured(path: Path, key_field: str | None = None) -> Iterator[Message]:
     number = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):  # noqa: B007  # said where it fails
+            for number, line in enumerate(lines, start=1):  # noqa: B007  # the error message uses it
                 value = line.removesuffix(b"\n")
                 yield Message(_key(value, names), value)
     except (OSError, EOFError) as error:

@@ -1,7 +1,7 @@
-"""The engine's own Kafka client: which broker is in force, are its topics there, how far do they reach.
+"""The engine's own Kafka client: the pipeline's broker, its topics, and their offsets.
 
-The only module that calls confluent_kafka's admin client. Records are not read here: Spark does that.
-Failures are ``BrokerError`` with the address; librdkafka's own lines never reach the terminal.
+It uses confluent_kafka's admin client and reads no records; Spark reads them. Failures are ``BrokerError``
+with the broker's address; librdkafka's own log lines never reach the terminal.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Offsets = dict[str, dict[int, int]]
 
 _SERVERS = "bootstrap.servers"
 _REQUEST_SECONDS = 30.0
-# A partition was made, or went to another broker, a moment ago: asked again it answers.
+# The partition was created or moved to another broker a moment ago; a second request succeeds.
 _MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 _UNKNOWN_OPTION = re.compile(r'No such configuration property: "([^"]+)"')
 
 
-def resolve(pipeline: Pipeline, settings: Settings) -> str | None:
-    """The address of the broker in force; None: the embedded one.
+def named_broker(pipeline: Pipeline, settings: Settings) -> str | None:
+    """The address of the pipeline's broker; None for the embedded broker.
 
-    Settings win over the pipeline, the pipeline over its topics.
+    Settings win over the pipeline, the pipeline wins over its topics.
 
     Raises:
-        PipelineError: Its topics name different brokers, or only some of them name one.
+        PipelineError: The topics name different brokers, or only some of them name one.
     """
     named = (
         settings.kafka.bootstrap_servers
@@ -49,15 +49,17 @@ def resolve(pipeline: Pipeline, settings: Settings) -> str | None:
         found = ", ".join(
             f"{topic.table}: {topic.kafka.get(_SERVERS) or 'none'}" for topic in pipeline.bronze
         )
-        text = f"topics name different brokers ({found}); a pipeline reads from one: name it by kafka=…"
+        text = (
+            f"topics name different brokers ({found}); a pipeline reads from one broker: name it by kafka=…"
+        )
         raise PipelineError([Problem(f"Pipeline {pipeline.name!r}", text)])
     return addresses.pop()
 
 
 def client_options(settings: Settings, pipeline: Pipeline, topic: Topic | None = None) -> dict[str, str]:
-    """Kafka client options of a topic, as declared: the pipeline's, then the topic's, then the settings'.
+    """Kafka client options of a topic; settings win over the topic's options, these over the pipeline's.
 
-    Without the address: that is ``resolve``'s.
+    The address is left out; ``named_broker`` returns it.
     """
     options = {**pipeline.kafka, **(topic.kafka if topic else {}), **settings.kafka.options}
     options.pop(_SERVERS, None)
@@ -67,10 +69,10 @@ def client_options(settings: Settings, pipeline: Pipeline, topic: Topic | None =
 def sink_options(
     settings: Settings, pipeline: Pipeline, sink: KafkaSink, bootstrap_servers: str
 ) -> dict[str, str]:
-    """Kafka client options of rows that are sent on, the address among them.
+    """Kafka client options of a sink, with the address.
 
-    A sink that names a broker of its own gets its own options alone: what opens one broker's door is
-    another's to be kept from.
+    A sink that names a broker of its own gets only its own options, so that credentials of the pipeline's
+    broker are never sent to another one.
     """
     if _SERVERS in sink.kafka:
         return dict(sink.kafka)
@@ -86,7 +88,7 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
         timeout: Seconds to wait for an answer.
 
     Raises:
-        BrokerError: None did in time; says why, as far as the client knows.
+        BrokerError: No broker answered in time; names the reason, if the client knows it.
     """
     reasons: list[str] = []
     client = _client(bootstrap, options, reasons.append)
@@ -95,7 +97,7 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
         try:
             client.list_topics(timeout=max(0.1, min(1.0, deadline - time.monotonic())))
         except KafkaException as error:
-            client.poll(0)  # hands over what went wrong underneath, such as a refused connection
+            client.poll(0)  # delivers errors of the connection, such as a refused one
             if time.monotonic() < deadline:
                 continue
             why = _reason(reasons) or error.args[0].str()
@@ -107,7 +109,7 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
 
 
 def is_ready(bootstrap: str, timeout: float) -> bool:
-    """Whether the embedded broker answers within this many seconds and its controller would make a topic."""
+    """Whether the embedded broker answers within ``timeout`` seconds and can create a topic."""
     client = _client(bootstrap, {"reconnect.backoff.ms": "20", "reconnect.backoff.max.ms": "100"})
     probe = "medallion_ready"
     made = client.create_topics([NewTopic(probe, 1, 1)], validate_only=True, request_timeout=timeout)
@@ -119,10 +121,10 @@ def is_ready(bootstrap: str, timeout: float) -> bool:
 
 
 def topic_names(bootstrap: str, options: Mapping[str, str]) -> list[str]:
-    """Names of the topics there, sorted, Kafka's internal ones left out.
+    """Names of the broker's topics, sorted, without Kafka's internal topics.
 
     Raises:
-        BrokerError: The broker cannot be asked.
+        BrokerError: The broker does not answer the request.
     """
     return sorted(
         name for name in _partitions(_client(bootstrap, options), bootstrap) if not name.startswith("__")
@@ -130,10 +132,10 @@ def topic_names(bootstrap: str, options: Mapping[str, str]) -> list[str]:
 
 
 def missing_topics(bootstrap: str, names: Iterable[str], options: Mapping[str, str]) -> list[str]:
-    """Which of these topics do not exist there, or are hidden from this user; in the order given.
+    """Those of these topics that the broker does not have or hides from this user, in the given order.
 
     Raises:
-        BrokerError: The broker cannot be asked.
+        BrokerError: The broker does not answer the request.
     """
     there = _partitions(_client(bootstrap, options), bootstrap)
     return [name for name in dict.fromkeys(names) if name not in there]
@@ -142,10 +144,10 @@ def missing_topics(bootstrap: str, names: Iterable[str], options: Mapping[str, s
 def ensure_topics(
     bootstrap: str, names: Iterable[str], partitions: int, options: Mapping[str, str]
 ) -> list[str]:
-    """Make the topics that are missing, and return their names; those that exist stay as they are.
+    """Create the missing topics and return their names; existing topics are not changed.
 
     Raises:
-        BrokerError: A topic cannot be made; names it and says why.
+        BrokerError: A topic cannot be created; names the topic and the reason.
     """
     client = _client(bootstrap, options)
     there = _partitions(client, bootstrap)
@@ -161,30 +163,30 @@ def ensure_topics(
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BrokerError(
-                    f"Topic {name} cannot be made at {bootstrap}: {error.args[0].str()}."
+                    f"Topic {name} cannot be created at {bootstrap}: {error.args[0].str()}."
                 ) from error
     _await_leaders(client, bootstrap, missing)
     return missing
 
 
 def end_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str]) -> Offsets:
-    """Per topic and partition the first offset that a read-committed consumer cannot read yet.
+    """Per topic and partition, the end offset for a consumer that reads committed records only.
 
     A topic that does not exist has no partitions: ``{}``.
 
     Raises:
-        BrokerError: The broker cannot be asked.
+        BrokerError: The broker does not answer the request.
     """
     return _offsets(bootstrap, topics, options, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 def first_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str]) -> Offsets:
-    """Per topic and partition the offset of the oldest record kept; equals the end where there is none.
+    """Per topic and partition, the offset of the oldest record; the end offset if there is no record.
 
     A topic that does not exist has no partitions: ``{}``.
 
     Raises:
-        BrokerError: The broker cannot be asked.
+        BrokerError: The broker does not answer the request.
     """
     return _offsets(bootstrap, topics, options, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
@@ -193,13 +195,13 @@ def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], 
     client = _client(bootstrap, options)
     there = _partitions(client, bootstrap)
     found: Offsets = {topic: {} for topic in topics}
-    asked = {TopicPartition(topic, number): spec for topic in found for number in there.get(topic, ())}
+    requested = {TopicPartition(topic, number): spec for topic in found for number in there.get(topic, ())}
     deadline = time.monotonic() + _REQUEST_SECONDS
-    while asked:
+    while requested:
         answers = client.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_REQUEST_SECONDS
+            requested, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_REQUEST_SECONDS
         )
-        asked = {}
+        requested = {}
         for partition, answer in answers.items():
             with _translated(f"offsets of {partition.topic}-{partition.partition}", bootstrap):
                 try:
@@ -207,8 +209,8 @@ def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], 
                 except KafkaException as error:
                     if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
                         raise
-                    asked[partition] = spec
-        if asked:
+                    requested[partition] = spec
+        if requested:
             time.sleep(0.05)
     return {topic: dict(sorted(numbers.items())) for topic, numbers in found.items()}
 
@@ -220,7 +222,7 @@ def _partitions(client: AdminClient, bootstrap: str) -> dict[str, list[int]]:
 
 
 def _await_leaders(client: AdminClient, bootstrap: str, names: Sequence[str]) -> None:
-    # The controller has made them; a moment passes until the broker leads them and takes records.
+    # After the controller has created a topic, it takes a moment until the broker leads its partitions.
     deadline = time.monotonic() + _REQUEST_SECONDS
     while True:
         with _translated("topics", bootstrap):
@@ -232,7 +234,7 @@ def _await_leaders(client: AdminClient, bootstrap: str, names: Sequence[str]) ->
             return
         if time.monotonic() > deadline:
             raise BrokerError(
-                f"Topics {', '.join(waiting)} were made at {bootstrap}, but no broker leads them."
+                f"Topics {', '.join(waiting)} were created at {bootstrap}, but no broker leads them."
             )
         time.sleep(0.05)
 
@@ -243,43 +245,43 @@ def _translated(what: str, bootstrap: str) -> Iterator[None]:
         yield
     except KafkaException as error:
         raise BrokerError(
-            f"The broker at {bootstrap} did not say its {what}: {error.args[0].str()}. "
+            f"The broker at {bootstrap} did not return its {what}: {error.args[0].str()}. "
             "Check that it runs, and that this user may describe its topics."
         ) from error
 
 
 def _client(
-    bootstrap: str, options: Mapping[str, str], tell: Callable[[str], None] | None = None
+    bootstrap: str, options: Mapping[str, str], on_error: Callable[[str], None] | None = None
 ) -> AdminClient:
     config: dict[str, Any] = librdkafka_options(options)
-    # Nothing printed: it would retry for ever and say so on stderr. What matters comes by error_cb.
+    # librdkafka retries forever and logs each attempt to stderr; errors come through error_cb instead.
     quiet = {
         _SERVERS: bootstrap,
         "log_level": 0,
-        "error_cb": lambda error: tell(error.str()) if tell else None,
+        "error_cb": lambda error: on_error(error.str()) if on_error else None,
     }
     config |= quiet
     while True:
         try:
             return AdminClient(config)
         except KafkaException as error:
-            said = error.args[0].str()
-            unknown = _UNKNOWN_OPTION.search(said)
-            # Only the JVM's client knows it. What tunes that one may be left out here; what secures may not.
+            reason = error.args[0].str()
+            unknown = _UNKNOWN_OPTION.search(reason)
+            # Only the JVM's client knows this option. A tuning option may be left out, a security option not.
             if unknown and unknown[1] in config and not unknown[1].startswith(("ssl.", "sasl.", "security.")):
                 del config[unknown[1]]
                 continue
             raise BrokerError(
-                f"A Kafka client option does not fit: {said}. "
+                f"A Kafka client option does not fit: {reason}. "
                 "Options come from the setting kafka.options and from kafka=… in the pipeline."
             ) from error
 
 
 def _reason(reasons: Sequence[str]) -> str:
-    """The last thing said that names a cause; "all brokers are down" names none."""
-    telling = [text for text in reasons if "brokers are down" not in text]
+    """The last error that names a cause; "all brokers are down" names none."""
+    causes = [text for text in reasons if "brokers are down" not in text]
     return (
-        re.sub(r"\s*\(after \d+ms in state \w+(?:, \d+ identical error\(s\) suppressed)?\)", "", telling[-1])
-        if telling
+        re.sub(r"\s*\(after \d+ms in state \w+(?:, \d+ identical error\(s\) suppressed)?\)", "", causes[-1])
+        if causes
         else ""
     )

@@ -1,7 +1,7 @@
-"""One set of Kafka client options, as Kafka's Java clients name them, made fit for librdkafka.
+"""Translates Kafka client options from the names of Kafka's Java clients to those of librdkafka.
 
-A pipeline names its options once. Spark's source runs Kafka's Java client, the engine's own questions
-run librdkafka, and the two spell the options of a secured connection differently.
+A pipeline declares its options once. Spark's source uses Kafka's Java client, the engine's own client uses
+librdkafka, and the two name the options of a secured connection differently.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ _RENAMED = {
     "ssl.protocol": "",
     "sasl.client.callback.handler.class": "",
 }
-"""Java's name to librdkafka's; empty: librdkafka has its own sound default."""
+"""Java's name to librdkafka's name; empty: the option is left out, librdkafka's default is fine."""
 
 _CREDENTIAL = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 
 
 def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The same options in librdkafka's spelling; options that both spell alike stay as they are.
+    """The same options under librdkafka's names; options with the same name in both are not changed.
 
     Raises:
-        BrokerError: A key store is of a kind that librdkafka cannot read, or a login is of one.
+        BrokerError: librdkafka cannot use a key store or a login of this kind.
     """
-    fitted: dict[str, str] = {}
+    translated: dict[str, str] = {}
     for name, value in options.items():
         if name == "sasl.jaas.config":
-            fitted |= {} if "sasl.username" in options else _login(value)
+            translated |= {} if "sasl.username" in options else _login(value)
         elif name.startswith("ssl.truststore.") and name not in _RENAMED:
-            fitted |= _trust(name, value, options)
+            translated |= _trust(name, value, options)
         elif name.startswith("ssl.keystore.") and name.endswith((".type", ".location")):
-            fitted |= _keys(name, value, options)
+            translated |= _keys(name, value, options)
         elif name in _RENAMED:
-            fitted |= {_RENAMED[name]: value} if _RENAMED[name] else {}
+            translated |= {_RENAMED[name]: value} if _RENAMED[name] else {}
         else:
-            fitted[name] = value
-    return fitted
+            translated[name] = value
+    return translated
 
 
 def _login(jaas: str) -> dict[str, str]:
@@ -50,10 +50,10 @@ def _login(jaas: str) -> dict[str, str]:
         name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _CREDENTIAL.findall(jaas)
     }
     if not {"username", "password"} <= found.keys():
-        # Never with the value: it holds a secret.
+        # The message must not contain the value, which is a secret.
         raise BrokerError(
-            "kafka option sasl.jaas.config: no username and password in it, and the engine's own client "
-            "reads no other login. Use PLAIN or SCRAM with both, or give sasl.username and sasl.password too."
+            "kafka option sasl.jaas.config has no username and password, and the engine's own client knows "
+            "no other login. Use PLAIN or SCRAM with both, or give sasl.username and sasl.password too."
         )
     return {f"sasl.{name}": value for name, value in found.items()}
 
@@ -79,6 +79,6 @@ def _keys(name: str, value: str, options: Mapping[str, str]) -> dict[str, str]:
 
 def _advice(option: str, kinds: str, setting: str) -> str:
     return (
-        f"kafka option {option}: the engine's own client reads no JKS store. Give it as {kinds} and say so "
-        f"with {setting}; Spark's client reads that too."
+        f"kafka option {option}: the engine's own client reads no JKS store. Give it as {kinds} and set "
+        f"{setting}; Spark's client reads that too."
     )

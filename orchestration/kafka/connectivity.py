@@ -1,4 +1,4 @@
-"""Whether a Kafka broker answers, asked as any of the engine's clients would."""
+"""Tests whether a Kafka broker answers the engine's client."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a broker said.
+class ProbeResult:
+    """The result of a probe.
 
     Attributes:
-        seconds: How long it took.
-        brokers: How many brokers its cluster has.
-        topics: How many topics this client may see.
-        fault: Why there was no answer, in one line; empty where there was one.
+        seconds: Duration of the probe.
+        brokers: Number of brokers in the cluster.
+        topics: Number of topics that this client may see.
+        fault: The reason why the broker did not answer, in one line; empty if it answered.
     """
 
     seconds: float
@@ -26,14 +26,14 @@ class Answer:
     fault: str = ""
 
 
-def ask(servers: str, options: Mapping[str, str], patience_seconds: float) -> Answer:
-    """Ask a broker for its topics; never raises for what the broker or the options cause."""
-    from confluent_kafka import KafkaException  # its native library must not slow other commands
+def probe_broker(servers: str, options: Mapping[str, str], patience_seconds: float) -> ProbeResult:
+    """List a broker's topics; faults of the broker or of the options are in the result, never raised."""
+    from confluent_kafka import KafkaException  # loading its native library would slow down other commands
     from confluent_kafka.admin import AdminClient
 
     started = time.monotonic()
     last: list[str] = []
-    quiet = logging.Logger("kafka")  # noqa: LOG001  # one of its own: the client would log to stderr
+    quiet = logging.Logger("kafka")  # noqa: LOG001  # without a logger of its own, the client logs to stderr
     quiet.addHandler(logging.NullHandler())
     config: dict[str, Any] = {
         **options,
@@ -43,13 +43,15 @@ def ask(servers: str, options: Mapping[str, str], patience_seconds: float) -> An
     try:
         client = AdminClient(config, logger=quiet)
     except (KafkaException, TypeError) as error:
-        return Answer(0, fault=f"the client refuses its options ({_cause(error)})")
+        return ProbeResult(0, fault=f"the client refuses its options ({_cause(error)})")
     try:
         metadata = client.list_topics(timeout=patience_seconds)
     except KafkaException as error:
         cause = last[-1] if last else _cause(error)
-        return Answer(time.monotonic() - started, fault=f"no answer in {patience_seconds:.0f} s ({cause})")
-    return Answer(time.monotonic() - started, len(metadata.brokers), len(metadata.topics))
+        return ProbeResult(
+            time.monotonic() - started, fault=f"no answer in {patience_seconds:.0f} s ({cause})"
+        )
+    return ProbeResult(time.monotonic() - started, len(metadata.brokers), len(metadata.topics))
 
 
 def _cause(error: Exception) -> str:

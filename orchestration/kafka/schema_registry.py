@@ -1,4 +1,4 @@
-"""A writer's schema by its id, for the engine's own questions; streams ask by their reader in the JVM."""
+"""Looks up a writer's schema by its id, for commands; queries look schemas up in the JVM reader."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SECONDS = 5.0
 
 
 def schema_text(settings: Settings, schema_id: int) -> str:
-    """The schema as Avro's JSON text.
+    """The schema as Avro JSON.
 
     Raises:
         RegistryError: The registry does not answer.
-        UsageError: There is no registry, or it has no such schema.
+        UsageError: No registry is set, or it has no schema of that id.
     """
     place = settings.silver.schema_registry
     if place is None:
         raise UsageError(
-            "The topic's values are framed Avro, and where their schemas are is not said. "
+            "The topic's values are framed Avro, and no schema registry is set. "
             "Give --set silver.schema_registry=ADDRESS, or a folder of <id>.avsc."
         )
     missing = f"{place} has no schema {schema_id}, which the topic's values name."

@@ -1,4 +1,4 @@
-"""Messages of a topic, spread over its partitions and its age; the topic is only read."""
+"""Samples messages of a topic, spread over its partitions and offsets; the topic is only read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _END = KafkaError._PARTITION_EOF  # noqa: SLF001  # the client has no other name
 
 @dataclass(frozen=True)
 class Sampled:
-    """One message: its value, its partition, and Kafka's timestamp in milliseconds; 0: none."""
+    """One message: its partition, Kafka's timestamp in milliseconds (0: none), and its value."""
 
     partition: int
     timestamp: int
@@ -27,7 +27,7 @@ class Sampled:
 
 
 def sample(bootstrap: str, topic: str, options: Mapping[str, str], count: int) -> list[Sampled]:
-    """At most about ``count`` messages, in order within a partition; all of them where there are fewer.
+    """About ``count`` messages, in order within a partition; all messages if the topic has fewer.
 
     Raises:
         BrokerError: The topic cannot be read.
@@ -63,7 +63,7 @@ def sample(bootstrap: str, topic: str, options: Mapping[str, str], count: int) -
 
 
 def chunks(first: int, end: int, count: int) -> list[tuple[int, int]]:
-    """Ranges of offsets, spread evenly, that hold ``count`` together; the whole where it holds fewer."""
+    """Evenly spread ranges of ``count`` offsets in total; the whole range if it has fewer."""
     count = max(count, 1)
     if end - first <= count:
         return [(first, end)] if end > first else []
@@ -97,5 +97,5 @@ def _read(consumer: Consumer, topic: str, wanted: Mapping[int, tuple[int, int]])
 
 
 def values(messages: Sequence[Sampled]) -> list[bytes | None]:
-    """Their values."""
+    """The values of the messages."""
     return [message.value for message in messages]

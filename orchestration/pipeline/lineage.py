@@ -1,4 +1,4 @@
-"""What reads what: tables that are declared twice, read in the wrong layer, or in a ring."""
+"""Which table reads which, and its problems: duplicate tables, reads of the wrong layer, and cycles."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ _READS = {"silver": "bronze", "gold": "silver"}
 
 def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
     """Problems of the graph of tables."""
-    yield from _twice(pipeline)
-    rings = tuple(_rings(pipeline))
-    told: set[str] = set()
-    for ring in rings:
-        told.update(ring)
-        shown = " -> ".join([*ring, ring[0]])
-        layer = ring[0].partition(".")[0]
-        text = f"reads in a ring: {shown}" if len(ring) > 1 else "reads itself"
-        reader = next(table for table in readers(pipeline) if table.table == ring[0])
-        yield Problem(ring[0], f"{text}; a {layer} table reads a {_READS[layer]} table", source_of(reader))
+    yield from _declared_twice(pipeline)
+    in_cycle: set[str] = set()
+    for cycle in _cycles(pipeline):
+        in_cycle.update(cycle)
+        shown = " -> ".join([*cycle, cycle[0]])
+        layer = cycle[0].partition(".")[0]
+        text = f"reads in a cycle: {shown}" if len(cycle) > 1 else "reads itself"
+        reader = next(table for table in readers(pipeline) if table.table == cycle[0])
+        yield Problem(cycle[0], f"{text}; a {layer} table reads a {_READS[layer]} table", source_of(reader))
     for reader in readers(pipeline):
-        if reader.table in told:
+        if reader.table in in_cycle:
             continue
         for fault in (_read_fault(reader, pipeline), _join_fault(reader, pipeline)):
             if fault is not None:
@@ -35,34 +34,34 @@ def lineage_problems(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def readers(pipeline: Pipeline) -> tuple[Reader, ...]:
-    """The tables that read another table, and the publications of one."""
+    """The declarations that read a table of the pipeline: silver and gold tables, and publications."""
     return (*pipeline.silver, *pipeline.gold, *pipeline.publish)
 
 
 def sources(reader: Reader) -> tuple[str, ...]:
-    """The tables of the pipeline that a table is made of."""
+    """The tables of the pipeline that a table or publication reads."""
     if isinstance(reader, Join) and reader.joins_a_table:
         return reader.reads, reader.joins
     return (reader.reads,)
 
 
-def written(table: Silver | Gold) -> tuple[str, ...]:
-    """The tables that a table's query writes."""
+def written_by(table: Silver | Gold) -> tuple[str, ...]:
+    """The tables that a table's query writes: the table and its side tables."""
     return (table.table, *table.side_tables)
 
 
 def in_data_order(tables: Sequence[Gold]) -> tuple[Gold, ...]:
-    """Gold tables, each after those that it reads; else as they are declared. A ring is left as it is."""
+    """Gold tables, each after those that it reads, otherwise in declared order; cycles stay as they are."""
     waiting, placed = list(tables), list[Gold]()
     while waiting:
-        names = {name for table in waiting for name in written(table)}
+        names = {name for table in waiting for name in written_by(table)}
         ready = next((table for table in waiting if not names.intersection(sources(table))), waiting[0])
         waiting.remove(ready)
         placed.append(ready)
     return tuple(placed)
 
 
-def _twice(pipeline: Pipeline) -> Iterator[Problem]:
+def _declared_twice(pipeline: Pipeline) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for declared in (*pipeline.tables, *pipeline.publish):
         source = source_of(declared)
@@ -100,11 +99,11 @@ def _publish_fault(publish: Publish, pipeline: Pipeline) -> str | None:
 
 
 def _join_fault(reader: Reader, pipeline: Pipeline) -> str | None:
-    """What is wrong with the table that a join joins; one by its path is looked at when the job starts."""
+    """The fault of the table that a join joins; a table that is named by its path is checked at job start."""
     if not isinstance(reader, Join) or not reader.joins_a_table:
         return None
     found = next(
-        (table for table in (*pipeline.silver, *pipeline.gold) if reader.joins in written(table)), None
+        (table for table in (*pipeline.silver, *pipeline.gold) if reader.joins in written_by(table)), None
     )
     if found is None:
         right = [table.table for table in (*pipeline.silver, *pipeline.gold) if table is not reader]
@@ -120,7 +119,7 @@ def _feedless(how: str, table: str) -> str:
     return f"{how} {table!r}, whose changes it needs: declare {table} with storage=Storage(change_feed=True)"
 
 
-def _rings(pipeline: Pipeline) -> Iterator[tuple[str, ...]]:
+def _cycles(pipeline: Pipeline) -> Iterator[tuple[str, ...]]:
     reads = {table.table: sources(table) for table in readers(pipeline)}
     done: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""A user's pipeline file, read into its one value. Reading it starts nothing and needs no Spark."""
+"""Loads a user's pipeline file. Loading starts nothing and needs no Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
+import medallion  # noqa: F401  # loaded first, so that a file medallion.py beside the pipeline cannot replace it
 from common.declare import Pipeline
 from common.errors import PipelineError, Problem, UsageError, nearest
 
@@ -15,11 +17,11 @@ from common.errors import PipelineError, Problem, UsageError, nearest
 def load_pipeline(path: Path | None) -> Pipeline:
     """The value named ``pipeline`` of a pipeline file.
 
-    The file's folder is importable while it is read, so that it may have modules beside it.
+    While the file is executed, modules in its folder can be imported.
 
     Raises:
-        UsageError: No file was named, or there is none of that name.
-        PipelineError: The file cannot be read as Python, holds no pipeline, or declares a wrong one.
+        UsageError: No file is named, or the file does not exist.
+        PipelineError: The file is not valid Python, raises an error, or holds no value named ``pipeline``.
     """
     if path is None:
         raise UsageError(
@@ -36,7 +38,7 @@ def load_pipeline(path: Path | None) -> Pipeline:
     module = importlib.util.module_from_spec(spec)
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
-    # Dataclasses and typing look a class's module up by its name.
+    # Dataclasses and typing look up a class's module by its name.
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
@@ -50,16 +52,20 @@ def load_pipeline(path: Path | None) -> Pipeline:
     finally:
         with contextlib.suppress(ValueError):
             sys.path.remove(folder)
+    return _pipeline_in(module, path)
+
+
+def _pipeline_in(module: ModuleType, path: Path) -> Pipeline:
     pipeline = getattr(module, "pipeline", None)
-    if not isinstance(pipeline, Pipeline):
-        found = [name for name, value in vars(module).items() if isinstance(value, Pipeline)]
-        hint = (
-            f"; {found[0]!r} is one: name it 'pipeline'"
-            if found
-            else "; end the file with pipeline = Pipeline(…)"
-        )
-        raise PipelineError([Problem("pipeline file", f"holds no value named 'pipeline'{hint}", str(path))])
-    return pipeline
+    if isinstance(pipeline, Pipeline):
+        return pipeline
+    found = [name for name, value in vars(module).items() if isinstance(value, Pipeline)]
+    hint = (
+        f"; {found[0]!r} is one: name it 'pipeline'"
+        if found
+        else "; end the file with pipeline = Pipeline(…)"
+    )
+    raise PipelineError([Problem("pipeline file", f"holds no value named 'pipeline'{hint}", str(path))])
 
 
 def _failure(path: Path, error: BaseException) -> Problem:

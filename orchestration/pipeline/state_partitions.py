@@ -1,7 +1,7 @@
-"""Whether a query's state is divided as the setting says, and what to do where it is not.
+"""Compares the number of a query's state partitions with the setting.
 
-Spark divides a state once, at the query's first start, and passes over a setting that was changed since
-without a word.
+Spark fixes the number of state partitions at a query's first start and silently ignores later changes of the
+setting.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from common.delta.checkpoint import Checkpoint
 
 
 def other_partitions(declared: Silver | Gold, checkpoint: Checkpoint, wanted: int) -> str | None:
-    """What there is to say of a query that is about to start; ``None`` where all is as it is set.
+    """The warning for a query whose state has another number of partitions; None if the numbers are equal.
 
     Args:
-        declared: The table that the query feeds.
-        checkpoint: The query's.
-        wanted: How many partitions the session has now.
+        declared: The table that the query writes.
+        checkpoint: The query's checkpoint.
+        wanted: The number of partitions in the session's setting.
 
     Raises:
-        CheckpointMismatchError: The checkpoint is not what Spark 4.1 writes.
+        CheckpointMismatchError: The checkpoint has a format that Spark 4.1 does not write.
     """
     has = checkpoint.state_partitions()
     if has is None or has == wanted:
         return None
     if isinstance(declared, Silver):
-        anew = "declare the table under a new name: the readers of this one would get every row again"
+        refill = "declare the table under a new name, because its readers would get every row again"
     else:
-        anew = f"have it filled anew from {declared.reads}: medallion rebuild {declared.table}"
+        refill = f"fill the table again from {declared.reads}: medallion rebuild {declared.table}"
     return (
-        f"{declared.table}: its state partitions are {has} since the query's first start, and stay {has}: "
+        f"{declared.table}: its query has {has} state partitions since its first start, and keeps them: "
         f"spark.shuffle_partitions, which is {wanted} now, does not change them. Set it to {has} again, or, "
-        f"to have {wanted}, {anew}"
+        f"to have {wanted}, {refill}"
     )

@@ -1,4 +1,4 @@
-"""A proposed pipeline as the text of a Python file. Pure."""
+"""Renders a proposed pipeline as the source of a Python file. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 from orchestration.propose import value_shapes
 from orchestration.propose.value_shapes import Shape
 
-_WHOLE: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+_KEEP_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
 @dataclass
 class Proposal:
-    """One topic's bronze and silver table.
+    """The proposed bronze and silver table of one topic.
 
     Attributes:
-        messages: How many were looked at.
-        kinds: How many of each kind, formats and faults.
-        value: The format's declaration, as Python.
-        columns: Column to SQL.
+        messages: Number of sampled messages.
+        kinds: Number of messages per kind: formats and faults.
+        value: The declaration of the value's format, as Python source.
+        columns: Column names and their SQL.
         notes: Comments beside columns, ``key``, ``event_time`` and ``watermark``.
-        remarks: What a reader should know, a line each.
+        remarks: Comment lines above the table.
     """
 
     topic: str
@@ -44,13 +44,13 @@ class Proposal:
 
 
 def render(name: str, proposals: Sequence[Proposal]) -> str:
-    """The pipeline file."""
+    """The source of the pipeline file."""
     formats = sorted({proposal.value.partition("(")[0] for proposal in proposals})
     imports = sorted({*formats, "Pipeline", "Silver", "Topic"})
     lines = [
         f'"""Pipeline {name}: proposed from a sample of messages; read it, and make it yours."""',
         "",
-        f"from common.declare import {', '.join(imports)}",
+        f"from medallion import {', '.join(imports)}",
         "",
         "pipeline = Pipeline(",
         f"    name={literal(name)},",
@@ -94,40 +94,33 @@ def _note(text: str | None) -> str:
 
 
 def ddl(shape: Shape) -> str:
-    """A struct as DDL text, a literal of Python; of several lines where it is long."""
+    """A struct as DDL text in a Python literal, which has several lines if the text is long."""
     lines = [f"{value_shapes.quoted(name)} {inner.type}" for name, inner in shape.members.items()]
     text = ", ".join(lines)
-    if len(text) <= 60 or '"""' in text or "\\" in text:  # noqa: PLR2004  # fits beside the rest of its line
+    if len(text) <= 60 or '"""' in text or "\\" in text:  # noqa: PLR2004  # short enough for one line
         return literal(text)
     body = ",\n".join(_folded(line) for line in lines)
     return f'"""\n{body}\n"""'
 
 
 def _folded(line: str) -> str:
-    """A field in lines of a readable length; a name with a blank in it stays whole."""
+    """A field in lines of at most 92 characters; a line that names a field with a blank is not broken."""
     if re.search(r"`[^`]*\s[^`]*`", line):
         return f"    {line}"
-    return textwrap.fill(
-        line,
-        92,
-        initial_indent="    ",
-        subsequent_indent="        ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return textwrap.fill(line, 92, initial_indent="    ", subsequent_indent="        ", **_KEEP_WORDS)
 
 
 def required(paths: Sequence[str]) -> str:
-    """The argument of that name; empty where there is none."""
+    """The argument ``required=[…]``, with a comma before it; empty if there are no paths."""
     if not paths:
         return ""
     text = ", ".join(literal(path) for path in paths)
     if len(text) <= 60 or any(" " in path for path in paths):  # noqa: PLR2004  # as above
         return f", required=[{text}]"
-    folded = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ", **_WHOLE)
+    folded = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ", **_KEEP_WORDS)
     return f", required=[\n{folded},\n]"
 
 
 def literal(text: str) -> str:
-    """A text as Python writes it."""
+    """A text as a Python literal."""
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)

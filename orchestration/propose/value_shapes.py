@@ -1,7 +1,7 @@
-"""What values look like: the format they share, and the fields, types and times of JSON ones. Pure.
+"""Recognizes the format of values, and infers the fields and types of JSON documents. Pure.
 
-A type is chosen so that every value seen is held exactly; where no other type does, it is string, which
-holds any. Values go in, names and types come out: no value is kept in what is made here.
+A field gets a type that holds every sampled value exactly; if no other type does, it gets string. The results
+contain names and types only, never a value.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ _WORDS = frozenset(
         "time timestamp to true union unique user using values when where window with ",
     )
 )
-"""Words that SQL may take for its own."""
+"""Words that SQL may read as keywords."""
 _MILLIS = (10**12, 10**13)
 _SECONDS = (10**9, 10**10)
 
 
 class Number(str):
-    """A number as it was written."""
+    """A JSON number in its original spelling."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One message's value, recognised.
+    """The recognized value of one message.
 
     Attributes:
-        kind: ``json``, ``debezium``, ``avro``, ``text``, ``bytes``, or why it is none of them.
-        document: The object of a JSON value, its numbers as they were written; of an envelope, its payload.
+        kind: ``json``, ``debezium``, ``avro``, ``text``, ``bytes``, or the fault of the value.
+        document: The JSON object, with numbers in their original spelling; for an envelope, its payload.
     """
 
     kind: str
     document: dict[str, Any] | None = None
 
 
-def recognise(value: bytes | None) -> Seen:
-    """What a value is; never an error."""
+def recognize(value: bytes | None) -> Seen:
+    """The kind of a value; never raises."""
     if value is None:
         return Seen(TOMBSTONE)
     if not value.strip(b" \t\r\n"):
@@ -85,7 +85,7 @@ def _kind_of_plain(text: str) -> str:
 
 
 def _object_in(text: str) -> Seen:
-    """A JSON object, or why it is none that a strict reader takes."""
+    """A JSON object, or the fault for which a strict reader refuses it."""
     try:
         document = json.loads(
             text,
@@ -110,7 +110,7 @@ def _object_in(text: str) -> Seen:
 
 
 class _Fault(Exception):  # noqa: N818  # it is a finding
-    """Why a document is refused."""
+    """The reason for which a document is refused."""
 
 
 def _refuse(text: str) -> None:
@@ -130,14 +130,14 @@ def _has_row(payload: Mapping[str, Any]) -> bool:
 
 @dataclass
 class Shape:
-    """What was seen at one place of many documents.
+    """Statistics of the values at one path of many documents.
 
     Attributes:
-        seen: How often something other than null was there.
-        kinds: How often each kind: object, array, boolean, number, and of texts date, moment (with an
+        seen: Number of values that are not null.
+        kinds: Number of values per kind: object, array, boolean, number, and for texts date, moment (with an
             offset), local (a time without one), other.
-        members: Of objects: a shape per name.
-        items: Of arrays: the shape of all their items.
+        members: For objects, a shape per name.
+        items: For arrays, the shape of all their items.
     """
 
     seen: int = 0
@@ -153,7 +153,7 @@ class Shape:
     high: Decimal | None = None
 
     def add(self, value: object) -> None:
-        """See one more value."""
+        """Add one value to the statistics."""
         if value is None:
             return
         self.seen += 1
@@ -181,7 +181,7 @@ class Shape:
 
     @property
     def type(self) -> str:
-        """The DDL type that holds all that was seen."""
+        """The DDL type that holds every value."""
         if len(self.kinds) != 1 or self.depth > _MOST_DEPTH:
             return "string"
         (kind,) = self.kinds
@@ -206,11 +206,11 @@ class Shape:
 
     @property
     def is_local_time(self) -> bool:
-        """Whether all are times without an offset."""
+        """Whether all values are times without an offset."""
         return set(self.kinds) == {"local"}
 
     def epoch(self, name: str) -> str:
-        """``millis`` or ``seconds`` since 1970, where range and name say so of all; else empty."""
+        """``millis`` or ``seconds`` if name and range suggest a time since 1970 in that unit; else empty."""
         if self.type != "bigint" or self.low is None or self.high is None or not _TIMELY.search(name):
             return ""
         for unit, (low, high) in (("millis", _MILLIS), ("seconds", _SECONDS)):
@@ -220,9 +220,9 @@ class Shape:
 
 
 def is_odd(shape: Shape, value: object) -> bool:
-    """Whether somewhere in it is a kind of value that at most one in a hundred has there.
+    """Whether the value contains a kind of value that at most one document in a hundred has at that place.
 
-    Where almost all are text there is nothing odd: a string holds any value.
+    If almost all values are texts, nothing is odd: a string holds any value.
     """
     if value is None:
         return False
@@ -238,7 +238,7 @@ def is_odd(shape: Shape, value: object) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """The kind of a value that is not null, as ``Shape.kinds`` counts them."""
+    """The kind of a value that is not null, one of the keys of ``Shape.kinds``."""
     if isinstance(value, dict):
         return "object"
     if isinstance(value, list):
@@ -257,18 +257,18 @@ def shape_of(documents: Sequence[Mapping[str, Any]]) -> Shape:
 
 
 def is_struct(members: Mapping[str, Shape]) -> bool:
-    """Whether names can be fields: some, not too many, none like another but for its case."""
+    """Whether names can be fields: at least one, not too many, and no two that differ only by case."""
     lowered = {name.lower() for name in members}
     return 0 < len(members) <= _MOST_NAMES and len(lowered) == len(members) and "" not in lowered
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value that is no object, by its way there.
+    """A field that is no struct, with its path.
 
     Attributes:
-        path: Names from the top.
-        is_always: Whether every document has it, and not null.
+        path: Names from the top of the document.
+        is_always: Whether every document has a value there that is not null.
     """
 
     path: tuple[str, ...]
@@ -277,12 +277,12 @@ class Leaf:
 
     @property
     def sql(self) -> str:
-        """The way there in SQL."""
+        """The path in SQL."""
         return ".".join(quoted(name) for name in self.path)
 
 
 def leaves(shape: Shape, path: tuple[str, ...] = (), *, is_always: bool = True) -> Iterator[Leaf]:
-    """Everything in a struct that is no struct itself, in order."""
+    """All fields of a struct and of its nested structs that are no structs themselves, in order."""
     for name, inner in shape.members.items():
         always = is_always and inner.seen == shape.kinds["object"]
         if set(inner.kinds) == {"object"} and inner.depth <= _MOST_DEPTH and is_struct(inner.members):
@@ -292,14 +292,14 @@ def leaves(shape: Shape, path: tuple[str, ...] = (), *, is_always: bool = True) 
 
 
 def quoted(name: str) -> str:
-    """A name as SQL and DDL take it."""
+    """A name for SQL and DDL, in backquotes if necessary."""
     if _SIMPLE.fullmatch(name) and name.lower() not in _WORDS:
         return name
     return f"`{name.replace('`', '``')}`"
 
 
 def separator(texts: Sequence[str]) -> str:
-    """The separator of delimited lines: the one that is there equally often in all; empty: there is none."""
+    """The separator that occurs equally often in every line; empty if there is none."""
     for found in (",", ";", "\t", "|"):
         counts = {text.count(found) for text in texts}
         if len(counts) == 1 and counts != {0} and not any('"' in text or "\n" in text for text in texts):
@@ -323,5 +323,5 @@ def _kind_of_text(text: str) -> str:
 
 
 def millis_of(text: str) -> int:
-    """A text time with an offset, in milliseconds since 1970."""
+    """A time with an offset, as text, in milliseconds since 1970."""
     return int(dt.datetime.fromisoformat(text).timestamp() * 1000)

@@ -1,7 +1,7 @@
-"""Quality suites of the pipeline, run by Great Expectations; the only module that knows it.
+"""Runs the pipeline's quality suites with Great Expectations; the only module that imports it.
 
-A gate on whole tables, beside the streams and never in them: a suite is many Spark jobs. Each table is
-read at one pinned version, so that what was judged can be looked at again.
+A suite checks a whole table and takes many Spark jobs, so suites run beside the queries, never in them. Each
+table is read at one version, so that a result can be reproduced.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _WHOLE = "one version of the table"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """One expectation's outcome.
+class ExpectationResult:
+    """The result of one expectation.
 
     Attributes:
-        observed: What was found instead, in words; values of rows are never in it.
+        observed: What was found, in words; never contains values of rows.
     """
 
     expectation: str
@@ -40,20 +40,20 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """One suite's outcome on one table version."""
+    """The result of one suite on one table version."""
 
     table: str
     version: int
     rows: int | None
     is_met: bool
-    checked: tuple[Checked, ...]
+    checked: tuple[ExpectationResult, ...]
 
 
-def chosen(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:
-    """The suites on these tables; all, when none is named.
+def select_suites(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:
+    """The suites of these tables, or all suites if no table is named.
 
     Raises:
-        UsageError: A named table has no suite, or the pipeline declares none.
+        UsageError: A named table has no suite, or the pipeline declares no suite.
     """
     if not pipeline.quality:
         raise UsageError(
@@ -66,8 +66,8 @@ def chosen(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:
     return tuple(suite for suite in pipeline.quality if not tables or suite.table in tables)
 
 
-def pinned(suites: Sequence[Quality], layout: Layout) -> dict[str, int]:
-    """The version of each table that is validated: its newest now.
+def pin_versions(suites: Sequence[Quality], layout: Layout) -> dict[str, int]:
+    """The version of each table to validate: the newest one now.
 
     Raises:
         TableMissingError: A table does not exist yet.
@@ -83,12 +83,12 @@ def pinned(suites: Sequence[Quality], layout: Layout) -> dict[str, int]:
 
 
 class Validator:
-    """Validates suites and keeps the Data Docs under ``folder``."""
+    """Validates suites and writes the Data Docs under ``folder``."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        # Both before the first import: it reads them then.
+        # Set before the first import, which reads it.
         os.environ["GX_ANALYTICS_ENABLED"] = "false"
-        import great_expectations as gx  # seconds that no other command pays
+        import great_expectations as gx  # imported here, because the import takes seconds
         from great_expectations.data_context.types.base import ProgressBarsConfig
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,14 +97,14 @@ class Validator:
         self._spark = spark
         self._context = gx.get_context(mode="file", project_root_dir=folder)
         self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
-        # Great Expectations persists each frame and never lets go of it, unless told not to.
+        # By default Great Expectations persists each frame and never unpersists it.
         self._source = self._context.data_sources.add_or_update_spark("medallion", persist=False)
 
     def validate(self, suite: Quality, path: str, version: int, rows: int | None) -> SuiteResult:
-        """One suite on one version of its table; the Data Docs are renewed with it.
+        """Validate one version of a table with a suite, and update the Data Docs.
 
         Raises:
-            SettingsError: An expectation does not take the arguments it was given.
+            SettingsError: An expectation does not accept its arguments.
         """
         gx = self._gx
         frame = self._spark.read.format("delta").option("versionAsOf", version).load(path)
@@ -141,7 +141,7 @@ class Validator:
         return kept.get(_WHOLE) or asset.add_batch_definition_whole_dataframe(_WHOLE)
 
     def docs(self) -> Path | None:
-        """The Data Docs' first page."""
+        """The first page of the Data Docs."""
         for site in self._context.get_docs_sites_urls():
             if url := site["site_url"]:
                 return Path(url.removeprefix("file://"))
@@ -149,7 +149,7 @@ class Validator:
 
 
 def _forget_definitions(folder: Path) -> None:
-    """Keep the results of earlier runs, but no definition: the pipeline declares those."""
+    """Delete all definitions, which the pipeline declares anew; results of earlier runs are kept."""
     for name in ("expectations", "validation_definitions", "checkpoints"):
         shutil.rmtree(folder / "gx" / name, ignore_errors=True)
     (folder / "gx" / "great_expectations.yml").unlink(missing_ok=True)
@@ -163,22 +163,26 @@ def _expectation(gx: Any, table: str, expect: Expect) -> Any:  # the library's o
     )
     try:
         return cls(**expect.arguments)
-    except Exception as error:  # the library raises pydantic's and its own kinds
+    except (
+        TypeError,
+        ValueError,
+        gx.exceptions.GreatExpectationsError,
+    ) as error:  # pydantic's are ValueErrors
         text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
         raise SettingsError(f"quality on {table}, {expect.name}: {text}") from error
 
 
-def _checked(one: Any) -> Checked:
+def _checked(one: Any) -> ExpectationResult:
     result, kwargs = one.result or {}, one.expectation_config.kwargs
     parts: list[str] = []
-    if one.exception_info and (told := _exception(one.exception_info)):
-        parts.append(told)
+    if one.exception_info and (exception := _exception(one.exception_info)):
+        parts.append(exception)
     if "observed_value" in result:
         parts.append(f"observed {result['observed_value']}")
     if result.get("unexpected_count"):
         parts.append(f"{result['unexpected_count']:,} of {result['element_count']:,} rows do not meet it")
     column = kwargs.get("column") or ", ".join(kwargs.get("column_list", ()))
-    return Checked(one.expectation_config.type, column, bool(one.success), "; ".join(parts))
+    return ExpectationResult(one.expectation_config.type, column, bool(one.success), "; ".join(parts))
 
 
 def _exception(info: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""What silver set aside, read without Spark: counts by reason, and rows with their payloads made harmless.
+"""Reads quarantined records without Spark: counts per reason, and records with escaped payloads.
 
-Payloads may be secret. ``groups`` never reads them; ``rows`` does, and is for who asks for them by name.
+Payloads may be secret. ``groups`` never reads them; only ``rows``, for ``medallion quarantine show``, does.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _TEXT = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _WIDEST_CHARACTER = 4  # bytes of UTF-8
 _COORDINATES = ("topic", "partition", "offset")
 _OF_LATER_TABLES = ("field", "rule_version")
-"""Columns that a table made before they were known does not have; they are shown as null."""
+"""Columns that quarantine tables of earlier releases lack; they are shown as null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A Kafka record's coordinates."""
+    """The coordinates of a Kafka record."""
 
     topic: str
     partition: int
@@ -37,15 +37,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows of one table and reason; a row with two reasons is in both groups.
+    """The rows of one table with one reason; a row with two reasons is in both groups.
 
     Attributes:
-        rows: How many.
-        dropped: How many of them kept only their coordinates.
-        older: How many were judged by another declaration than today's.
-        first_seen: When the first of them was read from Kafka, UTC.
-        last_seen: When the last was.
-        example: The last one's coordinates.
+        rows: Number of rows.
+        dropped: Number of rows that kept only their coordinates.
+        older: Number of rows that an older declaration judged.
+        first_seen: Time at which the first row was read from Kafka, UTC.
+        last_seen: Time at which the last row was read from Kafka, UTC.
+        example: Coordinates of the last row.
     """
 
     table: str
@@ -60,13 +60,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One quarantined record; its bytes as they were sent.
+    """One quarantined record with its original bytes.
 
     Attributes:
-        is_current: Whether today's declaration judged it.
-        timestamp: Kafka's.
-        timestamp_type: Kafka's: 0 the producer's clock, 1 the broker's.
-        field: The field of the value at which reading it ended, where that is known.
+        is_current: Whether the current declaration judged the record.
+        timestamp: Kafka's timestamp.
+        timestamp_type: Origin of the timestamp: 0 the producer's clock, 1 the broker's clock.
+        field: The field at which reading the value failed, if known.
     """
 
     table: str
@@ -84,11 +84,11 @@ class Row:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def chosen(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
-    """The silver tables that are meant: by short or full name, or by that of the quarantine; all, if none.
+def select_silver_tables(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
+    """The silver table with this short name, full name or quarantine table; all silver tables if None.
 
     Raises:
-        UsageError: There is no such silver table.
+        UsageError: The pipeline declares no such silver table.
     """
     if table is None:
         return tuple(pipeline.silver)
@@ -98,14 +98,13 @@ def chosen(pipeline: Pipeline, table: str | None) -> tuple[Silver, ...]:
     raise UsageError(f"{table}: no such silver table; {nearest(table, [s.table for s in pipeline.silver])}")
 
 
-def groups(database: Database, layout: Layout, silver: Silver, current: str) -> tuple[Group, ...]:
-    """What a table's quarantine holds by reason, most rows first; nothing while it is not written.
+def groups(database: Database, layout: Layout, silver: Silver) -> tuple[Group, ...]:
+    """The rows of a table's quarantine grouped by reason, largest group first; empty before the first write.
 
     Args:
-        database: Where to read.
-        layout: Where the tables lie.
-        silver: Whose quarantine.
-        current: Today's rule version.
+        database: The database to read with.
+        layout: Paths of the tables.
+        silver: The silver table, as it is declared now.
     """
     source = _source(database, layout, silver)
     if source is None:
@@ -118,7 +117,7 @@ def groups(database: Database, layout: Layout, silver: Silver, current: str) -> 
         "count(*) FILTER (rule_version IS DISTINCT FROM ?), min(ingested_at), max(ingested_at), "
         f"{example} FROM (SELECT unnest(reasons) AS reason, * FROM {source}) "
         "GROUP BY reason ORDER BY count(*) DESC, reason",
-        [current],
+        [_rule_version(silver)],
     ).fetchall()
     return tuple(
         Group(
@@ -139,17 +138,16 @@ def rows(  # noqa: PLR0913  # one per option
     database: Database,
     layout: Layout,
     silver: Silver,
-    current: str,
     *,
     reason: str | None = None,
     where: str | None = None,
     limit: int,
 ) -> Iterator[Row]:
-    """Quarantined rows, the last that were read from Kafka first.
+    """Quarantined rows, newest first by the time at which they were read from Kafka.
 
     Raises:
-        TableMissingError: There is no quarantine table yet.
-        UsageError: The condition is none over the table's columns.
+        TableMissingError: The quarantine table does not exist yet.
+        UsageError: ``where`` is not a condition over the table's columns.
     """
     import duckdb  # a third of a second that other commands do not need
 
@@ -159,6 +157,7 @@ def rows(  # noqa: PLR0913  # one per option
     conditions = [f"({where})"] if where else []
     conditions += ["list_contains(reasons, ?)"] if reason is not None else []
     order = ", ".join(f'"{name}" DESC' for name in ("ingested_at", *_COORDINATES))
+    current = _rule_version(silver)
     try:
         found = database.connection.execute(
             'SELECT topic, "partition", "offset", reasons, verdict, field, rule_version, '  # noqa: S608  # the user's own condition, over what the user may read
@@ -172,8 +171,15 @@ def rows(  # noqa: PLR0913  # one per option
         raise UsageError(f"--where: {str(error).strip().splitlines()[0]}") from error
 
 
+def _rule_version(silver: Silver) -> str:
+    """The rule version of the current declaration."""
+    from silver.judge.rules import rules_version  # imported here, because it imports PySpark
+
+    return rules_version(silver)
+
+
 def missing(layout: Layout, silver: Silver) -> TableMissingError:
-    """The error for a quarantine that was never written."""
+    """The error for a quarantine table that was never written."""
     return TableMissingError(
         silver.quarantine,
         layout.table_path(silver.quarantine),
@@ -182,16 +188,17 @@ def missing(layout: Layout, silver: Silver) -> TableMissingError:
 
 
 def escaped(data: bytes) -> str:
-    r"""Bytes as text that a terminal shows and never obeys; reversible.
+    r"""Bytes as text without characters that control a terminal; reversible.
 
-    UTF-8 text stands as it is; a backslash is ``\\``; control characters, direction marks and whatever
-    else has no picture are ``\n``, ``\r``, ``\t`` or ``\u001b``; a byte that is no UTF-8 is ``\xff``.
+    UTF-8 text is not changed. A backslash becomes ``\\``. Control characters, direction marks and other
+    characters that cannot be printed become ``\n``, ``\r``, ``\t`` or ``\u001b``. A byte that is not UTF-8
+    becomes ``\xff``.
     """
     return "".join(map(_shown, data.decode("utf-8", "surrogateescape")))
 
 
-def beginning(data: bytes, width: int) -> tuple[str, bool]:
-    """The first characters of ``escaped``, and whether there are more; costs no more for a long value."""
+def escaped_start(data: bytes, width: int) -> tuple[str, bool]:
+    """The first ``width`` characters, escaped, and whether there are more; cheap even for a long value."""
     text = data[: (width + 1) * _WIDEST_CHARACTER].decode("utf-8", "surrogateescape")
     return "".join(map(_shown, text[:width])), len(text) > width
 
@@ -202,13 +209,13 @@ def _shown(character: str) -> str:
     if character.isprintable():
         return character
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004  # how Python marks a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004  # Python's surrogateescape of a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004  # the widest \u
 
 
 def _source(database: Database, layout: Layout, silver: Silver) -> str | None:
-    """SQL of a quarantine table with all columns of today, or None where there is no such table."""
+    """SQL of a quarantine table with all current columns; None if the table does not exist."""
     now = LogReader(layout.table_path(silver.quarantine)).snapshot()
     if now is None:
         return None

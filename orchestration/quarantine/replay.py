@@ -1,7 +1,7 @@
-"""Quarantined rows judged again; those that pass now move into silver, each once.
+"""Judges quarantined rows again and moves those that pass into silver, each once.
 
-Order of effects: rows go into silver first, by their key, then out of quarantine. A crash in between
-leaves them in both; the next replay finds them in silver at their own coordinates and only takes them out.
+Rows are inserted into silver first, by key, and then deleted from quarantine. A crash in between leaves them
+in both tables; the next replay finds them in silver by their coordinates and only deletes them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -39,26 +39,24 @@ from silver.write.table_columns import accepted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FATE, _TURN, _THERE = "__fate", "__turn", "__there"
-"""Up to here the keys that are looked for in silver are sent to every task."""
-
+_OUTCOME, _TURN, _IN_SILVER = "__outcome", "__turn", "__in_silver"
 _INSERT, _PRESENT, _DUPLICATE, _FAIL = "insert", "present", "duplicate", "fail"
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a replay did, or would do.
+    """The result of a replay, or of a dry run.
 
     Attributes:
-        version: The quarantine's version that was read.
-        selected: Rows that ``where`` chose.
-        dropped: Those of them that kept no payload.
-        older: Those that were judged by older rules and therefore left alone.
-        judged: Those that were judged again: passed and failed.
-        inserted: Rows that passed and are in silver at their own coordinates now.
-        duplicates: Rows that passed, and whose event silver has from another record.
-        passed_by_reason: Rows that passed, by the reasons that they had been set aside for.
-        failed_by_reason: Rows that still fail, by today's reasons. A row counts for each of its reasons.
+        version: The version of the quarantine table that was read.
+        selected: Rows that match ``where``.
+        dropped: Selected rows without a payload.
+        older: Selected rows that older rules judged and that were therefore skipped.
+        judged: Selected rows that were judged again: passed and failed.
+        inserted: Rows that passed and are in silver now under their own coordinates.
+        duplicates: Rows that passed, but whose event is in silver from another record.
+        passed_by_reason: Rows that passed, by their former reasons.
+        failed_by_reason: Rows that still fail, by their new reasons. A row counts for each of its reasons.
     """
 
     table: str
@@ -76,6 +74,30 @@ class Replay:
     is_dry_run: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The quarantined rows that match ``where``.
+
+    Attributes:
+        rows: All of them.
+        eligible: The rows to judge again.
+        selected: Number of all rows.
+        dropped: Number of rows without a payload.
+        older: Number of rows that older rules judged and that are skipped.
+    """
+
+    rows: DataFrame
+    eligible: DataFrame
+    selected: int
+    dropped: int
+    older: int
+
+    @property
+    def to_judge(self) -> int:
+        """Number of eligible rows."""
+        return self.selected - self.dropped - self.older
+
+
 def replay(  # noqa: PLR0913  # one per option
     spark: SparkSession,
     pipeline: str,
@@ -89,62 +111,54 @@ def replay(  # noqa: PLR0913  # one per option
 ) -> Replay:
     """Judge a table's quarantined rows again; the caller holds the leases of silver and its side tables.
 
-    Rows that still fail stay as they are. A row whose event silver has is only taken out of quarantine.
-    Of several rows of one event the first that was read from Kafka goes into silver.
+    Rows that still fail are not changed. A row whose event is in silver is only deleted from quarantine. If
+    several rows have the same event, the one that was read from Kafka first is inserted.
 
     Args:
         spark: The session.
         pipeline: The pipeline's name, for the commits' metadata.
-        silver: The declaration in force.
-        layout: Where the tables lie.
-        where: SQL condition over the quarantine's columns.
-        is_with_new_rules: Also judge rows that another declaration had judged.
-        is_dry_run: Only say what would happen.
-        say: Told of each step.
+        silver: The current declaration.
+        layout: Paths of the tables.
+        where: SQL condition over the columns of the quarantine table.
+        is_with_new_rules: Also judge rows that an older declaration judged.
+        is_dry_run: Only report what would happen.
+        say: Reports each step.
 
     Raises:
-        TableMissingError: There is no quarantine, no silver table, or no table of a lookup yet.
-        UsageError: ``where`` is no condition over the quarantine's columns, or the table keeps the newest
-            row of a key.
+        TableMissingError: The quarantine table, silver or the table of a lookup does not exist yet.
+        UsageError: ``where`` is not a condition over the columns of the quarantine table, or silver keeps the
+            newest row of a key.
     """
-    pinned = require(silver, layout)
+    pinned = require_replayable(silver, layout)
     aside, path = layout.table_path(silver.quarantine), layout.table_path(silver.table)
     table = spark.read.format("delta").option("versionAsOf", pinned).load(aside)
-    rows = _selected(table, where, silver)
-    today = rules_version(silver)
-    is_payload = F.col("verdict") == QUARANTINE
-    is_older = ~F.col("rule_version").eqNullSafe(today)
-    counted = rows.agg(F.count("*"), F.count_if(~is_payload), F.count_if(is_payload & is_older)).collect()[0]
-    selected, dropped, older = (int(number) for number in counted)
-    eligible = rows.where(is_payload if is_with_new_rules else is_payload & ~is_older)
-    left = 0 if is_with_new_rules else older
-    if selected - dropped - left == 0:
-        return Replay(
-            silver.table, pinned, selected, dropped, left, 0, 0, 0, 0, 0, {}, {}, is_dry_run=is_dry_run
-        )
-    say(f"judging {selected - dropped - left:,} rows of {silver.quarantine} at version {pinned}")
-    judged = _judged(eligible, silver, lookups.lookup_frames(spark, silver, layout)).persist(
-        StorageLevel.MEMORY_AND_DISK
-    )
-    fated = None
+    selection = _select(table, where, silver, is_with_new_rules=is_with_new_rules)
+    if selection.to_judge == 0:
+        return _result(None, selection, silver.table, pinned, is_dry_run=is_dry_run)
+    say(f"judging {selection.to_judge:,} rows of {silver.quarantine} at version {pinned}")
+    lookup_frames = lookups.lookup_frames(spark, silver, layout)
+    judged = _judge_again(selection.eligible, silver, lookup_frames).persist(StorageLevel.MEMORY_AND_DISK)
+    decided = None
     try:
-        fated = _fated(judged, silver, _table(spark, path)).persist(StorageLevel.MEMORY_AND_DISK)
-        found = _counted(fated, rows, silver.table, pinned, (selected, dropped, left), is_dry_run=is_dry_run)
-        if not is_dry_run and found.passed:
-            _write(fated, silver, pipeline, layout, found, say=say)
+        decided = _with_outcome(judged, silver, _newest(spark, path)).persist(StorageLevel.MEMORY_AND_DISK)
+        result = _result(decided, selection, silver.table, pinned, is_dry_run=is_dry_run)
+        if not is_dry_run and result.passed:
+            move = _Move(silver, pipeline, layout, {"run_id": uuid.uuid4().hex, "quarantine_version": pinned})
+            move.insert(decided, say)
+            move.delete(decided, result, say)
     finally:
         judged.unpersist()
-        if fated is not None:
-            fated.unpersist()
-    return found
+        if decided is not None:
+            decided.unpersist()
+    return result
 
 
-def require(silver: Silver, layout: Layout) -> int:
-    """The quarantine's newest version; asked before Spark is started, for what would be refused anyway.
+def require_replayable(silver: Silver, layout: Layout) -> int:
+    """The newest version of the quarantine table. Call it before Spark's start, to refuse early.
 
     Raises:
-        TableMissingError: There is no quarantine, or no silver table, yet.
-        UsageError: The table keeps the newest row of a key.
+        TableMissingError: The quarantine table or silver does not exist yet.
+        UsageError: Silver keeps the newest row of a key.
     """
     if silver.keep == "newest":
         raise UsageError(
@@ -160,89 +174,109 @@ def require(silver: Silver, layout: Layout) -> int:
     return newest
 
 
-def _selected(table: DataFrame, where: str | None, silver: Silver) -> DataFrame:
+def _select(table: DataFrame, where: str | None, silver: Silver, *, is_with_new_rules: bool) -> _Selection:
+    rows = _matching(table, where, silver)
+    has_payload = F.col("verdict") == QUARANTINE
+    is_older = ~F.col("rule_version").eqNullSafe(rules_version(silver))
+    counts = rows.agg(F.count("*"), F.count_if(~has_payload), F.count_if(has_payload & is_older)).collect()[0]
+    selected, dropped, older = (int(number) for number in counts)
+    if is_with_new_rules:
+        return _Selection(rows, rows.where(has_payload), selected, dropped, 0)
+    return _Selection(rows, rows.where(has_payload & ~is_older), selected, dropped, older)
+
+
+def _matching(table: DataFrame, where: str | None, silver: Silver) -> DataFrame:
     if where is None:
         return table
     try:
-        chosen = table.where(F.expr(f"({where})"))
-        chosen.schema  # noqa: B018  # resolves it
+        rows = table.where(F.expr(f"({where})"))
+        rows.schema  # noqa: B018  # resolves the condition's columns
     except PySparkException as error:
         first = str(error).strip().splitlines()[0]
         names = ", ".join(table.columns)
         raise UsageError(f"--where: {first}. The columns of {silver.quarantine} are: {names}.") from error
-    return chosen
+    return rows
 
 
-def _table(spark: SparkSession, path: str) -> DataFrame:
-    """A table at its newest version, which stays the one that is read whatever is written meanwhile."""
+def _newest(spark: SparkSession, path: str) -> DataFrame:
+    """A table pinned to its newest version, so that writes during the replay do not change the result."""
     newest = LogReader(path).latest_version()
     return spark.read.format("delta").option("versionAsOf", str(newest)).load(path)
 
 
-def _judged(rows: DataFrame, silver: Silver, asked: Mapping[str, DataFrame]) -> DataFrame:
-    """Each row as today's rules judge it, without its payload."""
-    judged = judge(read_rows(rows.select(*SCHEMA.names), silver), silver, asked)
+def _judge_again(rows: DataFrame, silver: Silver, lookup_frames: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows judged by the current rules, without their payloads."""
+    judged = judge(read_rows(rows.select(*SCHEMA.names), silver), silver, lookup_frames)
     return judged.withColumn(META, F.col(META).dropFields("key", "value", "headers"))
 
 
-def _fated(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFrame:
-    """Judged rows with their fate.
+def _with_outcome(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFrame:
+    """Judged rows with their outcome.
 
-    A row that passed is ``present`` where silver has it, ``duplicate`` where silver has its key from
-    another record or a row before it has, ``insert`` otherwise. Of silver's rows only those of these keys
-    are looked at.
+    A row that passed is ``present`` if silver has it at the same coordinates; ``duplicate`` if silver or an
+    earlier quarantined row has its key from another record; otherwise ``insert``. Of silver, only rows with
+    the keys of judged rows are read.
     """
     key = event_key(silver)
     passed = judged.where(F.col(VERDICT) == ACCEPT)
-    asked = passed.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)).distinct()
-    asked = broadcast_if_small(asked, passed.count())
-    near = table.join(asked, reduce(and_, (F.col(f"`{n}`") == F.col(f"`__k_{n}`") for n in key)), "left_semi")
+    keys = passed.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)).distinct()
+    keys = broadcast_if_small(keys, passed.count())
+    is_same_key = reduce(and_, (F.col(f"`{n}`") == F.col(f"`__k_{n}`") for n in key))
     places = F.collect_set(F.struct(*(F.col(f"_kafka_{name}").alias(name) for name in PLACE)))
-    there = near.groupBy(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in key)).agg(places.alias(_THERE))
+    in_silver = (
+        table.join(keys, is_same_key, "left_semi")
+        .groupBy(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in key))
+        .agg(places.alias(_IN_SILVER))
+    )
     same = reduce(and_, (F.col(f"`{n}`") == F.col(f"`__t_{n}`") for n in key), F.col(VERDICT) == ACCEPT)
     own = F.struct(*(F.col(f"{META}.{name}").alias(name) for name in PLACE))
     order = Window.partitionBy(VERDICT, KEY).orderBy(F.col(f"{META}.ingested_at"), own)
-    fate = (
+    outcome = (
         F.when(F.col(VERDICT) != ACCEPT, _FAIL)
-        .when(F.array_contains(_THERE, own), _PRESENT)
-        .when(F.col(_THERE).isNotNull() | (F.col(_TURN) > 1), _DUPLICATE)
+        .when(F.array_contains(_IN_SILVER, own), _PRESENT)
+        .when(F.col(_IN_SILVER).isNotNull() | (F.col(_TURN) > 1), _DUPLICATE)
         .otherwise(_INSERT)
     )
     ranked = judged.withColumn(_TURN, F.row_number().over(order))
-    joined = ranked.join(there, same, "left").withColumn(_FATE, fate)
-    return joined.drop(_TURN, _THERE, *(f"__t_{name}" for name in key))
+    joined = ranked.join(in_silver, same, "left").withColumn(_OUTCOME, outcome)
+    return joined.drop(_TURN, _IN_SILVER, *(f"__t_{name}" for name in key))
 
 
-def _counted(  # noqa: PLR0913
-    judged: DataFrame,
-    rows: DataFrame,
-    table: str,
-    pinned: int,
-    chosen: tuple[int, int, int],
-    *,
-    is_dry_run: bool,
+def _result(
+    decided: DataFrame | None, selection: _Selection, table: str, pinned: int, *, is_dry_run: bool
 ) -> Replay:
-    """What becomes of the judged rows; the first to ask for them, so it is here that they are judged."""
-    fates = {row[0]: int(row[1]) for row in judged.groupBy(_FATE).count().collect()}
-    failed = fates.get(_FAIL, 0)
-    passed = sum(fates.values()) - failed
-    before = rows.select(*PLACE, F.col("reasons").alias("__before"))
-    gone = judged.where(F.col(_FATE) != _FAIL).select(f"{META}.topic", f"{META}.partition", f"{META}.offset")
+    """The counts per outcome; ``decided`` is None if no row was judged. Spark judges the rows here."""
+    outcomes: dict[str, int] = {}
+    passed_by_reason: dict[str, int] = {}
+    failed_by_reason: dict[str, int] = {}
+    if decided is not None:
+        outcomes = {row[0]: int(row[1]) for row in decided.groupBy(_OUTCOME).count().collect()}
+    failed = outcomes.get(_FAIL, 0)
+    passed = sum(outcomes.values()) - failed
+    if decided is not None and passed:
+        former = selection.rows.select(*PLACE, F.col("reasons").alias("__former"))
+        passed_by_reason = _by_reason(former.join(_places_of_passed(decided), list(PLACE)), "__former")
+    if decided is not None and failed:
+        failed_by_reason = _by_reason(decided.where(F.col(_OUTCOME) == _FAIL), REASONS)
     return Replay(
         table=table,
         version=pinned,
-        selected=chosen[0],
-        dropped=chosen[1],
-        older=chosen[2],
+        selected=selection.selected,
+        dropped=selection.dropped,
+        older=selection.older,
         judged=passed + failed,
         passed=passed,
-        inserted=fates.get(_INSERT, 0) + fates.get(_PRESENT, 0),
-        duplicates=fates.get(_DUPLICATE, 0),
+        inserted=outcomes.get(_INSERT, 0) + outcomes.get(_PRESENT, 0),
+        duplicates=outcomes.get(_DUPLICATE, 0),
         failed=failed,
-        passed_by_reason=_by_reason(before.join(gone, list(PLACE)), "__before") if passed else {},
-        failed_by_reason=_by_reason(judged.where(F.col(_FATE) == _FAIL), REASONS) if failed else {},
+        passed_by_reason=passed_by_reason,
+        failed_by_reason=failed_by_reason,
         is_dry_run=is_dry_run,
     )
+
+
+def _places_of_passed(decided: DataFrame) -> DataFrame:
+    return decided.where(F.col(_OUTCOME) != _FAIL).select(*(f"{META}.{name}" for name in PLACE))
 
 
 def _by_reason(frame: DataFrame, reasons: str) -> dict[str, int]:
@@ -250,39 +284,43 @@ def _by_reason(frame: DataFrame, reasons: str) -> dict[str, int]:
     return {row[0]: int(row[1]) for row in found}
 
 
-def _write(  # noqa: PLR0913
-    judged: DataFrame,
-    silver: Silver,
-    pipeline: str,
-    layout: Layout,
-    found: Replay,
-    *,
-    say: Callable[[str], None],
-) -> None:
-    """First into silver, then out of quarantine."""
-    refuse_unknown_fields(judged.where(F.col(_FATE) == _INSERT), silver)
-    run = {"run_id": uuid.uuid4().hex, "quarantine_version": found.version}
-    fresh = judged.where(F.col(_FATE) == _INSERT)
-    count, newest = fresh.agg(F.count("*"), F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)).collect()[0]
-    if count:
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """The two writes of a replay; both commits carry the metadata ``run``."""
+
+    silver: Silver
+    pipeline: str
+    layout: Layout
+    run: Mapping[str, Any]
+
+    def insert(self, decided: DataFrame, say: Callable[[str], None]) -> None:
+        """Insert the rows with the outcome ``insert`` into silver."""
+        silver = self.silver
+        fresh = decided.where(F.col(_OUTCOME) == _INSERT)
+        refuse_unknown_fields(fresh, silver)
+        count, newest = fresh.agg(F.count("*"), F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)).collect()[0]
+        if not count:
+            return
         say(f"inserting {count:,} rows into {silver.table}")
-        told = delta_table.note(
-            pipeline,
-            silver.table,
-            "replay",
-            **run,
-            counts={"inserted": int(count)},
-            newest_event_ms=int(newest),
-        )
-        path = layout.table_path(silver.table)
-        # Before the rows: a stream that starts in between only asks once too often.
+        counts = {"inserted": int(count)}
+        metadata = self._metadata(silver.table, counts=counts, newest_event_ms=int(newest))
+        path = self.layout.table_path(silver.table)
+        # The property is set before the rows are inserted. A stream that starts in between searches silver
+        # for duplicates of rows that are not there yet, which is harmless.
         if (before := replayed_ms(path)) is None or before < newest:
-            mark = delta_table.note(pipeline, silver.table, "replay", **run)
-            delta_table.set_property(fresh.sparkSession, path, mark, REPLAYED, str(int(newest)))
-        rows = evolved(accepted(fresh.drop(_FATE)), silver, pipeline, path)
-        delta_merge.insert_new(rows, path, told, key=event_key(silver))
-    say(f"taking {found.passed:,} rows out of {silver.quarantine}")
-    counts = {"replayed": found.passed, "inserted": found.inserted, "duplicates": found.duplicates}
-    told = delta_table.note(pipeline, silver.quarantine, "replay", **run, counts=counts)
-    done = judged.where(F.col(_FATE) != _FAIL).select(*(f"{META}.{name}" for name in PLACE))
-    delta_merge.delete_matching(done, layout.table_path(silver.quarantine), told, key=PLACE)
+            note = self._metadata(silver.table)
+            delta_table.set_property(fresh.sparkSession, path, note, REPLAYED, str(int(newest)))
+        rows = evolved(accepted(fresh.drop(_OUTCOME)), silver, self.pipeline, path)
+        delta_merge.insert_new(rows, path, metadata, key=event_key(silver))
+
+    def delete(self, decided: DataFrame, result: Replay, say: Callable[[str], None]) -> None:
+        """Delete the rows that passed from quarantine."""
+        quarantine = self.silver.quarantine
+        say(f"deleting {result.passed:,} rows from {quarantine}")
+        counts = {"replayed": result.passed, "inserted": result.inserted, "duplicates": result.duplicates}
+        metadata = self._metadata(quarantine, counts=counts)
+        path = self.layout.table_path(quarantine)
+        delta_merge.delete_matching(_places_of_passed(decided), path, metadata, key=PLACE)
+
+    def _metadata(self, table: str, **facts: Any) -> str:
+        return delta_table.note(self.pipeline, table, "replay", **self.run, **facts)

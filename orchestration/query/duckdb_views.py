@@ -1,8 +1,8 @@
-"""SQL over the pipeline's tables, by DuckDB in this process: no Spark, no server, no network.
+"""Runs SQL over the pipeline's tables with DuckDB in this process: no Spark, no server, no network.
 
-Every existing table that the SQL names is a view of its layer's schema: ``gold.x``, ``silver.x__quarantine``.
-DuckDB reads them with its Delta extension, which comes as a package; without it, or for tables of an
-object store, delta-rs hands them to DuckDB instead.
+Every existing table that the SQL names becomes a view: ``gold.x``, ``silver.x__quarantine``. DuckDB reads the
+tables with its Delta extension, which is installed as a package. Without the extension, and for tables in an
+object store, delta-rs reads the tables for DuckDB.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _BATCH = 2_048
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The rows of one question, read as they are asked for.
+class QueryResult:
+    """The result of one SQL statement; rows are read as the caller iterates.
 
     Attributes:
-        columns: Their names, in order.
-        types: DuckDB's names of their types.
-        batches: The rows, some at a time; ``UsageError`` when the SQL fails half-way.
+        columns: Names of the columns, in order.
+        types: DuckDB's names of the column types.
+        batches: The rows, in batches; raises ``UsageError`` if the SQL fails half-way.
     """
 
     columns: tuple[str, ...]
@@ -42,14 +42,14 @@ class Answer:
 
 
 class Database:
-    """An empty in-memory DuckDB that can read Delta tables, times in UTC.
+    """An empty in-memory DuckDB database that reads Delta tables; times are in UTC.
 
     Attributes:
-        note: Why DuckDB's own Delta reader is not used; empty when it is.
+        note: The reason why DuckDB's Delta extension is not used; empty if it is used.
     """
 
     def __init__(self) -> None:
-        import duckdb  # a third of a second that other commands do not need
+        import duckdb  # imported here, because the import takes a third of a second
 
         self.note = ""
         self.connection: DuckDBPyConnection = duckdb.connect(
@@ -69,32 +69,32 @@ class Database:
             )
 
     def source(self, path: str, version: int | None = None) -> str:
-        """SQL that stands for a table in a ``FROM`` clause, now or at a version of the past."""
+        """SQL for a table in a ``FROM`` clause, at its newest version or at an older one."""
         if is_local(path) and not self.note:
             at = "" if version is None else f", version = {version}"
             return f"delta_scan({_quoted(path)}{at})"
-        from deltalake import DeltaTable  # only where DuckDB cannot read by itself
+        from deltalake import DeltaTable  # imported here: needed only if DuckDB cannot read the table itself
 
         name = f"__delta_{abs(hash((path, version)))}"
         self.connection.register(name, DeltaTable(path, version=version).to_pyarrow_dataset())
         return name
 
 
-def ask(
+def run_query(
     database: Database, layout: Layout, tables: Sequence[str], sql: str, version: int | None = None
-) -> Answer:
-    """What the SQL says about the pipeline's tables.
+) -> QueryResult:
+    """Run one SQL statement over the pipeline's tables.
 
     Args:
-        database: Where to run it.
-        layout: Where the tables lie.
+        database: The database to run the statement in.
+        layout: Paths of the tables.
         tables: Full names of all declared tables.
         sql: One DuckDB statement.
-        version: The version to read the one table at that the SQL names; unset: the newest.
+        version: The table version to read, if the SQL names exactly one table; unset: the newest version.
 
     Raises:
-        TableMissingError: A table it names is declared but not written yet.
-        UsageError: It names a table that is not declared, or DuckDB refuses it.
+        TableMissingError: The SQL names a declared table that is not written yet.
+        UsageError: The SQL names a table that is not declared, or DuckDB refuses the SQL.
     """
     import duckdb
 
@@ -111,17 +111,17 @@ def ask(
     except duckdb.CatalogException as error:
         raise _explained(error, layout, tables, named, written) from error
     except duckdb.Error as error:
-        raise UsageError(_told(error)) from error
+        raise UsageError(_text(error)) from error
     described = result.description or []
-    return Answer(
+    return QueryResult(
         columns=tuple(column[0] for column in described),
         types=tuple(str(column[1]) for column in described),
         batches=_batches(result) if described else iter(()),
     )
 
 
-def quarantined(database: Database, path: str) -> tuple[tuple[str, int], ...]:
-    """Rows of a quarantine table per reason, most first; a row with two reasons counts for both.
+def count_reasons(database: Database, path: str) -> tuple[tuple[str, int], ...]:
+    """Rows of a quarantine table per reason, largest number first; a row with two reasons counts for both.
 
     Raises:
         TableError: The table cannot be read.
@@ -139,7 +139,7 @@ def quarantined(database: Database, path: str) -> tuple[tuple[str, int], ...]:
 
 
 def _extension() -> Path:
-    import duckdb_extension_delta  # its absence is no error
+    import duckdb_extension_delta  # an ImportError is handled by the caller
 
     folder = Path(next(iter(duckdb_extension_delta.__path__)))
     found = sorted(folder.glob("extensions/*/delta.duckdb_extension"))
@@ -151,7 +151,7 @@ def _extension() -> Path:
 def _refuse_version(version: int, newest: Mapping[str, int | None]) -> None:
     if len(newest) != 1:
         found = ", ".join(newest) or "none"
-        raise UsageError(f"--version reads one table of the past; the SQL names {found}. Name exactly one.")
+        raise UsageError(f"--version reads one table only; the SQL names {found}. Name exactly one table.")
     for table, last in newest.items():
         if last is not None and version > last:
             raise UsageError(f"{table} has no version {version} yet; its newest is {last}.")
@@ -174,7 +174,7 @@ def _batches(result: DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
     except duckdb.Error as error:
-        raise UsageError(_told(error)) from error
+        raise UsageError(_text(error)) from error
 
 
 def _explained(
@@ -189,20 +189,20 @@ def _explained(
             )
     match = _UNKNOWN.search(str(error))
     if match is None:
-        return UsageError(_told(error))
+        return UsageError(_text(error))
     unknown = match[1].replace('"', "")
     same = [table for table in tables if table.endswith(f".{unknown}")]
     if same:
-        return UsageError(f"{unknown}: name the layer too: {' or '.join(same)}")
+        return UsageError(f"{unknown}: add the layer to the name: {' or '.join(same)}")
     return UsageError(f"{unknown}: no such table in this pipeline; {nearest(unknown, tables)}")
 
 
-def _told(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return str(error).strip()
 
 
 def _first_line(error: Exception) -> str:
-    return _told(error).partition("\n")[0]
+    return _text(error).partition("\n")[0]
 
 
 def _quoted(text: str) -> str:

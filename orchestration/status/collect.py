@@ -1,7 +1,7 @@
-"""Where every table of a pipeline stands, from tables, checkpoints, leases and broker; without Spark.
+"""Collects the status of every table from tables, checkpoints, leases and the broker; without Spark.
 
-``collect`` reads; ``orchestration.cli.status_output`` shows. Nothing here writes, and what cannot be known
-(a broker that is down, a checkpoint of another table) is said in a note, never an error.
+Nothing here writes or prints; ``orchestration.cli.status_output`` prints. A missing fact (a broker that is
+down, a checkpoint of another table) becomes a note, never an error.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from common.declare import Pipeline, Publish, Silver, Table, Topic
 from common.delta.checkpoint import Checkpoint, DeltaPosition, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader, Snapshot
 from common.errors import TableError
-from orchestration.cli.options import Context
+from orchestration.pipeline.context import Context
 from orchestration.pipeline.lineage import sources
-from orchestration.query.duckdb_views import Database, quarantined
-from orchestration.status.lease_holder import Holder, holder
+from orchestration.query.duckdb_views import Database, count_reasons
+from orchestration.status.lease_holder import Holder, find_holder
 from orchestration.status.throughput import rate_per_second
-from orchestration.status.topic_offsets import BrokerOffsets, Reach, records_behind
+from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
 
 Between = Callable[[PlannedBatch | None, PlannedBatch], int | None]
 
@@ -31,11 +31,11 @@ class Lag:
 
     Attributes:
         unit: ``records`` of Kafka, or ``rows`` of a table.
-        count: How many of them; None when that cannot be known.
-        versions: Commits of the table it reads that hold them; None for Kafka.
-        files: Files that hold them; None for Kafka.
+        count: Number of records or rows; None if it is not known.
+        versions: Number of commits of the source table that hold the rows; None for Kafka.
+        files: Number of files that hold the rows; None for Kafka.
         bytes: Size of these files; None for Kafka.
-        note: Why something is not known; else empty.
+        note: The reason why a number is not known; empty if all are.
     """
 
     unit: str
@@ -48,7 +48,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Rows that a silver table rejected; a row with two reasons counts for both of them."""
+    """Rows in quarantine, per reason; a row with two reasons counts for both."""
 
     table: str
     rows: int | None
@@ -57,21 +57,21 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One table.
+    """The status of one table.
 
     Attributes:
-        table: Its full name.
+        table: The full name.
         kind: ``topic``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``.
-        reads: Topics, or the table, that it is made from.
-        path: Where it lies.
-        now: Rows, files, bytes, version and newest commit; None while it is not written.
-        lag: What its query has yet to read.
-        rows_per_second: Rows its query read, over the micro-batches that ended in the last 60 s;
-            0 when idle, None when that cannot be known.
-        last_batch_id: Its newest micro-batch that is done.
-        watermark: Its event-time watermark; None where there is none (yet).
-        quarantine: What it rejected; None except for silver tables.
-        holder: The process that writes it; None when it is stopped.
+        reads: The topics or tables that the table's query reads.
+        path: The table's path.
+        now: Rows, files, bytes, version and newest commit; None before the first write.
+        lag: What the table's query has yet to read.
+        rows_per_second: The query's reading rate over the micro-batches that ended in the last 60 s; 0 if
+            the query is idle, None if the rate is not known.
+        last_batch_id: The newest finished micro-batch.
+        watermark: The event-time watermark; None if there is none yet.
+        quarantine: The quarantine of a silver table; None for other tables.
+        holder: The process that writes the table; None if its job is stopped.
     """
 
     table: str
@@ -94,7 +94,7 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A pipeline at a moment; ``broker_note`` says why nothing is known of the broker, if so."""
+    """The status of a pipeline; ``broker_note`` is the reason if the broker's offsets are not known."""
 
     pipeline: str
     at: datetime
@@ -104,14 +104,14 @@ class Status:
 
 
 def collect(context: Context) -> Status:
-    """Where every table stands now."""
+    """The status of every table now."""
     return Collector(
         context.pipeline, context.layout, BrokerOffsets(context.pipeline, context.settings)
     ).collect()
 
 
 class Collector:
-    """Collects again and again; each time it reads only what is new since the last."""
+    """Collects the status repeatedly; reads only the commits that are new since the last time."""
 
     def __init__(self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets) -> None:
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
@@ -120,18 +120,18 @@ class Collector:
         self._reasons: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {}
 
     def collect(self) -> Status:
-        """Where every table stands now."""
-        reach = self._broker.ask(self._topics())
+        """The status of every table now."""
+        offsets = self._broker.read(self._topics())
         at = datetime.now(UTC)
         queries = (*self._pipeline.tables, *self._pipeline.publish)
-        tables = tuple(self._table(declared, at, reach) for declared in queries)
-        return Status(self._pipeline.name, at, reach.address, reach.note, tables)
+        tables = tuple(self._table(declared, at, offsets) for declared in queries)
+        return Status(self._pipeline.name, at, offsets.address, offsets.note, tables)
 
-    def _table(self, declared: Table | Publish, at: datetime, reach: Reach) -> TableStatus:
+    def _table(self, declared: Table | Publish, at: datetime, offsets: TopicOffsets) -> TableStatus:
         name = declared.table
         checkpoint = Checkpoint(self._layout.checkpoint_path(name))
         log = self._log(name)
-        lag, rate, batch, watermark = self._progress(declared, checkpoint, at, reach)
+        lag, rate, batch, watermark = self._query_progress(declared, checkpoint, at, offsets)
         return TableStatus(
             table=name,
             kind=type(declared).__name__.lower(),
@@ -145,11 +145,11 @@ class Collector:
             last_batch_id=batch,
             watermark=watermark,
             quarantine=self._quarantine(declared) if isinstance(declared, Silver) else None,
-            holder=holder(self._layout.leases, name),
+            holder=find_holder(self._layout.leases, name),
         )
 
-    def _progress(
-        self, declared: Table | Publish, checkpoint: Checkpoint, at: datetime, reach: Reach
+    def _query_progress(
+        self, declared: Table | Publish, checkpoint: Checkpoint, at: datetime, offsets: TopicOffsets
     ) -> tuple[Lag, float | None, int | None, datetime | None]:
         unit = "records" if isinstance(declared, Topic) else "rows"
         try:
@@ -164,7 +164,7 @@ class Collector:
             if batch is not None and entry is None:
                 return Lag(unit, note=f"its checkpoint lacks offsets/{batch}"), None, batch, watermark
             if isinstance(declared, Topic):
-                lag, read = self._kafka_lag(declared, entry, reach), self._kafka_read(declared)
+                lag, read = self._kafka_lag(declared, entry, offsets), self._kafka_read(declared)
             else:
                 lag, read = self._delta_lag(declared.reads, entry), self._delta_read(declared.reads)
             rate = (
@@ -174,17 +174,15 @@ class Collector:
             return Lag(unit, note=str(error).partition(". ")[0]), None, None, None
         return lag, rate, batch, watermark
 
-    def _kafka_lag(self, topic: Topic, entry: PlannedBatch | None, reach: Reach) -> Lag:
-        if reach.note:
-            return Lag("records", note=reach.note)
-        behind = records_behind(topic, reach, None if entry is None else kafka_position(entry))
-        return Lag(
-            "records", behind, note="" if behind is not None else "not started; begins where it is told to"
-        )
+    def _kafka_lag(self, topic: Topic, entry: PlannedBatch | None, offsets: TopicOffsets) -> Lag:
+        if offsets.note:
+            return Lag("records", note=offsets.note)
+        behind = records_behind(topic, offsets, None if entry is None else kafka_position(entry))
+        return Lag("records", behind, note="" if behind is not None else "not started; begins where declared")
 
     def _kafka_read(self, topic: Topic) -> Between:
         def read(start: PlannedBatch | None, end: PlannedBatch) -> int | None:
-            if start is None:  # where it began to read is not in the checkpoint: all it read is in the table
+            if start is None:  # the checkpoint does not hold the first offsets, but the table holds every row
                 now = self._log(topic.table).snapshot()
                 return now.rows if now else None
             before = kafka_position(start)
@@ -227,12 +225,12 @@ class Collector:
         if known is None or known[0] != now.version:
             if self._database is None:
                 self._database = Database()
-            known = (now.version, quarantined(self._database, log.path))
+            known = (now.version, count_reasons(self._database, log.path))
             self._reasons[silver.quarantine] = known
         return Quarantine(silver.quarantine, now.rows, known[1])
 
     def _topics(self) -> Mapping[str, frozenset[str]]:
-        """Topic names per bronze table; those of a pattern are known once a micro-batch has read them."""
+        """Topic names per bronze table; names that match a pattern are known after the first micro-batch."""
         found: dict[str, frozenset[str]] = {}
         for topic in self._pipeline.bronze:
             checkpoint = Checkpoint(self._layout.checkpoint_path(topic.table))

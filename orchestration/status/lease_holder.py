@@ -1,4 +1,4 @@
-"""Who writes a table right now, seen from outside: the lease is looked at, never taken."""
+"""Finds the process that writes a table, by reading the table's lease without taking it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from common.machine.table_lease import lease_file
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that writes a table; ``started_at`` is None where the lease does not say."""
+    """The process that writes a table; ``started_at`` is None if the lease does not contain it."""
 
     job: str
     pid: int
@@ -23,17 +23,17 @@ class Holder:
     started_at: datetime | None
 
 
-def holder(folder: Path, table: str) -> Holder | None:
-    """Who holds a table's lease, or None when nobody does.
+def find_holder(folder: Path, table: str) -> Holder | None:
+    """The holder of a table's lease; None if the lease is free.
 
-    A free lease must not look held to a job that starts just now, so it is locked (shared, and for
-    a moment) only when what it says is plausible: a process that lives.
+    The test for a free lease locks it (shared, for a moment), and a job that starts at that moment would take
+    the lease for held. So the lease is tested only if it names a process that may be alive.
     """
     path = lease_file(folder, table)
     try:
         with path.open("rb") as file:
-            named = _named(file.read())
-            if named is None or not _may_live(named):
+            named = _parse(file.read())
+            if named is None or not _may_be_alive(named):
                 return None
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -44,21 +44,21 @@ def holder(folder: Path, table: str) -> Holder | None:
     return None
 
 
-def _named(content: bytes) -> Holder | None:
+def _parse(content: bytes) -> Holder | None:
     try:
-        said = json.loads(content)
-        started = said.get("started_at")
+        lease = json.loads(content)
+        started = lease.get("started_at")
         return Holder(
-            job=str(said["job"]),
-            pid=int(said["pid"]),
-            host=str(said["host"]),
+            job=str(lease["job"]),
+            pid=int(lease["pid"]),
+            host=str(lease["host"]),
             started_at=datetime.fromisoformat(started) if started else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _may_live(named: Holder) -> bool:
+def _may_be_alive(named: Holder) -> bool:
     if named.host != socket.gethostname():
         return True
     try:

@@ -1,8 +1,8 @@
-"""Where the rows of a pipeline's topics have gone: read from tables, commits and checkpoints alone.
+"""The balance of a pipeline's rows, from tables, commits and checkpoints.
 
 Offsets in Kafka = bronze + not yet read. Bronze = silver + quarantine + dropped + tombstones + duplicates
-+ late + not yet processed. Duplicates and tombstones leave no row, so they are what silver's commits say.
-A late row that was inserted after all counts as silver's, a row that a newer one replaced as a duplicate.
++ late + not yet processed. Duplicates and tombstones leave no row; their numbers come from silver's commits.
+A late row that was inserted counts as silver; a row that a newer one replaced counts as a duplicate.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from orchestration.status.collect import Status, TableStatus
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The account of one silver table; all numbers are rows.
+    """The balance of one silver table, in rows.
 
     Attributes:
-        bronze: Rows of the bronze table it reads.
+        bronze: Rows of the bronze table that silver reads.
         silver: Rows of silver.
-        quarantined: Rows set aside.
-        dropped: Rows left out by a rule.
+        quarantined: Rows in quarantine.
+        dropped: Rows that a rule dropped.
         tombstones: Records without a value.
-        duplicates: Rows left out because their key was there already, or replaced by a newer one.
+        duplicates: Rows whose key was in silver already, and rows that a newer one replaced.
         late: Rows later than the watermark that are not in silver.
         waiting: Rows of bronze that silver has not processed yet.
-        unread: Records in Kafka that bronze has not read yet; ``None`` where the broker does not say.
+        unread: Records in Kafka that bronze has not read yet; None if the broker does not answer.
     """
 
     table: str
@@ -48,21 +48,20 @@ class Balance:
 
     @property
     def difference(self) -> int:
-        """Rows that are nowhere (positive) or counted twice (negative); 0 is right."""
+        """Rows that are missing (positive) or counted twice (negative); 0 means the balance is correct."""
         aside = self.quarantined + self.dropped + self.tombstones
         return self.bronze - self.silver - aside - self.duplicates - self.late - self.waiting
 
 
 def balance(silver: Silver, layout: Layout, status: Status) -> Balance:
-    """The account of a silver table at the moment of ``status``."""
+    """The balance of a silver table at the time of ``status``."""
     tables = {table.table: table for table in status.tables}
     mine, source = tables[silver.table], tables[silver.reads]
     counted = Counter[str]()
     log = LogReader(layout.table_path(silver.table))
     if mine.now is not None:
         for commit in log.commits(0, mine.now.version):
-            told = _counts(commit)
-            counted.update({name: n for name, n in told.items() if isinstance(n, int)})
+            counted.update({name: n for name, n in _counts(commit).items() if isinstance(n, int)})
     aside = (mine.quarantine.rows or 0) if mine.quarantine else 0
     return Balance(
         table=silver.table,
@@ -84,6 +83,6 @@ def _rows(table: TableStatus) -> int:
 
 
 def _counts(commit: Commit) -> dict[str, Any]:
-    """The counts of a micro-batch, from the one commit of silver that each of them has."""
+    """The counts of a micro-batch, which are in its commit with the step ``accepted``."""
     counts = commit.metadata.get("counts", {}) if commit.metadata.get("step") == "accepted" else {}
     return counts if isinstance(counts, dict) else {}

@@ -1,4 +1,4 @@
-"""How fast a query reads, from its checkpoint alone."""
+"""The reading rate of a query, from its checkpoint."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def rate_per_second(
 ) -> float | None:
     """Rows per second over the micro-batches that ended in the last 60 seconds.
 
-    They are divided by the time since the first of these micro-batches began, so that neither a query
-    that has just started nor one whose micro-batches take minutes looks slower than it is.
+    The rows are divided by the time since the first of these micro-batches began, so that the rate is correct
+    for a query that has just started and for one whose micro-batches take minutes.
 
     Args:
-        checkpoint: The query's.
-        newest: Its newest micro-batch that is done.
-        at: Now.
-        read: Rows between two micro-batches' positions; no start is the very beginning.
+        checkpoint: The query's checkpoint.
+        newest: The newest finished micro-batch.
+        at: The current time.
+        read: Counts the rows between two positions; a start of None means the beginning.
 
     Returns:
-        0 when none ended; None when the rows cannot be known.
+        0 if no micro-batch ended; None if the number of rows is not known.
     """
     now_ms = at.timestamp() * 1000
     last = checkpoint.planned_batch(newest)
@@ -45,7 +45,7 @@ def rate_per_second(
         return 0.0
     before = checkpoint.planned_batch(first.batch_id - 1)
     if before is None and first.batch_id > 0:
-        before = first  # the one before it is purged: count from the first that is left
+        before = first  # the entry before it is purged: count from the first remaining one
     rows = read(before, last)
     return None if rows is None else rows / max(1.0, (now_ms - first.timestamp_ms) / 1000)
 

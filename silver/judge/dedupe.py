@@ -1,8 +1,8 @@
-"""Watermark and duplicates, by Spark's own operator. Pure.
+"""Watermark and deduplication, by Spark's own operator. Pure.
 
-Rejected rows ride through the same operator, so that a value is parsed once and its row comes out
-once: with a null event time they are never late and leave the state at the next watermark, with their
-coordinates as key they are nobody's duplicate.
+Rejected rows pass the same operator, so that a value is parsed once and its row written once. Their event
+time is null: they are never late, and leave the state with the next watermark. Their key is their
+coordinates: they are never a duplicate of another row.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ EVENT_TIME = "__event_time"
 
 
 def event_key(silver: Silver) -> tuple[str, ...]:
-    """The columns by which two rows are one event: the key, and the event time where that is declared."""
-    is_more = silver.dedupe == "event_time" and silver.event_time not in silver.key
-    return (*silver.key, silver.event_time) if is_more else tuple(silver.key)
+    """The columns that identify an event: the key, and with ``dedupe="event_time"`` the event time."""
+    has_event_time = silver.dedupe == "event_time" and silver.event_time not in silver.key
+    return (*silver.key, silver.event_time) if has_event_time else tuple(silver.key)
 
 
 def with_event_key(frame: DataFrame, *, key: Sequence[str], event_time: str) -> DataFrame:
-    """Judged rows with ``__key``, the text by which two rows are one event, and ``__event_time``."""
+    """Judged rows with ``__key``, the text that identifies an event, and ``__event_time``."""
     accepted = F.col(VERDICT) == ACCEPT
     return frame.withColumn(KEY, F.when(accepted, key_text(frame, key)).otherwise(coordinates())).withColumn(
         EVENT_TIME, F.when(accepted, F.col(event_time))
@@ -46,25 +46,25 @@ def with_event_key(frame: DataFrame, *, key: Sequence[str], event_time: str) -> 
 
 
 def coordinates() -> Column:
-    """The key of a row that is nobody's duplicate."""
+    """The Kafka coordinates as a key, which no other row has."""
     return F.concat_ws("/", f"{META}.topic", f"{META}.partition", f"{META}.offset")
 
 
 def drop_duplicates(frame: DataFrame, watermark: str) -> DataFrame:
-    """One accepted row per ``__key`` within the watermark, of the first micro-batch; every other row.
+    """All rejected rows, and the first accepted row per ``__key`` within the watermark.
 
-    Within a micro-batch the first row read wins, and Spark reads the largest file first. Rows later
-    than the watermark are dropped by Spark.
+    Within a micro-batch the first row read is kept, and Spark reads the largest file first. Spark drops rows
+    later than the watermark.
     """
     return frame.withWatermark(EVENT_TIME, watermark).dropDuplicatesWithinWatermark([KEY])
 
 
 def key_text(frame: DataFrame, key: Sequence[str]) -> Column:
-    """The key as one text, the same exactly where all columns are equal: a JSON array of texts.
+    """The key columns as one text, a JSON array of texts; equal exactly where all columns are equal.
 
-    One column, because Spark orders several state-key columns in a way no release promises. Each is
-    cast to text before, since JSON would cut timestamps to milliseconds. A topic's name cannot begin
-    with a bracket, so no key equals a rejected row's coordinates.
+    The key is one column, because Spark guarantees no order of several state-key columns. Each value is cast
+    to text first, because JSON would cut timestamps to milliseconds. A topic's name cannot start with a
+    bracket, so no key equals a rejected row's coordinates.
     """
     return F.to_json(F.array(*(_text(name, frame.schema[name].dataType) for name in key)))
 
@@ -78,7 +78,7 @@ def _text(name: str, kind: DataType) -> Column:
 
 
 def check_types(frame: DataFrame, *, key: Sequence[str], event_time: str, place: str, source: str) -> None:
-    """Refuse keys that are missing or have no one text, and event times that are no timestamp.
+    """Refuse keys that are missing or of a nested type, and event times that are no timestamp.
 
     Raises:
         PipelineError: Names the column, its type and what to write.

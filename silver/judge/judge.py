@@ -1,7 +1,7 @@
-"""Bronze rows read, shaped, judged and keyed: the one way to see them, for a stream and for a batch. Pure.
+"""Parses bronze rows and decides the verdict of each row; for streams and batches alike. Pure.
 
-The stream, the first load, the replay of quarantined rows and the audit all judge by this, so that a row
-has one fate whoever asks.
+The stream, the first load, the replay of quarantined rows and the audit all use these functions, so a row
+gets the same verdict everywhere.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from silver.read.unknown_fields import with_rescued_column
 
 
 def read_rows(bronze: DataFrame, silver: Silver) -> DataFrame:
-    """The declared columns, and ``_kafka``; one row per row.
+    """The declared columns, and ``_kafka``; one row per bronze row.
 
     Args:
         bronze: Rows with bronze's columns, of a stream or a batch.
         silver: The declaration.
 
     Raises:
-        PipelineError: The declaration does not fit the value's fields.
+        PipelineError: The declaration does not fit the fields of the value.
     """
     place, source = silver.table, source_of(silver)
     rescue = silver.unknown_fields != "ignore"
@@ -39,21 +39,20 @@ def read_rows(bronze: DataFrame, silver: Silver) -> DataFrame:
 
 
 def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | None = None) -> DataFrame:
-    """What ``read`` gave, with ``__reasons``, ``__warned``, ``__verdict``, ``__key`` and ``__event_time``.
+    """Add ``__reasons``, ``__warned``, ``__verdict``, ``__key`` and ``__event_time`` to each row.
 
     Args:
-        frame: What ``read`` gave; one row per row comes out.
+        frame: Rows of ``read_rows``.
         silver: The declaration.
-        lookups: The tables that its rules ask, by the lookup's name, as
-        ``silver.judge.lookups.lookup_frames`` has them.
+        lookups: The tables that the rules use, by the lookup's name (``silver.judge.lookups.lookup_frames``).
 
     Raises:
         PipelineError: A rule or a lookup does not fit the columns.
     """
-    seen = join_lookups(frame, silver, lookups or {})
-    check_rules(seen, silver.rules, silver.table)
+    with_lookups = join_lookups(frame, silver, lookups or {})
+    check_rules(with_lookups, silver.rules, silver.table)
     found = judge_rows(
-        seen,
+        with_lookups,
         key=silver.key,
         event_time=silver.event_time,
         max_future=silver.max_future,
@@ -64,7 +63,7 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
 
 
 def without_message_bytes(where: Column) -> Column:
-    """``_kafka`` without key, value and headers where a condition is met: only rows set aside need them."""
+    """``_kafka`` without key, value and headers where a condition is met; only rejected rows need them."""
     kept = F.col(META)
     for name in ("key", "value", "headers"):
         kept = kept.withField(name, F.when(~where, F.col(f"{META}.{name}")))

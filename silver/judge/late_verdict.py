@@ -1,9 +1,9 @@
-"""Late rows told apart before Spark's operator drops them, which would count them and forget them. Pure.
+"""Marks late rows before Spark's deduplication drops them and only counts them. Pure.
 
-Spark judges a micro-batch by a watermark that is known when the micro-batch begins. Who runs it says so to
-its tasks, by a local property of its thread; a row at or before it rides through the operator as rejected
-rows do, nobody's duplicate and never late, and comes out with its verdict. Without the property no row is
-late here, and Spark drops those that are.
+Spark drops rows by a watermark that is known when the micro-batch starts. The writer passes that watermark to
+the tasks as a local property of its thread. An accepted row at or before the watermark gets the verdict
+``late`` and passes the deduplication as a rejected row does: its key equals no other, and its event time is
+null. Without the property no row is marked, and Spark drops late rows.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _IS_LATE = "__is_late"
 
 
 def set_late_watermark(spark: SparkSession, watermark_ms: int | None) -> None:
-    """Have the jobs of this thread judge rows late by a watermark, or none by any."""
-    told: str = None if watermark_ms is None else str(watermark_ms)  # type: ignore[assignment]  # null removes it
-    spark.sparkContext.setLocalProperty(_PROPERTY, told)
+    """Set the watermark by which this thread's jobs mark rows late; None disables marking."""
+    value: str = None if watermark_ms is None else str(watermark_ms)  # type: ignore[assignment]  # null removes it
+    spark.sparkContext.setLocalProperty(_PROPERTY, value)
 
 
 def mark_late(frame: DataFrame) -> DataFrame:
-    """Judged rows, those accepted ones with the verdict ``late`` that are at or before the watermark."""
+    """Judged rows, with the verdict ``late`` for accepted rows at or before the watermark."""
     return (
         frame.withColumn(_IS_LATE, (F.col(VERDICT) == ACCEPT) & F.coalesce(_is_late(), F.lit(False)))
         .withColumns(

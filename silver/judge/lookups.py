@@ -1,7 +1,7 @@
-"""Other tables that rules may ask: joined to the rows, one row per row.
+"""Joins the lookups of rules to the rows, one row per row.
 
-The other table is read anew by every micro-batch, as it is then. Of its rows with one key one is taken,
-always the same one of the same rows; a row without a match, or with a null in its key, sees a null.
+Every micro-batch reads the current version of the other table. Of several rows with the same key one is used,
+and the same one each time. For a row without a match, or with a null in its key, the lookup is null.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _OF_PIPELINE = re.compile(r"^(bronze|silver|gold)\.[a-z0-9_]+$")
 
 
 def lookup_frames(spark: SparkSession, silver: Silver, layout: Layout) -> dict[str, DataFrame]:
-    """The tables that the rules ask, by the lookup's name.
+    """The tables of a silver table's lookups, by the lookup's name.
 
     Raises:
-        TableMissingError: There is no such table.
+        TableMissingError: A table does not exist.
     """
     found = {}
     for lookup in silver.lookups:
@@ -38,43 +38,43 @@ def lookup_frames(spark: SparkSession, silver: Silver, layout: Layout) -> dict[s
             raise TableMissingError(
                 lookup.table,
                 path,
-                f"The rules of {silver.table} ask it as {lookup.name!r}: fill it first, then start again.",
+                f"The rules of {silver.table} use it as {lookup.name!r}: fill it first, then start again.",
             )
         found[lookup.name] = spark.read.format("delta").load(path)
     return found
 
 
 def join_lookups(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame]) -> DataFrame:
-    """The frame with a struct per lookup: the other table's row that matches, or null.
+    """The frame with a struct per lookup: the matching row of the other table, or null.
 
     Raises:
         PipelineError: A lookup does not fit the columns of either side.
     """
     for lookup in silver.lookups:
         if lookup.name not in lookups:
-            raise AssertionError(f"{silver.table} is judged without the table of its lookup {lookup.name!r}")
+            raise AssertionError(f"{silver.table} is checked without the table of its lookup {lookup.name!r}")
         frame = _joined(frame, lookup, lookups[lookup.name], silver)
     return frame
 
 
 def lookup_keys(lookup: Lookup) -> Mapping[str, str]:
-    """Column of the other table -> SQL text over silver's columns; a list of columns is itself."""
+    """Column of the other table -> SQL text over silver's columns; a list names columns of both."""
     return lookup.on if isinstance(lookup.on, Mapping) else {name: name for name in lookup.on}
 
 
 def _joined(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) -> DataFrame:
-    asked = lookup_keys(lookup)
+    keys = lookup_keys(lookup)
     problems = list(_faults(frame, lookup, other, silver))
     if problems:
         raise PipelineError(problems)
-    names = {column: f"__{lookup.name}_{place}" for place, column in enumerate(asked)}
-    known = reduce(and_, (F.col(f"`{column}`").isNotNull() for column in asked))
+    names = {column: f"__{lookup.name}_{place}" for place, column in enumerate(keys)}
+    known = reduce(and_, (F.col(f"`{column}`").isNotNull() for column in keys))
     one = (
         other.where(known)
         .groupBy(*(F.col(f"`{column}`").alias(name) for column, name in names.items()))
         .agg(_one_row(other.schema).alias(lookup.name))
     )
-    same = reduce(and_, (F.expr(f"({sql})") == F.col(names[column]) for column, sql in asked.items()))
+    same = reduce(and_, (F.expr(f"({sql})") == F.col(names[column]) for column, sql in keys.items()))
     return frame.join(one, same, "left").drop(*names.values())
 
 
@@ -94,7 +94,7 @@ def _faults(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) 
 
 
 def _one_row(schema: StructType) -> Column:
-    """One whole row of a group, by the order of its plain columns."""
+    """One whole row of a group: the last by the order of its columns of plain types."""
     row = F.struct(*(F.col(f"`{name}`") for name in schema.names))
     plain = [
         f"`{field.name}`"

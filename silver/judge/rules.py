@@ -1,6 +1,6 @@
-"""Every row judged in one pass: all reasons against it, or none, and the verdict. Pure.
+"""Checks the rules on every row in one pass: all reasons for a rejection, and the verdict. Pure.
 
-A rule that yields null counts as broken: unknown is not good.
+A rule that yields null counts as broken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUARANTINE = "quarantine"
 DROP = "drop"
 FAIL = "fail"
 LATE = "late"
-"""What becomes of a row; ``late`` is said of accepted ones, once the watermark is known."""
+"""The verdicts. An accepted row may become ``late`` when the watermark is known."""
 
 
 def judge_rows(  # noqa: PLR0913
@@ -49,21 +49,21 @@ def judge_rows(  # noqa: PLR0913
     rules: Sequence[Rule],
     keep_tombstones: bool = False,
 ) -> DataFrame:
-    """The frame with what is to become of each row.
+    """Add reasons and the verdict to each row.
 
-    Adds ``__reasons``: array<string>, all that speaks against the row, empty for an accepted one;
-    ``__warned``: array<string>, rules broken that only warn; ``__verdict``: ``accept``, ``tombstone`` (no
-    value: neither judged nor kept), ``fail``, ``quarantine`` or ``drop``, the first of these that applies.
+    Adds ``__reasons``: array<string>, all reasons for a rejection, empty for an accepted row; ``__warned``:
+    array<string>, broken rules that only warn; ``__verdict``: ``accept``, ``tombstone`` (no value: neither
+    checked nor kept), ``fail``, ``quarantine`` or ``drop``, the first of these that applies.
 
-    A value that could not be parsed has its fault as the only reason: nothing is known of the rest. A
-    tombstone breaks no rule; it has no reason at all, but those of key and event time where it is kept.
-    A row dated later than Kafka's timestamp plus ``max_future`` is refused here, before the watermark
-    sees it: one wrong clock would otherwise make every later row late.
+    The only reason of a value that could not be parsed is its fault. A tombstone breaks no rule; its reasons
+    can only concern key and event time, and only where tombstones are kept. A row with an event time later
+    than Kafka's timestamp plus ``max_future`` is rejected here, before the watermark advances: otherwise one
+    wrong clock would make every later row late.
     """
     fault = F.col(f"{META}.fault")
     is_tombstone = F.col(f"{META}.value").isNull()
     no_key = reduce(or_, (F.col(name).isNull() for name in key))
-    # Kafka's timestamp is the producer's clock, which may be wrong too; ours says when it was read.
+    # Kafka's timestamp is from the producer's clock, which may be wrong too; ``ingested_at`` is from ours.
     known = F.least(f"{META}.timestamp", f"{META}.ingested_at")
     bound = known + F.expr(f"interval '{max_future}'")
     own = [
@@ -92,7 +92,7 @@ def judge_rows(  # noqa: PLR0913
 
 
 def _verdict(rules: Sequence[Rule], *, keep_tombstones: bool) -> Column:
-    """What the reasons lead to; a reason that is no rule's is the engine's own and quarantines."""
+    """The verdict by the reasons; a reason that is no rule's name is the engine's own and quarantines."""
     by_verb = {verb: [rule.name for rule in rules if rule.on_fail == verb] for verb in (FAIL, DROP)}
     verdict = F.when(F.col(f"{META}.value").isNull() & F.lit(not keep_tombstones), TOMBSTONE)
     if by_verb[FAIL]:
@@ -104,7 +104,7 @@ def _verdict(rules: Sequence[Rule], *, keep_tombstones: bool) -> Column:
 
 
 def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
-    """Refuse rules that are no condition over the columns.
+    """Refuse rules that are no boolean condition over the columns.
 
     Raises:
         PipelineError: Names every such rule.
@@ -125,19 +125,19 @@ def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
 
 
 def rules_version(silver: Silver) -> str:
-    """12 hex digits that differ when anything differs that decides what becomes of a row.
+    """A hash of 12 hex digits over everything in a declaration that decides a row's verdict.
 
-    That is how its value is read, its columns, key, event time and future bound, rules and lookups. A
-    schema in a file counts by its content, a columns function by its source text.
+    That is the value's format, the columns, key, event time and future bound, rules and lookups. A schema in
+    a file counts by its content, a columns function by its source text.
     """
     decisive = (silver.value, silver.columns, silver.key, silver.event_time, silver.max_future)
     kept = () if silver.tombstones == "count" else (silver.tombstones,)
-    told = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *kept)])
-    return hashlib.sha256(told.encode()).hexdigest()[:12]
+    text = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *kept)])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _plain(given: object) -> object:
-    """A declaration's value as what JSON can hold, the same for the same declaration in any process."""
+    """A declaration's value as JSON can hold it; equal declarations give equal values in any process."""
     if dataclasses.is_dataclass(given) and not isinstance(given, type):
         named = {each.name: getattr(given, each.name) for each in dataclasses.fields(given)}
         files = (folder_of(given) / text for text in named.values() if _is_file(text))
@@ -163,6 +163,6 @@ def _is_file(given: object) -> bool:
 
 
 def _broken(rule: Rule) -> Column:
-    """Whether the row does not meet it: a condition that is false, null, or throws."""
+    """Whether the row breaks the rule: its condition is false, is null, or throws."""
     met = attempt_value(attempt(F.expr(f"({rule.condition})"), F.col(f"{META}.fault").isNull()))
     return ~F.coalesce(met, F.lit(False))

@@ -1,9 +1,10 @@
 """Bronze as a Delta stream.
 
-A stock Delta stream reads a table's first state by file modification time. After any compaction that
-feeds old events last, and a watermark then drops them. So the stream begins with a commit: the first of
-bronze's log, since commit order is arrival order and the result is what a job that had always run would
-have; or, where that log is not whole, the one after the snapshot that ``silver.write.first_load`` has loaded.
+By default a Delta stream reads a table's initial snapshot in the order of file modification times. After a
+compaction old events would come last, and the watermark would drop them. Therefore the stream starts at a
+commit: at the first commit of bronze's log, because the order of commits is the order of arrival, so that the
+result is that of a job which has always run; or, where the log is incomplete, at the commit after the
+snapshot that ``silver.write.first_load`` has loaded.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from common.errors import HistoryGoneError
 from common.machine.storage_folder import StorageFolder
 
 
-def bronze_stream(spark: SparkSession, *, path: str, begins: int, settings: SilverSettings) -> DataFrame:
-    """The stream of a bronze table, from a commit on or from where its checkpoint stands.
+def bronze_stream(
+    spark: SparkSession, *, path: str, starting_version: int, settings: SilverSettings
+) -> DataFrame:
+    """The stream of a bronze table, from a commit on; a query with a checkpoint continues there instead.
 
-    ``skipChangeCommits`` keeps a deletion in bronze from stopping the stream. ``withEventTimeOrder``
-    is set for runtimes that have it; open-source Delta ignores it, and nothing here relies on it.
+    With ``skipChangeCommits`` a deletion in bronze does not stop the stream. ``withEventTimeOrder`` is set
+    for runtimes that support it; open-source Delta ignores it, and the engine does not rely on it.
     """
     reader = (
         spark.readStream.format("delta")
-        .option("startingVersion", str(begins))
+        .option("startingVersion", str(starting_version))
         .option("skipChangeCommits", "true")
         .option("withEventTimeOrder", "true")
         .option("maxFilesPerTrigger", str(settings.max_files_per_trigger))
@@ -35,31 +38,31 @@ def bronze_stream(spark: SparkSession, *, path: str, begins: int, settings: Silv
 
 
 def needs_snapshot(how: str, table: str, bronze_path: str) -> bool:
-    """Whether a table that has nothing yet is to be loaded from a snapshot of bronze.
+    """Whether an empty silver table must be loaded from a snapshot of bronze.
 
     Args:
-        how: The setting: ``auto``, ``log`` or ``snapshot``.
-        table: Bronze's name.
-        bronze_path: Its place.
+        how: The setting ``silver.first_load``: ``auto``, ``log`` or ``snapshot``.
+        table: Name of the bronze table.
+        bronze_path: Path of the bronze table.
 
     Raises:
-        HistoryGoneError: It is to be loaded from the log, which is not whole.
+        HistoryGoneError: The setting is ``log``, and bronze's log or files are incomplete.
     """
     if how == "snapshot":
         found = LogReader(bronze_path).snapshot()
         return found is not None and found.rows != 0
-    gone = _gone(bronze_path)
-    if gone and how == "log":
+    missing = _missing_history(bronze_path)
+    if missing and how == "log":
         raise HistoryGoneError(
-            f"{table}: {gone}, so a first load in the order of arrival is not possible. Set "
-            "silver.first_load to snapshot, which loads it by event time, or restore what is gone under "
+            f"{table}: {missing}, so a first load in the order of arrival is not possible. Set "
+            "silver.first_load to snapshot, which loads it by event time, or restore the missing files under "
             f"{bronze_path}."
         )
-    return bool(gone)
+    return bool(missing)
 
 
-def _gone(path: str) -> str:
-    """What a stream from commit 0 would miss, in words; empty where all is there."""
+def _missing_history(path: str) -> str:
+    """What a stream from commit 0 would miss, in words; empty where nothing is missing."""
     log = LogReader(path)
     if log.commit(0) is None:
         return "its log no longer begins at commit 0"

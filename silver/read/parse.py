@@ -1,6 +1,6 @@
-"""Message values as typed columns. Pure: any bytes at all come out as exactly one row.
+"""Parses message values into typed columns. Pure: any bytes give exactly one row.
 
-A value is parsed once. What cannot be parsed keeps its row, with null columns and a fault.
+A value is parsed once. A value that cannot be parsed gives a row with null columns and a fault.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from silver.read.value_reader import READ, read_values
 COLUMN_FAILED = "column_failed"
 
 META = "_kafka"
-PLACE = ("topic", "partition", "offset")
-"""Of its fields, those that tell one Kafka record from all others."""
+"""The struct with a row's coordinates, raw bytes and parse fault."""
 
-"""The struct that carries a row's coordinates, raw bytes and parse fault beside its columns."""
+PLACE = ("topic", "partition", "offset")
+"""Fields of ``_kafka`` that identify a Kafka record."""
 
 
 def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:
-    """Bronze rows as the value's fields, plus ``_kafka``.
+    """Bronze rows as the fields of their values, plus ``_kafka``.
 
     ``_kafka`` holds topic, partition, offset, timestamp, timestamp_type, ingested_at, key, value,
-    headers, ``fault``: why the value could not be read, or null; ``fault_field``: the path of the field at
-    which that was found; ``rescued``: JSON text of unknown fields, or null. With a fault all fields are null,
-    as they are for a null value, which has none.
+    headers, ``fault``: why the value could not be parsed, or null; ``fault_field``: the path of the field
+    with the fault; ``rescued``: JSON text of unknown fields, or null. With a fault, and for a null value,
+    all fields are null; a null value has no fault.
 
     Raises:
-        PipelineError: The format's schema cannot be had.
+        PipelineError: The format's schema is missing or wrong.
     """
     found = read_values(bronze, value, rescue=rescue)
     kafka = F.struct(
@@ -59,11 +59,11 @@ def select_columns(frame: DataFrame, columns: Mapping[str, str] | Hook, place: s
     """The declared columns, plus ``_kafka``.
 
     Raises:
-        PipelineError: An expression does not fit the fields, a function loses ``_kafka`` or is not
-            row for row, or a column has no type.
+        PipelineError: An expression does not resolve, a function drops ``_kafka`` or does not return one row
+            per row, or a column has no type.
     """
     if callable(columns):
-        result = _hooked(frame, columns, place, source)
+        result = _apply_function(frame, columns, place, source)
     else:
         result = select_expressions(frame, columns, place, source)
     for field in result.schema.fields:
@@ -75,9 +75,9 @@ def select_columns(frame: DataFrame, columns: Mapping[str, str] | Hook, place: s
 
 
 def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str, source: str) -> DataFrame:
-    """``_kafka`` and one column per SQL text; the column that does not resolve is named.
+    """``_kafka`` and one column per SQL text; the error names a column that does not resolve.
 
-    A row on which a column throws has the fault ``column_failed`` and the column's name as its field.
+    A row for which a column throws gets the fault ``column_failed``, with the column as ``fault_field``.
     """
     read = F.col(f"{META}.fault").isNull()
     tried = [attempt(F.expr(f"({sql})"), read).alias(name) for name, sql in columns.items()]
@@ -92,14 +92,14 @@ def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str,
         raise _fault(place, _first_line(error), source) from error
     failed = F.coalesce(*(F.when(F.col(f"`{name}`").isNull(), F.lit(name)) for name in columns))
     meta = F.col(META)
-    for field, told in (("fault", F.when(failed.isNotNull(), COLUMN_FAILED)), ("fault_field", failed)):
-        meta = meta.withField(field, F.when(read, told).otherwise(F.col(f"{META}.{field}")))
+    for field, value in (("fault", F.when(failed.isNotNull(), COLUMN_FAILED)), ("fault_field", failed)):
+        meta = meta.withField(field, F.when(read, value).otherwise(F.col(f"{META}.{field}")))
     return attempts.select(
         meta.alias(META), *(attempt_value(F.col(f"`{name}`")).alias(name) for name in columns)
     )
 
 
-def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
+def _apply_function(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
     before = plan_operators(frame)
     try:
         result: DataFrame = hook(frame)
@@ -115,7 +115,7 @@ def _hooked(frame: DataFrame, hook: Hook, place: str, source: str) -> DataFrame:
         raise _fault(
             place,
             f"the columns function must give one row per row, but it has {', '.join(sorted(set(added)))}; "
-            "only add, change or drop columns in it, and set rows aside with a Rule",
+            "only add, change or drop columns in it, and reject rows with a Rule",
             source,
         )
     return result

@@ -1,8 +1,8 @@
-"""SQL of a pipeline tried: what throws on one row sets that row aside and does not stop the stream. Pure.
+"""Evaluates a pipeline's SQL so that an error concerns one row and does not stop the stream. Pure.
 
-Spark's functions throw under ANSI: a text that is no number, a division by zero, an overflow. Its ``TryEval``
-catches that, but not where Spark has moved an expression that is used twice out of it; within a branch of a
-condition it moves nothing.
+In ANSI mode Spark's functions throw: for a text that is no number, a division by zero, an overflow. Spark's
+``TryEval`` catches that, except where Spark has moved a common subexpression out of it. Spark moves nothing
+out of a branch of a condition, so the attempt is in one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _VALUE = "value"
 
 
 def attempt(column: Column, when: Column) -> Column:
-    """A struct of the column's value; null where it throws, and where ``when`` does not hold."""
+    """A struct with the column's value; null where the column throws, and where ``when`` is not true."""
     return F.when(when, try_eval(F.struct(column.alias(_VALUE))))
 
 
-def attempt_value(attempt: Column) -> Column:
-    """The value of what was attempted."""
-    return attempt.getField(_VALUE)
+def attempt_value(attempted: Column) -> Column:
+    """The value of an attempt."""
+    return attempted.getField(_VALUE)

@@ -1,4 +1,4 @@
-"""Fields of a value that its schema does not name: kept as text, made columns of, or refused.
+"""Fields of a value that are not in its schema: kept as text, added as columns, or refused.
 
 ``rescue`` and ``evolve`` give silver the column ``_rescued``, the exact JSON text of a row's unknown fields.
 Under ``evolve`` a top-level field becomes a column in the micro-batch that first brings it, of the type of
@@ -38,11 +38,11 @@ _TYPES = (BooleanType(), LongType(), DecimalType(38, 18), StringType())
 """Tried in this order on the first value of a field; text takes any."""
 
 _SHOWN, _NAMED = 5, 12
-"""Coordinates, and names of fields, in a message."""
+"""Most coordinates, and most names of fields, in a message."""
 
 
 def with_rescued_column(frame: DataFrame, silver: Silver) -> DataFrame:
-    """The frame with ``_rescued`` where the table has that column.
+    """Add ``_rescued`` where the declaration keeps unknown fields.
 
     Raises:
         PipelineError: The pipeline declares a column of that name.
@@ -50,16 +50,16 @@ def with_rescued_column(frame: DataFrame, silver: Silver) -> DataFrame:
     if silver.unknown_fields not in {"rescue", "evolve"}:
         return frame
     if RESCUED in frame.columns:
-        text = f"unknown_fields={silver.unknown_fields!r} makes this column; give yours another name"
+        text = f"unknown_fields={silver.unknown_fields!r} adds this column; give yours another name"
         raise PipelineError([Problem(f"{silver.table}, column {RESCUED!r}", text, source_of(silver))])
     return frame.withColumn(RESCUED, F.col(f"{META}.rescued"))
 
 
 def refuse_unknown_fields(kept: DataFrame, silver: Silver) -> None:
-    """Stop a micro-batch that has a row with an unknown field, where that is declared.
+    """Refuse a micro-batch with an unknown field under ``unknown_fields="fail"``.
 
     Raises:
-        UnknownFieldError: Names fields and first coordinates.
+        UnknownFieldError: Names the fields and the first coordinates.
     """
     if silver.unknown_fields != "fail":
         return
@@ -74,7 +74,7 @@ def refuse_unknown_fields(kept: DataFrame, silver: Silver) -> None:
     places = ", ".join("/".join(map(str, row[0])) for row in found[:_SHOWN])
     raise UnknownFieldError(
         silver.table,
-        f"fields that the schema does not name: {shown}{', …' if len(paths) > _NAMED else ''}, at "
+        f"fields that are not in the schema: {shown}{', …' if len(paths) > _NAMED else ''}, at "
         f"topic/partition/offset {places}{', …' if len(found) > _SHOWN else ''}. Nothing of the "
         "micro-batch was written. Add them to the schema, or declare another "
         "unknown_fields; the next start goes on with the same rows.",
@@ -161,7 +161,7 @@ def _known(silver: Silver) -> Sequence[Field]:
 
 
 def _paths(found: Any, known: Sequence[Field], place: str) -> Iterator[str]:
-    """The unknown fields' paths in a text that holds nothing but them, each at its place."""
+    """Paths of the unknown fields in a parsed ``_rescued`` text."""
     if isinstance(found, list):
         for each in found:
             yield from _paths(each, known, f"{place}[]")
@@ -178,7 +178,7 @@ def _paths(found: Any, known: Sequence[Field], place: str) -> Iterator[str]:
 
 
 def _within(field: Field) -> Sequence[Field]:
-    """The fields of a struct, or of an array's structs; a map's keys are its data, and all known."""
+    """The fields of a struct, or of the structs in an array; a map has none, because its keys are data."""
     if field.kind == "array":
         return _within(field.nested[0])
     return field.nested if field.kind == "struct" else ()

@@ -1,8 +1,8 @@
-"""A value's format as an expression that reads it: one per row, whatever is asked of the result. Pure.
+"""Expressions that parse a value by its format, once per row, however many fields are used. Pure.
 
-Each format gives ``__read``: struct of ``fault`` (why it could not be read, or null), ``fault_field`` (the
-path of the field at which that was found), ``rescued`` (JSON text of fields that the schema does not name)
-and ``value`` (struct of the declared fields, null with a fault). A null value has a null ``__read``.
+Each format adds ``__read``: a struct of ``fault`` (why the value could not be parsed, or null),
+``fault_field`` (the path of the field with the fault), ``rescued`` (JSON text of fields that are not in the
+schema) and ``value`` (struct of the declared fields, null with a fault). For a null value ``__read`` is null.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ _AVRO_CLASS = "medallion.avro.AvroReader"
 
 @dataclass(frozen=True)
 class ReadValues:
-    """Bronze rows with ``__read``, and the fields of its ``value``."""
+    """Bronze rows with ``__read``, and the fields of ``__read.value``."""
 
     frame: DataFrame
     fields: tuple[StructField, ...]
 
 
 def read_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> ReadValues:
-    """Bronze rows with ``__read`` beside their columns.
+    """Bronze rows with an additional column ``__read``.
 
     Args:
         bronze: Rows with a binary column ``value``.
         value: The format.
-        rescue: Collect the fields that the schema does not name.
+        rescue: Collect fields that are not in the schema.
 
     Raises:
-        PipelineError: The format's schema cannot be had.
+        PipelineError: The format's schema is missing or wrong.
     """
     if isinstance(value, Json) and not value.strict:
         return _lenient(bronze, struct_type(spark_schema_text(value, folder_of(value))))
@@ -79,30 +79,30 @@ def read_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Rea
 
 
 def struct_type(text: str) -> StructType:
-    """The type that DDL text, or a StructType written as JSON, describes; DDL needs a Spark session."""
+    """The type of DDL text, or of a StructType as JSON; DDL needs a Spark session."""
     if text.lstrip().startswith("{"):
         return StructType.fromJson(json.loads(text))
     return cast("StructType", StructType.fromDDL(text))
 
 
 def read_field_texts(text: Column, schema: StructType) -> Column:
-    """Fields of a JSON object's text that our reader has let through, read as exactly as any value.
+    """Fields of a JSON object's text that the engine's reader has accepted, parsed as strictly as a value.
 
-    Gives a struct of ``fault`` and ``value`` (and of what else a reading has); null for a null.
+    Returns a struct of ``fault``, ``fault_field``, ``rescued`` and ``value``; null for null.
     """
     spec = {"format": "json", "schema": schema.jsonValue(), "max_depth": 1000}
     return java_call("read", _result(schema), text.cast("binary"), F.lit(json.dumps(spec)))
 
 
 def _result(fields: StructType) -> StructType:
-    """What a reader gives."""
+    """The type of a reader's result."""
     texts = [StructField(name, StringType()) for name in ("fault", "fault_field", "rescued")]
     return StructType([*texts, StructField("value", fields)])
 
 
 def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> dict[str, Any]:
-    """What ``medallion.readers.Spec`` reads."""
-    told: dict[str, Any] = {
+    """The parameters of a reader, which ``medallion.readers.Spec`` parses."""
+    spec: dict[str, Any] = {
         "format": type(value).__name__.lower(),
         "schema": schema.jsonValue(),
         "required": list(value.required),
@@ -110,12 +110,12 @@ def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> 
         "max_bytes": value.max_bytes,
     }
     if isinstance(value, Csv):
-        return told | {"separator": value.separator, "null_text": value.null_text}
-    return told | {"max_depth": value.max_depth, "rescue": rescue}
+        return spec | {"separator": value.separator, "null_text": value.null_text}
+    return spec | {"max_depth": value.max_depth, "rescue": rescue}
 
 
 def _avro(bronze: DataFrame, value: Avro) -> ReadValues:
-    """Avro values; where writers' schemas are, the session's conf says."""
+    """Avro values; the session's settings say where writers' schemas are."""
     folder = folder_of(value)
     schema = StructType.fromJson(avro_schema.spark_json(avro_schema.fields(value, folder)))
     spec = {
@@ -136,9 +136,9 @@ def _avro(bronze: DataFrame, value: Avro) -> ReadValues:
 
 
 def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader: str = _CLASS) -> ReadValues:
-    loose = _loose(schema)
-    column = java_call("read", _result(loose), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
-    return ReadValues(bronze.withColumn(READ, column), tuple(loose.fields))
+    nullable = _nullable(schema)
+    column = java_call("read", _result(nullable), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
+    return ReadValues(bronze.withColumn(READ, column), tuple(nullable.fields))
 
 
 def java_call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:
@@ -146,14 +146,14 @@ def java_call(method: str, result: DataType, *arguments: Column, reader: str = _
     return static_method(reader, method, result, *arguments)
 
 
-def _loose(kind: DataType) -> Any:
-    """The type as a reader gives it: all may be null, and a char or varchar is a string in a row."""
+def _nullable(kind: DataType) -> Any:
+    """The type of a reader's result: all fields nullable, and char and varchar as string."""
     if isinstance(kind, StructType):
-        return StructType([StructField(f.name, _loose(f.dataType), True, f.metadata) for f in kind.fields])
+        return StructType([StructField(f.name, _nullable(f.dataType), True, f.metadata) for f in kind.fields])
     if isinstance(kind, ArrayType):
-        return ArrayType(_loose(kind.elementType))
+        return ArrayType(_nullable(kind.elementType))
     if isinstance(kind, MapType):
-        return MapType(kind.keyType, _loose(kind.valueType))
+        return MapType(kind.keyType, _nullable(kind.valueType))
     return StringType() if isinstance(kind, (CharType, VarcharType)) else kind
 
 
@@ -172,7 +172,7 @@ def _raw(bronze: DataFrame) -> ReadValues:
 
 
 def _lenient(bronze: DataFrame, schema: StructType) -> ReadValues:
-    """Spark's own reader, which also rewrites values without a word."""
+    """Spark's own reader, which silently changes some values."""
     read = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = F.col("value").cast("string")
@@ -184,7 +184,7 @@ def _lenient(bronze: DataFrame, schema: StructType) -> ReadValues:
         .when(F.trim(text, F.lit(_BLANKS)) == "", EMPTY_VALUE)
         .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull(), MALFORMED_JSON)
     )
-    judged = whole.select("*", fault.alias("__fault"))
+    checked = whole.select("*", fault.alias("__fault"))
     nothing = F.lit(None).cast("string")
     fields = F.struct(*(F.col(_PARSED).getField(field.name).alias(field.name) for field in schema.fields))
     result = F.struct(
@@ -194,5 +194,5 @@ def _lenient(bronze: DataFrame, schema: StructType) -> ReadValues:
         F.when(F.col("__fault").isNull(), fields).alias("value"),
     )
     kept = [F.col(name) for name in bronze.columns]
-    told = F.when(F.col("value").isNotNull(), result)
-    return ReadValues(judged.select(*kept, told.alias(READ)), tuple(schema.fields))
+    read_or_null = F.when(F.col("value").isNotNull(), result)
+    return ReadValues(checked.select(*kept, read_or_null.alias(READ)), tuple(schema.fields))

@@ -19,7 +19,7 @@ from tests.bench.measure import machine
 from tests.bench.measure.stats import ratio
 from tests.bench.reporting.report import Report, Section
 from tests.bench.run import OURS, PEERS, Run, Workload
-from tests.bench.workloads import drain, files, flat, freshness, idle, restart, state
+from tests.bench.workloads import drain, files, flat, freshness, heap, idle, restart, state
 
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,
@@ -29,6 +29,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "restart": restart.restart,
     "files": files.files,
     "idle": idle.idle,
+    "heap": heap.heap,
     "flat": flat.flat,
     "state": state.state,
 }

@@ -24,6 +24,8 @@ from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 from tests.support.oracle import Outcome, outcome
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("TEST_DATA", ROOT.parent / "shared" / "data")) / "usgs_earthquakes"
 CAPTURE = "usgs_changes.jsonl.gz"

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from common.declare import Message
 from orchestration.check.pipeline import check
 from orchestration.kafka.topic_sample import Sampled
@@ -36,6 +38,7 @@ def quakes(count: int) -> list[Message]:
     return list(itertools.islice(sample(7), count))
 
 
+@pytest.mark.long
 def test_a_proposed_pipeline_runs_over_its_topic(
     spark: Any, broker: str, topic: str, send: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -42,6 +42,8 @@ from orchestration.jobs.rebuild import rebuild
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 PARTITIONS = 3
 """Of a state: neither the default nor the number of cores, so that none is taken for it."""
 

@@ -154,6 +154,7 @@ def test_ctrl_c_ends_it_with_everything_delivered_and_exit_code_0(
     assert "goes on after them" in err
 
 
+@pytest.mark.long
 def test_a_topic_that_is_not_on_a_named_broker_is_not_made(
     medallion: Callable[..., list[str]], feed: Path, broker: str, topic: str
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_topic_that_is_not_on_a_named_broker_is_not_made(
     assert "nowhere" not in kafka.topic_names(broker, {})
 
 
+@pytest.mark.long
 def test_a_capture_arrives_line_by_line_with_its_keys(
     medallion: Callable[..., list[str]], tmp_path: Path, broker: str, topic: str
 ) -> None:

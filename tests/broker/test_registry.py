@@ -125,6 +125,7 @@ def rows(wiring: Wiring, table: str) -> list[dict[str, Any]]:
     return DeltaTable(path).to_pyarrow_table().to_pylist() if Path(path).exists() else []
 
 
+@pytest.mark.long
 def test_silver_waits_for_its_registry_and_bronze_goes_on(
     wiring: Wiring,
     registry: Registry,
@@ -155,7 +156,7 @@ def test_silver_waits_for_its_registry_and_bronze_goes_on(
             registry.is_up = True
             step = next(steps)
         elif step == "stop" and len(rows(wiring, "silver.orders")) == 4 and len(said) == 2:
-            stop.say()
+            stop.request()
 
     watching.run(look)
     assert meanwhile == [0]
@@ -181,6 +182,7 @@ def by_id(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: row["id"])
 
 
+@pytest.mark.long
 def test_a_run_with_an_end_gives_up(
     wiring: Wiring, topic: str, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

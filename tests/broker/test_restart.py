@@ -18,7 +18,7 @@ from common.errors import CheckpointMismatchError, QueryFailedError
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
-pytestmark = pytest.mark.chaos
+pytestmark = pytest.mark.long
 
 SIZE = 24
 TABLES = ("bronze.orders", "silver.orders", "silver.orders__quarantine", "gold.by_parity", "gold.latest")

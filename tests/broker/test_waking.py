@@ -21,7 +21,7 @@ from tests.pipeline.test_waking import await_that
 
 @pytest.fixture(autouse=True)
 def _no_look_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "LOOK", "1 hour")
+    monkeypatch.setattr(streaming, "POLL_INTERVAL", "1 hour")
 
 
 def test_an_event_goes_through_all_layers_by_wakes_alone(

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from common.declare import Aggregate, Pipeline, Topic
+from common.errors import QueryFailedError
+from common.rows.materialized import at_once, collected
+from silver.write.writer import Writer
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_exact import FIRST, LATEST
 from tests.pipeline.silver.test_verbs import event, records
@@ -31,6 +39,67 @@ def test_a_query_that_has_ended_leaves_nothing_in_the_jvm(spark: Any, tmp_path: 
     for number in range(1, RESTARTS + 1):
         restart(number)
     assert len(engine.rows("gold.totals")) == RESTARTS + 1
-    bounds = {heap.QUERY: 3, heap.SESSION: before[heap.SESSION] + 3, heap.PLAN: before[heap.PLAN] + 20}
+    more = {heap.QUERY: 3, heap.SESSION: 3, heap.PLAN: 20}
+    bounds = {name: before[name] + most for name, most in more.items()}
     found = heap.settled(spark, bounds)
     assert all(found[name] <= most for name, most in bounds.items()), (before, found)
+
+
+def test_a_query_that_has_died_leaves_nothing_in_the_jvm(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the error, whose traceback refers to the frames of the micro-batch."""
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders")], silver=[FIRST])
+    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1"))
+    engine.append_bronze("bronze.orders", records([event("k", minutes=1)], 0))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Writer, "__call__", refuse)
+    bounds = {name: count + 2 for name, count in heap.live(spark, [heap.QUERY, heap.SESSION]).items()}
+    for _ in range(RESTARTS):
+        with pytest.raises(QueryFailedError, match="the disk is gone"):
+            engine.run("silver")
+    found = heap.settled(spark, bounds)
+    assert all(found[name] <= most for name, most in bounds.items()), found
+
+
+def test_a_frame_is_released_at_its_last_use(spark: Any) -> None:
+    """Without Python's collector: it looks at everything only once hundreds of micro-batches are over."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = heap.live(spark, [heap.PLAN])[heap.PLAN]
+        for number in range(30):
+            spark.range(number).selectExpr("id + 1 as id").where("id > 3").schema  # noqa: B018
+        time.sleep(1)  # py4j tells the JVM of it from a thread of its own
+        after = heap.live(spark, [heap.PLAN])[heap.PLAN]
+    finally:
+        gc.enable()
+    assert after <= before + 3
+
+
+def test_results_of_many_queries_come_into_the_heap_a_few_at_a_time(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as fit into half of the heap at their largest: with 2 GB, and 256 MB a result, three."""
+    allowed, frames = at_once(spark), [spark.range(100_000) for _ in range(12)]
+    running: list[int] = []
+    most = []
+    real = type(frames[0]).toArrow
+
+    def counted(frame: Any) -> Any:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.2)
+        rows = real(frame)
+        running.pop()
+        return rows
+
+    monkeypatch.setattr(type(frames[0]), "toArrow", counted)
+    with ThreadPoolExecutor(len(frames)) as pool:
+        results = list(pool.map(collected, frames))
+    assert [len(rows) for rows in results if rows is not None] == [100_000] * len(frames)
+    assert 1 <= allowed < len(frames)
+    assert max(most) == allowed

@@ -15,7 +15,7 @@ from common.declare import Json, Pipeline, Silver, Storage, Topic, Upsert
 from common.errors import LeaseHeldError, UsageError
 from common.machine.table_lease import Leases
 from orchestration.cli.commands import maintain as command
-from orchestration.jobs.maintenance import chosen, maintain, planned
+from orchestration.jobs.maintenance import maintain, plan_maintenance, select_tables
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -124,12 +124,12 @@ def test_old_files_stay_until_the_last_query_has_read_them(spark: Any, engine: E
 
 def test_a_dry_run_does_nothing_and_bronze_keeps_its_files(engine: Engine) -> None:
     version = engine.version("silver.orders")
-    plan = planned(PIPELINE, engine.layout, "silver.orders")
+    plan = plan_maintenance(PIPELINE, engine.layout, "silver.orders")
     assert plan.before is not None
     assert (plan.before.version, plan.after, plan.deleted) == (version, None, None)
-    assert planned(PIPELINE, engine.layout, "silver.orders__late").before is None
+    assert plan_maintenance(PIPELINE, engine.layout, "silver.orders__late").before is None
     engine.append_bronze("bronze.orders", [("t", 0, 0, None, 0, None, None, None, None)])
-    assert planned(PIPELINE, engine.layout, "bronze.orders").kept_because.startswith(
+    assert plan_maintenance(PIPELINE, engine.layout, "bronze.orders").kept_because.startswith(
         "a new silver table reads"
     )
     assert engine.version("silver.orders") == version
@@ -151,7 +151,7 @@ def test_the_verb_waits_for_no_job_and_knows_the_tables(
     assert isinstance(held.exception, LeaseHeldError)
     assert held.exception.exit_code == 4
     with pytest.raises(UsageError, match=r"'gold\.lates' is no table .*did you mean 'gold\.latest'"):
-        chosen(PIPELINE, ["gold.lates"])
+        select_tables(PIPELINE, ["gold.lates"])
 
 
 class _Ready:

@@ -20,6 +20,8 @@ from tests.conftest import make_settings
 from tests.spark.silver.test_captured_envelopes import CAPTURED, envelopes, loaded, payload, row_type
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders_cdc" / "pipeline.py"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MESSAGES = 900

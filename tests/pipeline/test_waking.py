@@ -18,7 +18,7 @@ from common.delta.table import MicroBatch
 from common.streaming import query as streaming
 from common.streaming import wake_up as waking_module
 from common.streaming.query import Gate, RunningQuery, Stream, start
-from common.streaming.wake_up import Waking
+from common.streaming.wake_up import CommitNotifier
 
 UPSTREAM = "bronze.orders"
 DEADLINE_SECONDS = 60.0
@@ -26,7 +26,7 @@ DEADLINE_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def _no_look_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "LOOK", "1 hour")
+    monkeypatch.setattr(streaming, "POLL_INTERVAL", "1 hour")
 
 
 def await_that(fact: Callable[[], bool], what: str) -> None:
@@ -42,7 +42,7 @@ class Follower:
     def __init__(self, spark: Any, folder: Path) -> None:
         self.spark, self.folder = spark, folder
         self.table = str(folder / "table")
-        self.waking = Waking()
+        self.notifier = CommitNotifier()
         self.batches: list[list[int]] = []
         self.began = threading.Event()
         self.may_go_on = threading.Event()
@@ -72,7 +72,7 @@ class Follower:
             trigger=FOLLOW,
             reads=(UPSTREAM,),
         )
-        query = start(self.spark, stream, Gate(), self.waking, available_now=available_now)
+        query = start(self.spark, stream, Gate(), self.notifier, available_now=available_now)
         self._running.append(query)
         return query
 
@@ -86,7 +86,7 @@ class Follower:
 
         frame = self.spark.readStream.text(str(source))
         stream = Stream("shop", UPSTREAM, frame, write, str(self.folder / "upstream"), "100 milliseconds")
-        self._running.append(start(self.spark, stream, Gate(), self.waking))
+        self._running.append(start(self.spark, stream, Gate(), self.notifier))
 
         def give(number: int) -> None:
             draft = self.folder / f"{number}.draft"
@@ -135,7 +135,7 @@ def test_a_wake_while_a_micro_batch_runs_is_not_lost(follower: Follower) -> None
     follower.start()
     assert follower.began.wait(DEADLINE_SECONDS)
     follower.put(1)
-    follower.waking.committed([UPSTREAM])
+    follower.notifier.notify([UPSTREAM])
     follower.may_go_on.set()
     await_that(lambda: follower.batches == [[0], [1]], "the commit during the micro-batch is read")
 
@@ -170,7 +170,7 @@ def test_a_query_that_waits_does_nothing_and_a_wake_for_nothing_is_one_look(
 
     time.sleep(0.5)  # what follows a micro-batch is done
     assert cpu_seconds_of_idling() < 0.02
-    follower.waking.committed([UPSTREAM])
+    follower.notifier.notify([UPSTREAM])
     looking = cpu_seconds_of_idling()
     assert 0 < looking < 1
     assert cpu_seconds_of_idling() < 0.02
@@ -180,7 +180,7 @@ def test_a_query_that_waits_does_nothing_and_a_wake_for_nothing_is_one_look(
 def test_a_commit_of_another_process_is_seen_by_a_look(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "LOOK", "500 milliseconds")
+    monkeypatch.setattr(streaming, "POLL_INTERVAL", "500 milliseconds")
     follower.start()
     await_that(lambda: follower.batches == [[0]], "what was there is read")
     follower.put(1)
@@ -190,7 +190,7 @@ def test_a_commit_of_another_process_is_seen_by_a_look(
 def test_a_spark_that_keeps_its_clock_is_said_and_the_query_looks_by_itself(
     follower: Follower, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(streaming, "LOOK", "500 milliseconds")
+    monkeypatch.setattr(streaming, "POLL_INTERVAL", "500 milliseconds")
     monkeypatch.setattr(waking_module, "_CLOCK", "noSuchField")
     follower.start()
     told = "silver.orders: cannot be woken, and looks for new commits every 2 seconds instead: "

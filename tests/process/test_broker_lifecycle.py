@@ -109,6 +109,7 @@ def test_topics_and_messages_outlive_a_stop_and_an_older_kafka(settings: Setting
     assert json.loads(remembered.read_text()) == facts
 
 
+@pytest.mark.long
 def test_end_offsets_are_those_of_a_read_committed_consumer(settings: Settings) -> None:
     with broker.start(settings) as running:
         address = running.bootstrap_servers
@@ -126,6 +127,7 @@ def test_end_offsets_are_those_of_a_read_committed_consumer(settings: Settings) 
         assert kafka.first_offsets(address, ["payments"], {}) == {"payments": {0: 0}}
 
 
+@pytest.mark.long
 def test_an_orphan_is_reused_and_ends_with_its_last_user(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_shared_broker_ends_with_its_last_user_only(
     assert processes.start_mark(pid) is None
 
 
+@pytest.mark.long
 def test_a_pid_that_was_given_to_another_program_is_left_alone(settings: Settings) -> None:
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     state = {
@@ -179,6 +182,7 @@ def test_a_pid_that_was_given_to_another_program_is_left_alone(settings: Setting
     bystander.communicate(b"\n")
 
 
+@pytest.mark.long
 def test_a_broker_whose_start_was_killed_before_it_was_noted_is_ended_first(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +196,7 @@ def test_a_broker_whose_start_was_killed_before_it_was_noted_is_ended_first(
     assert processes.start_mark(pid) is None
 
 
+@pytest.mark.long
 def test_formatting_twice_keeps_the_data_of_the_first(tmp_path: Path) -> None:
     folder = tmp_path / "kafka"
     server = Server.of(folder, _settings(tmp_path))
@@ -204,6 +209,7 @@ def test_formatting_twice_keeps_the_data_of_the_first(tmp_path: Path) -> None:
     assert (data_dir(folder) / "meta.properties").read_bytes() == written
 
 
+@pytest.mark.long
 def test_a_newer_kafkas_data_is_refused(settings: Settings) -> None:
     remembered = broker_dir(settings) / "identity.json"
     facts = remembered.read_text()
@@ -226,6 +232,7 @@ def test_a_taken_port_is_told_with_who_holds_it(settings: Settings) -> None:
         assert f"by pid {os.getpid()} (" in str(refused.value)
 
 
+@pytest.mark.long
 def test_a_broker_that_cannot_start_is_told_with_the_end_of_its_log(settings: Settings) -> None:
     meta = data_dir(broker_dir(settings)) / "meta.properties"
     sound = meta.read_text()
@@ -241,6 +248,7 @@ def test_a_broker_that_cannot_start_is_told_with_the_end_of_its_log(settings: Se
 
 
 # Last: the broker after a killed one waits until the killed one's session has ended.
+@pytest.mark.long
 def test_a_broker_that_hangs_is_replaced_and_one_that_ignores_sigterm_is_killed(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

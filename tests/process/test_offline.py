@@ -26,6 +26,8 @@ from orchestration.pipeline.load_file import load_pipeline
 from tests.support.oracle import outcome
 from tests.support.processes import EXAMPLE, Medallion, medallion
 
+pytestmark = pytest.mark.long
+
 _LOOPBACK_ONLY = ("unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 _DEAD_MIRROR = """\
 <ivysettings>

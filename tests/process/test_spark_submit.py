@@ -9,12 +9,15 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from common.config.settings import load_settings
 from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
 from tests.support.processes import DEADLINE_SECONDS, ROOT
+
+pytestmark = pytest.mark.long
 
 ZONE = "spark.sql.session.timeZone"
 RETAINED = "spark.sql.streaming.minBatchesToRetain"

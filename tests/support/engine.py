@@ -126,7 +126,7 @@ def _stopping(stream: Stream, batches: int, supervisor: Supervisor, stop: StopSi
         stream.write(frame, batch)
         if next(written) >= batches:
             supervisor.gate.close()
-            stop.say()
+            stop.request()
 
     return replace(stream, write=write)
 

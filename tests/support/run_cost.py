@@ -94,7 +94,7 @@ def _kind(words: list[bytes]) -> str:
         return "Python" if b"python" in words[0] else "other"
     if any(word.startswith((b"kafka.Kafka", b"kafka.server")) for word in words):
         return "broker"
-    if b"org.apache.spark.deploy.SparkSubmit" in words:
+    if b"org.apache.spark.deploy.SparkSubmit" in words and b"org.apache.spark.launcher.Main" not in words:
         return "Spark JVM"
     return "other JVM"
 

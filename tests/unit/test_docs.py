@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from tests.reference.settings_reference import reference
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 GOLD = (ROOT / "docs" / "gold.md").read_text(encoding="utf-8")
 
@@ -47,14 +50,27 @@ def test_the_readme_lists_exactly_the_verbs_there_are() -> None:
     assert table == verbs
 
 
-@pytest.mark.parametrize("text", [README, ARCHITECTURE, GOLD], ids=["README", "architecture", "gold"])
+@pytest.mark.parametrize(
+    "text",
+    [README, CONTRIBUTING, CHANGELOG, ARCHITECTURE, GOLD],
+    ids=["README", "CONTRIBUTING", "CHANGELOG", "architecture", "gold"],
+)
 def test_files_that_the_documents_name_exist(text: str) -> None:
     """Links, and paths in backquotes."""
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
     paths = re.findall(r"`((?:common|bronze|silver|gold|orchestration|tests|docs|examples)/[\w./-]*)`", text)
-    base = ROOT if text is README else ROOT / "docs"
+    base = ROOT if text in (README, CONTRIBUTING, CHANGELOG) else ROOT / "docs"
     assert [link for link in links if not (base / link).exists()] == []
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_newest_dated_section_of_the_changelog_is_the_version() -> None:
+    """Below the unreleased changes; every section has a date."""
+    sections = re.findall(r"^## (.+)$", CHANGELOG, flags=re.MULTILINE)
+    assert sections[0] == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", section) for section in sections[1:])
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert sections[1].startswith(f"{version} - ")
 
 
 def test_the_readmes_pipeline_has_no_problem(tmp_path: Path) -> None:
@@ -79,7 +95,7 @@ def test_the_example_of_each_kind_of_gold_table_has_no_problem(tmp_path: Path) -
         r"^(Aggregate|Upsert|ChangeFeed|History|Join)\(", r"tables += \1(", source, flags=re.MULTILINE
     )
     silver = """
-from common.declare import Json, Pipeline, Silver, Topic
+from medallion import Json, Pipeline, Silver, Topic
 
 class Tables(list):
     def __iadd__(self, table):

@@ -1,4 +1,4 @@
-"""``medallion audit``: where every offset is, from the tables alone."""
+"""``medallion audit``: proves from the tables where every offset is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from common.machine.console import page, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("audit")(audit)
 
 
@@ -28,7 +29,7 @@ def audit(
         str | None,
         typer.Option(
             metavar="WHEN|last",
-            help="Only what is new since a time such as 2026-01-01T00:00Z, or the last balanced audit.",
+            help="Only offsets read since a time (2026-01-01T00:00Z), or since the last balanced audit.",
         ),
     ] = None,
     *,
@@ -37,11 +38,11 @@ def audit(
     """Prove that every Kafka offset that bronze has read is in exactly one place.
 
     Offsets = silver + duplicates + late + quarantine + dropped + tombstones + erased + waiting, per topic
-    and partition; every duplicate has its witness in silver, and the micro-batches' counts add up to the
-    same. Reads tables and logs alone: no broker, no lease; jobs may run. Exit code 1: it does not balance.
+    and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up to
+    the same numbers. Reads only tables and logs; jobs may run. Exit code 1: not balanced.
 
-    A balanced audit leaves a mark; --since last goes on from it, and is cheap enough for every few minutes.
-    Where rows were changed since (an erasure, a replay), it looks at everything again.
+    A balanced audit records its result; --since last continues from there, cheaply enough to run every few
+    minutes. If rows were changed since then (an erasure, a replay), it reads everything again.
 
     --json: {"balanced", "offsets", "tables": [{"table", "reads", "balanced", "since", "batch_id",
     "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
@@ -49,30 +50,30 @@ def audit(
     "examples": [{"topic", "partition", "offset"}]}], "notes", "seconds"}]}. Numbers are exact; examples
     are the first 20.
     """
-    from common.spark.session import build_session  # loaded when it is used
-    from orchestration.audit import run as account
-    from orchestration.cli import audit_output as view
+    from common.spark.session import build_session
+    from orchestration.audit import run as audits
+    from orchestration.cli import audit_output
 
     ready = context(pipeline, settings, set_)
-    begin = account.moment(since) if since is not None else None
-    silvers = account.chosen(ready.pipeline, table)
+    begin = audits.parse_since(since) if since is not None else None
+    silvers = audits.select_tables(ready.pipeline, table)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
-        found = [
-            account.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say)
+        accounts = [
+            audits.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say)
             for silver in silvers
         ]
     finally:
         spark.stop()
     if as_json:
-        sys.stdout.write(json.dumps(view.document(found), indent=2) + "\n")
+        sys.stdout.write(json.dumps(audit_output.document(accounts), indent=2) + "\n")
     else:
         out = page()
-        for one in found:
-            out.print(view.table(one))
+        for one in accounts:
+            out.print(audit_output.table(one))
             for note in one.notes:
                 say(f"note: {note}")
-    if any(one.faults for one in found):
-        raise view.error(found)
+    if any(one.faults for one in accounts):
+        raise audit_output.error(accounts)
     if not as_json:
-        page().print(view.verdict(found), highlight=False)
+        page().print(audit_output.verdict(accounts), highlight=False)

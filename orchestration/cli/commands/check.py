@@ -1,4 +1,4 @@
-"""``medallion check``: a pipeline and its settings judged without Spark, Kafka or any table."""
+"""``medallion check``: validates a pipeline and its settings without Spark, Kafka or any table."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem
 from common.machine.console import out
+from common.machine.terminal import wrapped
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import check, setting_problems, unchecked
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 from orchestration.pipeline.lineage import readers, sources
 
 PathArgument = Annotated[
@@ -41,9 +43,9 @@ def check_pipeline(
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find every mistake of a pipeline and its settings, in a second and without Spark.
+    """Validate a pipeline and its settings, in a second and without Spark; print every problem.
 
-    Exit code 2 where there is one.
+    Exit code 2 if there is a problem.
     """
     ready = context(path or pipeline, settings, set_)
     found: Pipeline | None = None
@@ -55,14 +57,14 @@ def check_pipeline(
     if as_json:
         typer.echo(json.dumps(_document(found, ready.settings, problems), indent=2))
     elif problems or found is None:
-        _tell(problems, ready.settings.pipeline)
+        _print_problems(problems, ready.settings.pipeline)
     else:
         _summary(found, ready.settings)
     if problems:
         raise typer.Exit(PipelineError.exit_code)
 
 
-def _tell(problems: Sequence[Problem], file: Path | None) -> None:
+def _print_problems(problems: Sequence[Problem], file: Path | None) -> None:
     number = len(problems)
     out.print(
         f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {escape(str(file))}", highlight=False
@@ -77,19 +79,25 @@ def _tell(problems: Sequence[Problem], file: Path | None) -> None:
             _, _, rest = problem.place.partition(", ")
             text = f"{rest}: {problem.message}" if rest else problem.message
             elsewhere = f"  [dim]{escape(problem.source)}[/]" if problem.source != first else ""
-            out.print(f"  {escape(text)}{elsewhere}", highlight=False, soft_wrap=True)
+            out.print(f"  {escape(_fitted(text, 2))}{elsewhere}", highlight=False, soft_wrap=True)
+
+
+def _fitted(text: str, used: int = 0) -> str:
+    """The text with breaks between words on a terminal, with a hanging indent behind ``used`` columns."""
+    return wrapped(text, out.width, indent=" " * max(used, 2), used=used) if out.is_terminal else text
 
 
 def _summary(pipeline: Pipeline, settings: Settings) -> None:
     out.print(_tree(pipeline), highlight=False)
     for table in unchecked(pipeline):
         out.print(
-            f"{table} makes its columns by a function: what depends on them is checked when the job starts.",
+            _fitted(f"{table}: a function computes its columns; they are checked when the job starts."),
+            markup=False,
             highlight=False,
             soft_wrap=True,
         )
     for note in notes(pipeline):
-        out.print(f"[yellow]note[/]  {escape(note)}", highlight=False, soft_wrap=True)
+        out.print(f"[yellow]note[/]  {escape(_fitted(note, 6))}", highlight=False, soft_wrap=True)
     changed = dict(changed_settings(settings))
     if changed:
         out.print("settings that are not the defaults:", highlight=False)
@@ -111,7 +119,7 @@ def _summary(pipeline: Pipeline, settings: Settings) -> None:
 
 
 def _tree(pipeline: Pipeline) -> Tree:
-    """Who reads what, from topics down to gold."""
+    """The lineage, from topics to gold tables."""
     root = Tree(f"[bold]{escape(pipeline.name)}[/]")
     for topic in pipeline.bronze:
         branch = root.add(f"{escape(_source(topic))} [dim]->[/] {topic.table}")
@@ -133,7 +141,7 @@ def _source(topic: Topic) -> str:
 
 
 def changed_settings(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Settings that are not the defaults, by dotted name; a value that may be secret is not shown."""
+    """Settings that differ from their defaults, by dotted name; values that may be secret are masked."""
     standard: dict[str, Any] = {
         name: each.model_dump() if isinstance(each := field.default, BaseModel) else each
         for name, field in Settings.model_fields.items()

@@ -1,4 +1,4 @@
-"""``medallion demo``."""
+"""``medallion demo``: the options of the demo."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli import demo as show
-from orchestration.cli.options import PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli import demo as live
+from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command()(demo)
 
 
-def demo(  # a command has this many options
+def demo(
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
-    seconds: Annotated[
-        float, typer.Option(help="How long events are sent, from the first gold rows on.")
-    ] = 45,
+    seconds: Annotated[float, typer.Option(help="Seconds of sending after the first gold rows.")] = 45,
     rate: Annotated[float, typer.Option(help="Events per second.")] = 500,
-    seed: Annotated[int, typer.Option(help="Of the sample's events.")] = 7,
+    seed: Annotated[int, typer.Option(help="Seed of the sample events.")] = 7,
 ) -> None:
     """Watch sample events flow from a real Kafka broker through bronze, silver and gold for a minute."""
     began = time.monotonic()
     ready = context(pipeline, settings, set_)
-    show.run(ready.pipeline, ready.settings, seconds=seconds, rate=rate, seed=seed, began=began)
+    live.run(ready.pipeline, ready.settings, seconds=seconds, rate=rate, seed=seed, began=began)

@@ -1,16 +1,14 @@
-"""``medallion doctor`` (what this machine has and lacks) and ``medallion setup`` (bring what it lacks)."""
+"""``medallion doctor`` examines this machine; ``medallion setup`` installs what a first run needs."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import typer
-from rich.console import Group
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from common.config.settings import Settings
@@ -19,12 +17,14 @@ from common.java.compile_sources import reader_jar
 from common.java.find_java import Java
 from common.java.sealed_file import state_of
 from common.machine.console import err, out, page
-from common.machine.terminal import megabytes, say
+from common.machine.terminal import megabytes, say, wrapped
 from common.spark import class_archive
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.install.doctor import EAGER_SETS, Finding, examine
 from orchestration.install.setup import ensure_java
+from orchestration.pipeline.context import context
 
+_WIDEST_NAME = 24
 _STYLES = {"ok": "green", "warn": "bold yellow", "fail": "bold red"}
 
 
@@ -41,19 +41,20 @@ def doctor(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at all that a run needs, and say what to do; exit 1 when something would fail."""
-    chosen = context(pipeline, settings, overrides).settings
+    """Examine what a run needs, with advice; exit code 1 where a run would fail."""
+    loaded = context(pipeline, settings, overrides).settings
     if as_json:
-        findings = list(examine(chosen))
+        findings = list(examine(loaded))
         states = Counter(finding.state for finding in findings)
         document = {"ok": not states["fail"], "findings": [asdict(finding) for finding in findings]}
         out.print_json(json.dumps(document))
     else:
-        with err.status("looking around"):
-            findings = list(examine(chosen))
+        with err.status("examining this machine"):
+            findings = list(examine(loaded))
         states = Counter(finding.state for finding in findings)
-        page().print(_page(findings))
-        out.print(Text(f"\n{states['ok']} ok, {states['warn']} to look at, {states['fail']} to repair"))
+        page().print(_Page(findings), crop=False)
+        warnings, failures = _counted(states["warn"], "warning"), _counted(states["fail"], "failure")
+        out.print(Text(f"\n{states['ok']} ok, {warnings}, {failures}"))
     if states["fail"]:
         raise typer.Exit(1)
 
@@ -61,12 +62,12 @@ def doctor(
 def setup(
     settings: SettingsOption = None, overrides: SetOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Bring what a first run needs: a Java where there is none, and the jars of Spark and the broker."""
-    chosen = context(settings=settings, overrides=overrides).settings
-    java = ensure_java(chosen)
-    paths = jar_cache.require(chosen, *EAGER_SETS)
-    reader = reader_jar(chosen)
-    classes = _class_archive(chosen, java)
+    """Install what a first run needs: Java if there is none, and the jars of Spark and the broker."""
+    loaded = context(settings=settings, overrides=overrides).settings
+    java = ensure_java(loaded)
+    paths = jar_cache.require(loaded, *EAGER_SETS)
+    reader = reader_jar(loaded)
+    classes = _class_archive(loaded, java)
     if as_json:
         found = {"home": str(java.home), "version": java.version, "origin": java.origin}
         document = {"java": found, "jars": [str(path) for path in paths], "class_archive": classes}
@@ -76,41 +77,59 @@ def setup(
     size = megabytes(sum(jar.size_bytes for jar in jar_cache.locked(*EAGER_SETS)))
     for line in (
         f"Java {java.version} in {java.home} (found by: {java.origin})",
-        f"{len(paths)} jars, {size}, verified in {jar_cache.cache_dir(chosen)}",
+        f"{len(paths)} jars, {size}, verified in {jar_cache.cache_dir(loaded)}",
     ):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _class_archive(chosen: Settings, java: Java) -> str | None:
-    """Path of the archive of Spark's classes, made now where there is none; ``None`` if it cannot be."""
-    class_path = (*jar_cache.require(chosen, "spark"), reader_jar(chosen))
+def _class_archive(loaded: Settings, java: Java) -> str | None:
+    """Path of the class data sharing archive of Spark's classes, recorded if there is none.
+
+    ``None`` if this Java cannot record one.
+    """
+    class_path = (*jar_cache.require(loaded, "spark"), reader_jar(loaded))
     file = class_archive.archive_file(java, class_path)
     if state_of(file) != "ok":
-        say(err, "recording Spark's classes, once: half a minute, 190 MB in the cache, shorter starts after")
-        if class_archive.create_archive(chosen, java, class_path) is None:
-            say(err, "this Java keeps no archive of classes; starts take some five seconds longer")
+        say(
+            err,
+            "recording an archive of Spark's classes, once (half a minute, 190 MB): starts are 5 s faster",
+        )
+        if class_archive.create_archive(loaded, java, class_path) is None:
+            say(err, "this Java cannot record an archive of classes; each start takes about 5 s longer")
             return None
     return str(file)
 
 
-def _page(findings: Sequence[Finding]) -> Group:
-    """The findings under their areas, in the order in which they were made."""
-    parts: list[Text | Padding] = []
-    width = max(len(finding.name) for finding in findings)
-    for area in dict.fromkeys(finding.area for finding in findings):
-        table = Table.grid(padding=(0, 2))
-        table.add_column(width=4)
-        table.add_column(min_width=min(width, 24), overflow="fold")
-        table.add_column(overflow="fold")
-        for finding in findings:
-            if finding.area == area:
-                table.add_row(*_cells(finding))
-        parts += [Text(area, style="bold"), Padding(table, (0, 0, 0, 2))]
-    return Group(*parts)
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _cells(finding: Finding) -> tuple[Text, Text, Text]:
-    value = Text(finding.value)
+class _Page:
+    """The findings by area, in the order of the probes; advice stands on lines of its own."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self._findings = findings
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = min(_WIDEST_NAME, max(len(finding.name) for finding in self._findings))
+        for area in dict.fromkeys(finding.area for finding in self._findings):
+            yield Text(area, style="bold")
+            for finding in self._findings:
+                if finding.area == area:
+                    yield from _lines(finding, names, options.max_width)
+
+
+def _lines(finding: Finding, names: int, width: int) -> Iterator[Text]:
+    state = f"  {finding.state:<4}  "
+    name = f"{finding.name:<{names}}  "
+    value = wrapped(finding.value, width, indent=" " * len(state), used=len(state) + len(name))
+    yield _unbroken(Text.assemble((state, _STYLES[finding.state]), name, value))
     if finding.advice:
-        value.append(f"\n→ {finding.advice}", style="cyan")
-    return Text(finding.state, style=_STYLES[finding.state]), Text(finding.name), value
+        indent = " " * (len(state) + 2)
+        advice = wrapped(finding.advice, width, indent=indent, used=len(indent))
+        yield _unbroken(Text(f"{indent[:-2]}→ {advice}", style="cyan"))
+
+
+def _unbroken(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ignore"
+    return text

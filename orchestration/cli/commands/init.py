@@ -1,4 +1,4 @@
-"""``medallion init``: a pipeline file proposed from a topic's messages."""
+"""``medallion init``: proposes a pipeline file from the messages of a topic."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from common.declare import Avro
 from common.errors import PipelineError, UsageError, nearest
 from common.machine.console import out, say
 from common.schema import avro as avro_schema
-from orchestration.cli.options import JsonOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, SetOption, SettingsOption
 from orchestration.kafka.topic_sample import Sampled
+from orchestration.pipeline.context import context
 from orchestration.propose import value_shapes
 from orchestration.propose.pipeline_source import Proposal, render
 from orchestration.propose.propose import propose, table_name
@@ -25,7 +26,7 @@ _MOST_TOPICS = 20
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("init")(command)
 
 
@@ -35,64 +36,64 @@ def command(
     *,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="NAME", help="Topic; repeatable.", show_default="all there are"),
+        typer.Option("--topic", metavar="NAME", help="Topic; repeatable.", show_default="all of the broker"),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--from-file", metavar="FILE", help="A file of messages, one a line; .gz too."),
+        typer.Option("--from-file", metavar="FILE", help="A file of messages, one per line; .gz too."),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", help="The file that is written.")] = Path("pipeline.py"),
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Messages to look at, per topic.")] = 1000,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    output: Annotated[Path, typer.Option("--output", help="The file to write.")] = Path("pipeline.py"),
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Messages to read, per topic.")] = 1000,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose a pipeline file from a topic's messages: format, columns, key and event time.
+    """Propose a pipeline file from the messages of a topic: format, columns, key and event time.
 
-    Only names of fields get into the file, no values.
+    The file has names of fields, but no values.
     """
-    around = context(None, settings, set_)
+    ready = context(None, settings, set_)
     if output.exists() and not force:
-        raise UsageError(f"{output} is there already. Name another file with --output, or give --force.")
-    found = (
-        _of_file(file, topic, samples) if file is not None else _of_broker(around.settings, topic, samples)
-    )
-    made: list[Proposal] = []
+        raise UsageError(f"{output} exists. Name another file with --output, or overwrite it with --force.")
+    found = _of_file(file, topic, samples) if file is not None else _of_broker(ready.settings, topic, samples)
+    proposals: list[Proposal] = []
     beside: dict[str, str] = {}
     for name, messages in found:
-        known = _avro(around.settings, name, messages, output, beside)
-        made.append(propose(name, messages, known))
-    _refuse_twins(made)
-    name = table_name(made[0].topic) if len(made) == 1 else table_name(output.stem)
+        known = _avro(ready.settings, name, messages, output, beside)
+        proposals.append(propose(name, messages, known))
+    _refuse_same_table(proposals)
+    name = table_name(proposals[0].topic) if len(proposals) == 1 else table_name(output.stem)
     for file_name, text in beside.items():
         if (output.parent / file_name).exists() and not force:
-            raise UsageError(f"{output.parent / file_name} is there already; move it away, or give --force.")
+            raise UsageError(
+                f"{output.parent / file_name} exists. Move it away, or overwrite it with --force."
+            )
         _write(output.parent / file_name, text)
-    _write(output, render(name, made))
+    _write(output, render(name, proposals))
     if as_json:
-        out.print_json(data={"output": str(output), "topics": [_document(each) for each in made]})
+        out.print_json(data={"output": str(output), "topics": [_document(each) for each in proposals]})
         return
-    for each in made:
-        _tell(each)
+    for proposal in proposals:
+        _print_proposal(proposal)
     where = "".join(f" --set {text}" for text in set_ or ()) + (f" --settings {settings}" if settings else "")
-    say(f"written: {output}. Read it, then:")
-    for verb in ("check", "up"):
-        say(f"  medallion {verb} -p {output}{where}")
+    say(f"{output} is written. Read it, then:")
+    for command_name in ("check", "up"):
+        say(f"  medallion {command_name} -p {output}{where}")
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
-    from orchestration.kafka.capture_file import captured  # only when it is asked for
+    from orchestration.kafka.capture_file import read_capture
 
     if not file.is_file():
         raise UsageError(f"--from-file {file}: no such file.")
     if topics is not None and len(topics) != 1:
-        raise UsageError("--from-file is of one topic; give one --topic, or none.")
+        raise UsageError("--from-file has the messages of one topic; give at most one --topic.")
     name = topics[0] if topics else table_name(file.name.partition(".")[0])
     messages: list[Sampled] = []
     step, place = 1, 0
-    for place, message in enumerate(captured(file)):  # the last one counts
+    for place, message in enumerate(read_capture(file)):
         if place % step == 0:
             messages.append(Sampled(0, 0, message.value))
-        if len(messages) > 2 * count:  # every second goes, and from now on only every second comes
+        if len(messages) > 2 * count:  # keep every second message, and read only every second from now on
             messages, step = messages[::2], 2 * step
     return [(name, messages[:: max(1, -(-len(messages) // count))])]
 
@@ -100,7 +101,7 @@ def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple
 def _of_broker(
     settings: Settings, topics: Sequence[str] | None, count: int
 ) -> list[tuple[str, list[Sampled]]]:
-    from orchestration.kafka import client as kafka  # Kafka's client is loaded when it is used
+    from orchestration.kafka import client as kafka
     from orchestration.kafka.topic_sample import sample
 
     options = {key: value for key, value in settings.kafka.options.items() if key != "bootstrap.servers"}
@@ -108,11 +109,9 @@ def _of_broker(
         there = kafka.topic_names(address, options)
         wanted = list(dict.fromkeys(topics or there))
         if not wanted:
-            raise UsageError(f"There is no topic at {address}. Fill one, or give --from-file.")
+            raise UsageError(f"There is no topic at {address}. Send messages to one, or give --from-file.")
         if not topics and len(wanted) > _MOST_TOPICS:
-            raise UsageError(
-                f"There are {len(wanted)} topics at {address}; name those you mean with --topic."
-            )
+            raise UsageError(f"There are {len(wanted)} topics at {address}; name some with --topic.")
         for name in wanted:
             if name not in there:
                 raise UsageError(f"Topic {name} does not exist at {address}; {nearest(name, there)}")
@@ -136,30 +135,32 @@ def _broker(settings: Settings, options: dict[str, str]) -> Iterator[str]:
 def _avro(
     settings: Settings, topic: str, messages: Sequence[Sampled], output: Path, beside: dict[str, str]
 ) -> dict[str, object] | None:
-    """The schema that most framed values name, where most values are framed; it goes beside the pipeline."""
+    """The Avro schema of most values, from the registry; ``None`` if most values have no schema id."""
     values = [message.value for message in messages if message.value]
-    framed = [value for value in values if value_shapes.recognise(value).kind == value_shapes.REGISTRY]
+    framed = [value for value in values if value_shapes.recognize(value).kind == value_shapes.REGISTRY]
     if 2 * len(framed) <= len(values) or not framed:
         return None
-    from orchestration.kafka.schema_registry import schema_text  # only for such topics
+    from orchestration.kafka.schema_registry import schema_text
 
     number = Counter(int.from_bytes(value[1:5], "big") for value in framed).most_common(1)[0][0]
     text = schema_text(settings, number)
     try:
         fields = avro_schema.fields(Avro(text), output.parent)
     except PipelineError as error:
-        told = "; ".join(problem.message for problem in error.problems)
-        raise UsageError(f"Topic {topic}: schema {number}: {told}") from error
+        problems = "; ".join(problem.message for problem in error.problems)
+        raise UsageError(f"Topic {topic}: schema {number}: {problems}") from error
     file = f"{table_name(topic)}.avsc"
     beside[file] = text
     return {"file": file, "fields": fields}
 
 
-def _refuse_twins(made: Sequence[Proposal]) -> None:
-    twins = [name for name, count in Counter(each.table for each in made).items() if count > 1]
-    if twins:
-        topics = ", ".join(each.topic for each in made if each.table == twins[0])
-        raise UsageError(f"Topics {topics} would share the table {twins[0]}; make one file for each.")
+def _refuse_same_table(proposals: Sequence[Proposal]) -> None:
+    shared = [name for name, count in Counter(each.table for each in proposals).items() if count > 1]
+    if shared:
+        topics = ", ".join(each.topic for each in proposals if each.table == shared[0])
+        raise UsageError(
+            f"Topics {topics} would share the table {shared[0]}; write one file per topic with --topic."
+        )
 
 
 def _write(path: Path, text: str) -> None:
@@ -171,27 +172,27 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _tell(made: Proposal) -> None:
+def _print_proposal(proposal: Proposal) -> None:
     others = ", ".join(
-        f"{number:,} {kind}" for kind, number in made.kinds.most_common() if kind != made.format
+        f"{number:,} {kind}" for kind, number in proposal.kinds.most_common() if kind != proposal.format
     )
     say(
-        f"{made.topic}: {made.messages:,} messages, read as {made.format}"
+        f"{proposal.topic}: {proposal.messages:,} messages, read as {proposal.format}"
         + (f"; also {others}" if others else "")
     )
-    say(f"  {len(made.columns)} columns; key {', '.join(made.key)}: {made.notes['key']}")
-    say(f"  event time {made.event_time}: {made.notes['event_time']}; watermark {made.watermark}")
+    say(f"  {len(proposal.columns)} columns; key {', '.join(proposal.key)}: {proposal.notes['key']}")
+    say(f"  event time {proposal.event_time}: {proposal.notes['event_time']}; watermark {proposal.watermark}")
 
 
-def _document(made: Proposal) -> dict[str, object]:
+def _document(proposal: Proposal) -> dict[str, object]:
     return {
-        "topic": made.topic,
-        "table": made.table,
-        "messages": made.messages,
-        "format": made.format,
-        "kinds": dict(made.kinds),
-        "columns": list(made.columns),
-        "key": made.key,
-        "event_time": made.event_time,
-        "watermark": made.watermark,
+        "topic": proposal.topic,
+        "table": proposal.table,
+        "messages": proposal.messages,
+        "format": proposal.format,
+        "kinds": dict(proposal.kinds),
+        "columns": list(proposal.columns),
+        "key": proposal.key,
+        "event_time": proposal.event_time,
+        "watermark": proposal.watermark,
     }

@@ -1,4 +1,4 @@
-"""``medallion jars``: the locked jars of this machine; fetch, verify, list, bundle."""
+"""``medallion jars``: fetches, verifies, lists and exports the locked jars of this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from common.config.settings import Settings
 from common.errors import JarError
@@ -16,7 +16,9 @@ from common.java import jar_cache
 from common.java.jar_cache import Jar, State
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes
-from orchestration.cli.options import JsonOption, SetOption, SettingsOption, context
+from orchestration.cli.grid import Column, Grid
+from orchestration.cli.options import JsonOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 _COLOURS = {"ok": "green", "missing": "yellow", "altered": "bold red"}
 
@@ -31,7 +33,7 @@ SetNameOption = Annotated[
 ]
 FromOption = Annotated[
     Path | None,
-    typer.Option("--from", metavar="DIR", help="A bundle made by `jars export`; no network is used."),
+    typer.Option("--from", metavar="DIR", help="A bundle written by `jars export`; no network is used."),
 ]
 
 commands = typer.Typer(no_args_is_help=True, help="The locked jars of Spark and the embedded broker.")
@@ -51,15 +53,15 @@ def fetch(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring what is missing or altered into the cache, and verify all of it."""
-    chosen = context(settings=settings, overrides=overrides).settings
+    """Download missing or altered jars into the cache, and verify all of them."""
+    loaded = context(settings=settings, overrides=overrides).settings
     sets = set_name or (jar_cache.bundle_sets(source) if source else ())
-    fetched = jar_cache.fetch(chosen, *sets, source=source)
-    states = jar_cache.verify(chosen, *sets)
+    fetched = jar_cache.fetch(loaded, *sets, source=source)
+    states = jar_cache.verify(loaded, *sets)
     if as_json:
-        _print_json(chosen, states, fetched=[jar.coordinate for jar in fetched])
+        _print_json(loaded, states, fetched=[jar.coordinate for jar in fetched])
     else:
-        _print_sum(chosen, states)
+        _print_summary(loaded, states)
 
 
 @commands.command()
@@ -71,20 +73,20 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Read every byte of the cached jars; exit 1 when one is missing or altered."""
-    chosen = context(settings=settings, overrides=overrides).settings
-    states = jar_cache.verify(chosen, *(set_name or ()))
+    loaded = context(settings=settings, overrides=overrides).settings
+    states = jar_cache.verify(loaded, *(set_name or ()))
     faults = [(jar, state) for jar, state in states if state != "ok"]
     if as_json:
-        _print_json(chosen, states)
+        _print_json(loaded, states)
     elif not faults:
-        _print_sum(chosen, states)
+        _print_summary(loaded, states)
     for jar, state in faults:
-        path = jar_cache.jar_path(chosen, jar)
+        path = jar_cache.jar_path(loaded, jar)
         err.print(f"{path} is {state}", markup=False, highlight=False, soft_wrap=True)
     if faults:
         raise JarError(
-            f"{len(faults)} of {_counted(states)} missing or altered in {jar_cache.cache_dir(chosen)}. "
-            "Bring them with: medallion jars fetch"
+            f"{len(faults)} of {_counted(states)} missing or altered in {jar_cache.cache_dir(loaded)}. "
+            "To download them: medallion jars fetch"
         )
 
 
@@ -96,35 +98,39 @@ def list_jars(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Every locked jar: set, coordinate, size and state."""
-    chosen = context(settings=settings, overrides=overrides).settings
-    states = jar_cache.verify(chosen, *(set_name or ()))
+    """List the locked jars: set, coordinate, size and state."""
+    loaded = context(settings=settings, overrides=overrides).settings
+    states = jar_cache.verify(loaded, *(set_name or ()))
     if as_json:
-        _print_json(chosen, states)
+        _print_json(loaded, states)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("set", min_width=12)
-    table.add_column("coordinate", overflow="fold")
-    table.add_column("size", min_width=6, justify="right")
-    table.add_column("state", min_width=7)
-    for jar, state in states:
-        size = megabytes(jar.size_bytes)
-        table.add_row(jar.set, jar.coordinate, size, f"[{_COLOURS[state]}]{state}[/]")
-    page().print(table)
+    columns = (
+        Column("set", rank=1),
+        Column("coordinate"),
+        Column("size", "right", rank=2),
+        Column("state"),
+    )
+    rows = [
+        (jar.set, jar.coordinate, megabytes(jar.size_bytes), Text(state, style=_COLOURS[state]))
+        for jar, state in states
+    ]
+    page().print(Grid(columns, rows))
 
 
 @commands.command()
 def export(
-    target: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the bundle; made if need be.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of the bundle; created if it does not exist.")
+    ],
     set_name: SetNameOption = None,
     settings: SettingsOption = None,
     overrides: SetOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy the jars and their lock into a folder, for a machine without network."""
-    chosen = context(settings=settings, overrides=overrides).settings
-    copies = jar_cache.export(chosen, target, *(set_name or ()))
+    """Copy the jars and their lock into a folder, for a machine without a network."""
+    loaded = context(settings=settings, overrides=overrides).settings
+    copies = jar_cache.export(loaded, target, *(set_name or ()))
     if as_json:
         out.print_json(json.dumps({"bundle": str(target.resolve()), "jars": [str(copy) for copy in copies]}))
         return
@@ -137,14 +143,14 @@ def _counted(things: Sequence[object]) -> str:
     return "1 jar" if len(things) == 1 else f"{len(things)} jars"
 
 
-def _print_sum(chosen: Settings, states: Sequence[tuple[Jar, State]]) -> None:
+def _print_summary(loaded: Settings, states: Sequence[tuple[Jar, State]]) -> None:
     size = megabytes(sum(jar.size_bytes for jar, _ in states))
-    text = f"{_counted(states)}, {size}, verified in {jar_cache.cache_dir(chosen)}"
+    text = f"{_counted(states)}, {size}, verified in {jar_cache.cache_dir(loaded)}"
     out.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_json(
-    chosen: Settings, states: Sequence[tuple[Jar, State]], *, fetched: Sequence[str] | None = None
+    loaded: Settings, states: Sequence[tuple[Jar, State]], *, fetched: Sequence[str] | None = None
 ) -> None:
     rows = [
         {
@@ -152,12 +158,12 @@ def _print_json(
             "coordinate": jar.coordinate,
             "size_bytes": jar.size_bytes,
             "sha256": jar.sha256,
-            "path": str(jar_cache.jar_path(chosen, jar)),
+            "path": str(jar_cache.jar_path(loaded, jar)),
             "state": state,
         }
         for jar, state in states
     ]
-    document: dict[str, object] = {"cache": str(jar_cache.cache_dir(chosen)), "jars": rows}
+    document: dict[str, object] = {"cache": str(jar_cache.cache_dir(loaded)), "jars": rows}
     if fetched is not None:
         document["fetched"] = list(fetched)
     out.print_json(json.dumps(document))

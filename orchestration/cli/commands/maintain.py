@@ -1,22 +1,24 @@
-"""``medallion maintain``: small files made few, old files deleted."""
+"""``medallion maintain``: compacts tables and deletes old files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
+from rich.text import Text
 
 from common.machine.console import out, page, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
-from orchestration.jobs.maintenance import Upkeep, chosen, maintain, planned
+from orchestration.cli.grid import Column, Grid
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.jobs.maintenance import MaintenanceResult, maintain, plan_maintenance, select_tables
+from orchestration.pipeline.context import context
 
 _UNIT = 1024
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("maintain")(maintain_tables)
 
 
@@ -26,37 +28,40 @@ def maintain_tables(
     settings: SettingsOption = None,
     set_: SetOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show files and bytes, and what would stay; do nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show files and bytes, and which old files would be kept; change nothing."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compact tables (OPTIMIZE; clustered ones are clustered) and delete files past their retention (VACUUM).
+    """Compact or cluster tables (OPTIMIZE) and delete files past their retention (VACUUM).
 
-    The jobs that write them must stand still: exit code 4 where one does not. No row changes, and streams
-    that read the tables go on as if nothing had been.
+    The jobs that write the tables must be stopped; else exit code 4. No row changes, and streams that read
+    the tables continue.
     """
-    from orchestration.jobs.job import writing  # loaded when it is used
+    from orchestration.jobs.job import spark_for_writing
 
     ready = context(pipeline, settings, set_)
-    names = chosen(ready.pipeline, tables or ())
+    names = select_tables(ready.pipeline, tables or ())
     if dry_run:
-        done = [planned(ready.pipeline, ready.layout, name) for name in names]
+        done = [plan_maintenance(ready.pipeline, ready.layout, name) for name in names]
     else:
         done = []
-        with writing(ready.pipeline, ready.settings, names, name="maintain") as spark:
+        with spark_for_writing(ready.pipeline, ready.settings, names, name="maintain") as spark:
             for name in names:
                 say(f"maintaining {name}")
                 done.append(maintain(spark, ready.pipeline, ready.layout, name))
     if as_json:
         out.print_json(data=[_document(one) for one in done])
         return
-    page().print(_table(done))
+    page().print(_table(done, is_dry_run=dry_run))
     for one in done:
         if one.kept_because:
             say(f"{one.table} keeps its old files: {one.kept_because}")
 
 
-def _document(one: Upkeep) -> dict[str, Any]:
+def _document(one: MaintenanceResult) -> dict[str, Any]:
     return {
         "table": one.table,
         "files_before": one.before and one.before.files,
@@ -68,22 +73,21 @@ def _document(one: Upkeep) -> dict[str, Any]:
     }
 
 
-def _table(done: list[Upkeep]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    table.add_column("table")
-    for name in ("files", "then", "bytes", "then", "old files deleted"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _table(done: list[MaintenanceResult], *, is_dry_run: bool) -> Grid:
+    rows: list[Sequence[Text | str]] = []
     for one in done:
         if one.before is None:
-            table.add_row(one.table, "[dim]not yet[/]", "", "", "", "")
+            rows.append((one.table, Text("not yet", style="dim"), "", "", "", ""))
             continue
-        files, size = ("", "") if one.after is None else (f"{one.after.files:,}", _shown(one.after.bytes))
+        files, size = ("", "") if one.after is None else (f"{one.after.files:,}", _size(one.after.bytes))
         deleted = "" if one.deleted is None else f"{one.deleted:,}"
-        table.add_row(one.table, f"{one.before.files:,}", files, _shown(one.before.bytes), size, deleted)
-    return table
+        rows.append((one.table, f"{one.before.files:,}", files, _size(one.before.bytes), size, deleted))
+    numbers = [Column(name, "right") for name in ("files", "after", "size", "after", "deleted")]
+    grid = Grid((Column("table"), *numbers), rows, is_packed=True)
+    return grid.only("table", "files", "size") if is_dry_run else grid
 
 
-def _shown(size: float) -> str:
+def _size(size: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < _UNIT:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

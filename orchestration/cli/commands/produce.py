@@ -1,4 +1,4 @@
-"""``medallion produce``: sample data, or a capture, into a topic."""
+"""``medallion produce``: sends sample data, or a captured file, to a topic."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -18,18 +19,19 @@ import typer
 from common.declare import Message, Pipeline, Topic
 from common.errors import UsageError, nearest
 from common.machine.console import err, out, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.kafka.producer import Produced, produce
+from orchestration.pipeline.context import Context, context
 
 _SEED = 7
 _FASTEST = 1_000_000
 _REPORT_SECONDS = 10.0
-_SETTLED_SECONDS = 2.0  # shorter, the last delivery's wait weighs too much to judge the rate
-_HELD = 0.95
+_STEADY_SECONDS = 2.0  # in a shorter run the wait for the last delivery distorts the rate
+_REACHED = 0.95
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("produce")(command)
 
 
@@ -49,25 +51,29 @@ def command(
     ] = None,
     rate: Annotated[
         str,
-        typer.Option("--rate", metavar="N", help="Messages per second, up to 1000000; 0 or max: no bound."),
+        typer.Option("--rate", metavar="N", help="Messages per second, up to 1000000; 0 or max: no limit."),
     ] = "1000",
-    count: Annotated[int | None, typer.Option("--count", min=1, help="Stop after so many messages.")] = None,
-    seconds: Annotated[float | None, typer.Option("--seconds", min=0.1, help="Stop after so long.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Stop after this number of messages.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.1, help="Stop after this number of seconds.")
+    ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Which sample data.", show_default=str(_SEED))
+        int | None, typer.Option("--seed", help="Seed of the sample data.", show_default=str(_SEED))
     ] = None,
     skip: Annotated[
         int | None,
         typer.Option(
             "--skip",
             min=0,
-            help="Leave out so many messages at the start.",
-            show_default="sample: as many as the topic already got; --from: 0",
+            help="Number of messages at the start that are not sent.",
+            show_default="sample: as many as the topic has; --from: 0",
         ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Replay a file, one message per line; .gz too."),
+        typer.Option("--from", metavar="FILE", help="Send a file, one message per line; .gz too."),
     ] = None,
     key_field: Annotated[
         str | None,
@@ -75,47 +81,85 @@ def command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill a topic with sample data until Ctrl-C; a second run goes on where the first one ended.
+    """Send sample data to a topic until Ctrl-C; a second run continues where the first one ended.
 
-    Sample data is the same for the same seed, at any rate: it goes on by counting what the topic got.
+    The same seed gives the same messages, at any rate: a run skips as many messages as the topic has.
     """
-    from orchestration.jobs.job import broker_for  # so is what starts the broker
-    from orchestration.kafka import client as kafka  # Kafka's client is loaded when it is used
-
-    per_second = _rate(rate)
-    around = context(pipeline, settings, set_)
-    table, name = _chosen(around.pipeline, topic, sampled=file is None)
+    bound = Bound(_rate(rate), count, seconds)
+    ready = context(pipeline, settings, set_)
+    table, name = _target(ready.pipeline, topic, is_sample=file is None)
     messages = _messages(table, file, key_field, seed)
-    options = kafka.client_options(around.settings, around.pipeline, table)
-    with broker_for(around.pipeline, around.settings) as address:
-        ends = kafka.end_offsets(address, [name], options)[name]
+    report = _fill(ready, table, name, messages, bound, skip=0 if file and skip is None else skip)
+    if as_json:
+        out.print_json(data=_document(report))
+    else:
+        _print_report(report)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Limits of one run: messages per second, messages, seconds; ``None`` is no limit."""
+
+    rate: float | None
+    count: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one run.
+
+    Attributes:
+        topic: The Kafka topic.
+        address: The broker.
+        skipped: Messages at the start that were not sent.
+        produced: Messages, bytes and seconds.
+        is_stopped: Whether a signal ended the run.
+    """
+
+    topic: str
+    address: str
+    skipped: int
+    produced: Produced
+    is_stopped: bool
+
+
+def _fill(
+    ready: Context, table: Topic, topic: str, messages: Iterator[Message], bound: Bound, *, skip: int | None
+) -> Report:
+    """Send the messages; without ``skip`` the run continues after as many as the topic has."""
+    from orchestration.jobs.job import open_broker
+    from orchestration.kafka import client as kafka
+
+    options = kafka.client_options(ready.settings, ready.pipeline, table)
+    with open_broker(ready.pipeline, ready.settings) as address:
+        ends = kafka.end_offsets(address, [topic], options)[topic]
         if not ends:
             raise UsageError(
-                f"Topic {name} does not exist at {address}. Create it there first, with the partitions you "
-                "want: the engine makes topics only on its own broker."
+                f"Topic {topic} does not exist at {address}. Create it there first, with the partitions you "
+                "want: the engine creates topics only on the embedded broker."
             )
-        skipped = skip if skip is not None else 0 if file else sum(ends.values())
+        skipped = sum(ends.values()) if skip is None else skip
         if skipped:
-            say(f"{name}: leaving out the first {skipped:,} messages")
-            next(itertools.islice(messages, skipped, skipped), None)  # now, not on the time of those that go
-        with _stopping() as stop, _progress(name) as on_progress:
-            done = produce(
+            say(f"{topic}: skipping the first {skipped:,} messages")
+            next(itertools.islice(messages, skipped, skipped), None)  # before the time of the run starts
+        with _stopping() as stop, _progress(topic) as on_progress:
+            produced = produce(
                 messages,
                 bootstrap_servers=address,
-                topic=name,
+                topic=topic,
                 options=options,
-                rate=per_second,
-                count=count,
-                seconds=seconds,
+                rate=bound.rate,
+                count=bound.count,
+                seconds=bound.seconds,
                 stop=stop,
                 on_progress=on_progress,
             )
-        if per_second and done.seconds > _SETTLED_SECONDS and done.rate < _HELD * per_second:
-            say(f"note: {done.rate:,.0f} of {per_second:,.0f} messages/s: more was not possible here")
-        if as_json:
-            out.print_json(data=_document(name, address, skipped, done))
-        else:
-            _tell(name, done, stopped=stop.is_set())
+    if bound.rate and produced.seconds > _STEADY_SECONDS and produced.rate < _REACHED * bound.rate:
+        say(
+            f"note: {produced.rate:,.0f} messages/s were sent, not {bound.rate:,.0f}: the machine is too slow"
+        )
+    return Report(topic, address, skipped, produced, stop.is_set())
 
 
 def _rate(text: str) -> float | None:
@@ -128,15 +172,15 @@ def _rate(text: str) -> float | None:
     return number or None
 
 
-def _chosen(pipeline: Pipeline, name: str | None, *, sampled: bool) -> tuple[Topic, str]:
-    """The bronze table and the Kafka topic meant by a name, or by no name."""
+def _target(pipeline: Pipeline, name: str | None, *, is_sample: bool) -> tuple[Topic, str]:
+    """The bronze table and the Kafka topic of a name, or the only possible ones without a name."""
     if name is None:
-        able = [table for table in pipeline.bronze if table.sample or not sampled]
+        able = [table for table in pipeline.bronze if table.sample or not is_sample]
         if len(able) != 1:
             tables = able or pipeline.bronze
-            why = "several topics have a sample" if able else "no topic has a sample, and there is no --from"
+            why = "several topics have a sample" if able else "no topic has a sample, and --from is not given"
             known = ", ".join(table.name for table in tables)
-            raise UsageError(f"--topic is missing: {why if sampled else 'there are several'} ({known}).")
+            raise UsageError(f"--topic is missing: {why if is_sample else 'there are several'} ({known}).")
         return able[0], _topic_of(able[0])
     for table in pipeline.bronze:
         if name in table.topic_names or (table.pattern and re.fullmatch(table.pattern, name)):
@@ -151,31 +195,31 @@ def _topic_of(table: Topic) -> str:
     if len(table.topic_names) == 1:
         return table.topic_names[0]
     several = ", ".join(table.topic_names) or f"all that match {table.pattern}"
-    raise UsageError(f"{table.table} reads several topics ({several}). Say which with --topic.")
+    raise UsageError(f"{table.table} reads several topics ({several}). Name one with --topic.")
 
 
 def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int | None) -> Iterator[Message]:
     if file is not None:
-        from orchestration.kafka.capture_file import captured  # only when it is asked for
+        from orchestration.kafka.capture_file import read_capture
 
         if seed is not None:
-            raise UsageError("--seed chooses sample data; a file has none: leave it out with --from.")
+            raise UsageError("--seed is for sample data: it cannot be used with --from.")
         if not file.is_file():
             raise UsageError(f"--from {file}: no such file.")
-        return captured(file, key_field)
+        return read_capture(file, key_field)
     if key_field is not None:
-        raise UsageError("--key-field says where a file's keys are: give it together with --from.")
+        raise UsageError("--key-field is for files: it needs --from.")
     if table.sample is None:
         raise UsageError(
-            f"{table.table} has no sample data. Declare it, Topic({table.name!r}, sample=…), or "
-            "replay a file with --from."
+            f"{table.table} has no sample data. Declare it with Topic({table.name!r}, sample=…), or "
+            "send a file with --from."
         )
     return table.sample(_SEED if seed is None else seed)
 
 
 @contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets; a second Ctrl-C interrupts as usual."""
+    """An event that SIGINT and SIGTERM set; a second signal has its usual effect."""
     stop = threading.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
 
@@ -196,17 +240,17 @@ def _stopping() -> Iterator[threading.Event]:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[Produced], None]]:
-    """What shows how far it is: a line that changes on a terminal, a line every ten seconds elsewhere."""
+    """A function that shows progress: one changing line on a terminal, a line every ten seconds elsewhere."""
     if not err.is_terminal:
-        told = time.monotonic()
+        printed = time.monotonic()
 
-        def tell(now: Produced) -> None:
-            nonlocal told
-            if time.monotonic() - told >= _REPORT_SECONDS:
-                told = time.monotonic()
+        def print_line(now: Produced) -> None:
+            nonlocal printed
+            if time.monotonic() - printed >= _REPORT_SECONDS:
+                printed = time.monotonic()
                 say(_line(name, now))
 
-        yield tell
+        yield print_line
         return
     with err.status(f"{name}: …") as status:
         yield lambda now: status.update(_line(name, now))
@@ -216,22 +260,22 @@ def _line(name: str, now: Produced) -> str:
     return f"{name}: {now.messages:,} messages, {now.bytes / 1e6:,.1f} MB, {now.rate:,.0f}/s"
 
 
-def _tell(name: str, done: Produced, *, stopped: bool) -> None:
-    what = (
-        f"{name}: {done.messages:,} messages ({done.bytes / 1e6:,.1f} MB) delivered in {done.seconds:,.1f} s"
-    )
-    out.print(f"{what}, {done.rate:,.0f}/s", markup=False, highlight=False, soft_wrap=True)
-    if stopped:
-        say("stopped; all of them are in the topic, and medallion produce goes on after them")
+def _print_report(report: Report) -> None:
+    done = report.produced
+    sent = f"{report.topic}: {done.messages:,} messages ({done.bytes / 1e6:,.1f} MB)"
+    line = f"{sent} delivered in {done.seconds:,.1f} s, {done.rate:,.0f}/s"
+    out.print(line, markup=False, highlight=False, soft_wrap=True)
+    if report.is_stopped:
+        say("stopped; all of them are in the topic, and the same command continues after them")
 
 
-def _document(name: str, address: str, skipped: int, done: Produced) -> dict[str, object]:
+def _document(report: Report) -> dict[str, object]:
     return {
-        "topic": name,
-        "bootstrap_servers": address,
-        "skipped": skipped,
-        "messages": done.messages,
-        "bytes": done.bytes,
-        "seconds": round(done.seconds, 3),
-        "rate_per_second": round(done.rate, 1),
+        "topic": report.topic,
+        "bootstrap_servers": report.address,
+        "skipped": report.skipped,
+        "messages": report.produced.messages,
+        "bytes": report.produced.bytes,
+        "seconds": round(report.produced.seconds, 3),
+        "rate_per_second": round(report.produced.rate, 1),
     }

@@ -1,4 +1,4 @@
-"""``medallion quality run`` and ``docs``."""
+"""``medallion quality run`` validates tables; ``quality docs`` prints the path of the report."""
 
 from __future__ import annotations
 
@@ -6,40 +6,43 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.console import Group
+from rich.text import Text
 
 from common.delta.log import LogReader
 from common.errors import QualityFailedError, UsageError
-from common.machine.console import out, say
+from common.machine.console import out, page, say
 from common.spark.session import build_session
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.grid import Column, Grid
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 from orchestration.quality import expectations as quality
 
 app = typer.Typer(name="quality", help="Validate tables with Great Expectations.", no_args_is_help=True)
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     parent.add_typer(app)
 
 
 @app.command()
 def run(
     tables: Annotated[
-        list[str] | None, typer.Argument(help="Tables; all that have a suite, if none.")
+        list[str] | None, typer.Argument(help="Tables; without any, all that have a suite.")
     ] = None,
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Validate the declared suites at each table's newest version and write the Data Docs.
+    """Validate the newest version of each table against its suite, and write the Data Docs.
 
-    Exit code 3 when a suite fails. Runs beside the jobs: it reads one version and takes no lease.
+    Exit code 3 if a suite fails. Jobs may run: it reads one version and takes no lease.
     """
     ready = context(pipeline, settings, set_)
-    suites = quality.chosen(ready.pipeline, tables or [])
-    versions = quality.pinned(suites, ready.layout)
+    suites = quality.select_suites(ready.pipeline, tables or [])
+    versions = quality.pin_versions(suites, ready.layout)
     spark = build_session(ready.settings, "quality", ready.layout.log, compiled="rows")
     try:
         validator = quality.Validator(spark, ready.layout.quality)
@@ -57,20 +60,20 @@ def run(
         out.print_json(data={"data_docs": str(docs), "suites": [asdict(result) for result in results]})
     else:
         for result in results:
-            out.print(_table(result))
+            page().print(_tables(result))
         out.print(f"Data Docs: {docs}", highlight=False, soft_wrap=True)
     failed = [result for result in results if not result.is_met]
     if failed:
         broken = sum(not one.is_met for result in failed for one in result.checked)
         names = ", ".join(f"{result.table} (version {result.version})" for result in failed)
         raise QualityFailedError(
-            f"{broken} expectation(s) not met on {names}. The Data Docs show each: {docs}"
+            f"{broken} expectation{'' if broken == 1 else 's'} failed on {names}. Data Docs: {docs}"
         )
 
 
 @app.command()
 def docs(pipeline: PipelineOption = None, settings: SettingsOption = None, set_: SetOption = None) -> None:
-    """Print where the Data Docs of the last run are."""
+    """Print the path of the Data Docs of the last run."""
     ready = context(pipeline, settings, set_)
     pages = sorted(ready.layout.quality.glob("gx/uncommitted/data_docs/*/index.html"))
     if not pages:
@@ -78,15 +81,18 @@ def docs(pipeline: PipelineOption = None, settings: SettingsOption = None, set_:
     out.print(str(pages[0]), highlight=False, soft_wrap=True)
 
 
-def _table(result: quality.SuiteResult) -> Table:
-    mark = "[green]passed[/]" if result.is_met else "[bold red]failed[/]"
+def _tables(result: quality.SuiteResult) -> Group:
+    mark = ("passed", "green") if result.is_met else ("failed", "bold red")
     rows = f", {result.rows:,} rows" if result.rows is not None else ""
-    table = Table(title=f"{result.table}, version {result.version}{rows}: {mark}", title_justify="left")
-    table.add_column("")
-    table.add_column("expectation")
-    table.add_column("column")
-    table.add_column("found")
-    for one in result.checked:
-        sign = "[green]✓[/]" if one.is_met else "[bold red]✗[/]"
-        table.add_row(sign, one.expectation.removeprefix("expect_"), one.column, one.observed)
-    return table
+    title = Text.assemble(f"{result.table}, version {result.version}{rows}: ", mark)
+    columns = (Column(""), Column("expectation"), Column("column"), Column("found"))
+    lines = [
+        (
+            Text("✓", style="green") if one.is_met else Text("✗", style="bold red"),
+            one.expectation.removeprefix("expect_"),
+            one.column,
+            one.observed,
+        )
+        for one in result.checked
+    ]
+    return Group(title, Grid(columns, lines), Text())

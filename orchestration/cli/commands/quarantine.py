@@ -1,23 +1,28 @@
-"""``medallion quarantine ls``, ``show`` and ``replay``: what silver set aside, and its way back."""
+"""``medallion quarantine ls``, ``show`` and ``replay``: rows that silver rejected, and judging them again."""
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.declare import Silver
 from common.delta.log import latest_version
 from common.errors import UsageError
 from common.machine.console import err, out, page, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from orchestration.query.duckdb_views import Database
 
 app = typer.Typer(
-    name="quarantine", help="Rows that silver set aside: see them, judge them again.", no_args_is_help=True
+    name="quarantine", help="Rows that silver rejected: list them, judge them again.", no_args_is_help=True
 )
 
 TableOption = Annotated[
@@ -35,12 +40,12 @@ WhereOption = Annotated[
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     parent.add_typer(app)
 
 
 @app.command("ls")
-def ls(  # one argument per option
+def ls(
     table: TableOption = None,
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
@@ -48,63 +53,59 @@ def ls(  # one argument per option
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Count quarantined rows by table and reason: first and last seen, and the last one's coordinates.
+    """Count quarantined rows by table and reason, with first and last time and the newest coordinates.
 
     A row with two reasons counts for both. Reads no payload.
     """
     from orchestration.cli.quarantine_output import group_document, group_table
-    from orchestration.quarantine.contents import chosen, groups  # loaded when it is used
-    from silver.judge.rules import rules_version
+    from orchestration.quarantine.contents import groups, select_silver_tables
 
-    around = context(pipeline, settings, overrides)
+    ready = context(pipeline, settings, overrides)
     database = _database()
     found = [
         group
-        for silver in chosen(around.pipeline, table)
-        for group in groups(database, around.layout, silver, rules_version(silver))
+        for silver in select_silver_tables(ready.pipeline, table)
+        for group in groups(database, ready.layout, silver)
     ]
     if as_json:
         sys.stdout.write(json.dumps([group_document(one) for one in found], indent=2) + "\n")
     elif found:
         page().print(group_table(found))
     else:
-        out.print("Nothing is in quarantine.")
+        out.print("No row is in quarantine.")
 
 
 @app.command("show")
-def show(  # one argument per option
+def show(
     table: TableOption = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Only rows with this reason.")] = None,
     where: WhereOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show, of each table.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show per table.")] = 10,
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     overrides: SetOption = None,
     *,
     is_full: Annotated[
-        bool, typer.Option("--full", help="Whole keys, values and headers, not only their beginnings.")
+        bool, typer.Option("--full", help="Print whole keys, values and headers, not only their beginnings.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Show quarantined rows, the last that came in first: coordinates, times, reasons, headers, key, value.
+    r"""Show quarantined rows, newest first: coordinates, times, reasons, headers, key, value.
 
-    Payloads may be secret: this is the only command that prints them, and it prints them because you
-    ask. What a terminal would obey or hide is escaped: control characters and direction marks as \u001b,
-    bytes that are no UTF-8 as \xff, a backslash as \\.
+    Payloads may be secret: no other command prints them. Characters that control or deceive a terminal are
+    escaped: control characters and direction marks as \u001b, bytes that are not UTF-8 as \xff, a
+    backslash as \\.
     """
     from orchestration.cli.quarantine_output import row_document, row_lines
-    from orchestration.quarantine.contents import chosen, rows  # loaded when it is used
-    from silver.judge.rules import rules_version
+    from orchestration.quarantine.contents import rows, select_silver_tables
 
-    around = context(pipeline, settings, overrides)
+    ready = context(pipeline, settings, overrides)
     database = _database()
     found = (
         row
-        for silver in chosen(around.pipeline, table)
-        if table is not None or latest_version(around.layout.table_path(silver.quarantine)) is not None
-        for row in rows(
-            database, around.layout, silver, rules_version(silver), reason=reason, where=where, limit=limit
-        )
+        for silver in select_silver_tables(ready.pipeline, table)
+        if table is not None or latest_version(ready.layout.table_path(silver.quarantine)) is not None
+        for row in rows(database, ready.layout, silver, reason=reason, where=where, limit=limit)
     )
     if as_json:
         documents = [row_document(row, is_full=is_full) for row in found]
@@ -112,7 +113,7 @@ def show(  # one argument per option
         return
     count = 0
     for row in found:
-        # Not by the console: it would read markup and emoji codes in a payload.
+        # Not printed by the console, which would interpret markup and emoji codes in a payload.
         sys.stdout.write("\n" * bool(count) + "\n".join(row_lines(row, is_full=is_full)) + "\n")
         count += 1
     if not count:
@@ -120,7 +121,7 @@ def show(  # one argument per option
 
 
 @app.command("replay")
-def replay(  # one argument per option
+def replay(
     table: Annotated[str, typer.Option("--table", "-t", help="The silver table.")],
     where: WhereOption = None,
     with_rules: Annotated[
@@ -128,9 +129,9 @@ def replay(  # one argument per option
         typer.Option(
             "--with-rules",
             metavar="new",
-            help="'new': also judge rows that another declaration had judged, by today's. "
-            "Without it only rows that today's declaration judged are judged again: for when something "
-            "outside it has changed, such as the table of a lookup, or a schema registry.",
+            help="'new': also judge rows that an older declaration rejected. Without this option only rows "
+            "that today's declaration rejected are judged again, for when something outside of it has "
+            "changed, such as the table of a lookup or a schema registry.",
         ),
     ] = None,
     pipeline: PipelineOption = None,
@@ -139,39 +140,33 @@ def replay(  # one argument per option
     *,
     is_dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only say what would happen; may run beside the jobs."),
+        typer.Option("--dry-run", help="Only print what would happen; jobs may run."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge quarantined rows again: those that pass now go into silver, each once, and gold follows.
+    """Judge quarantined rows again: rows that pass are written to silver once, and gold follows.
 
-    A row that still fails stays as it is. A row whose event silver has already only leaves quarantine.
-    Running it twice, or again after a crash, ends the same. Dropped rows have no payload left and are
-    never replayed. The silver job must stand still meanwhile: exit code 4 names who holds the table.
+    A row that fails again stays in quarantine. A row that is a duplicate of a row in silver only leaves
+    quarantine. The command is idempotent, also after a crash. Dropped rows have no payload and are never
+    replayed. The silver job must be stopped; else exit code 4, with the name of the process.
     """
     from dataclasses import asdict
 
     from orchestration.cli.quarantine_output import replay_lines
-    from orchestration.jobs.job import reading, writing
-    from orchestration.quarantine import replay as quarantine_replay  # loaded when it is used
-    from orchestration.quarantine.contents import chosen
+    from orchestration.quarantine import replay as quarantine_replay
+    from orchestration.quarantine.contents import select_silver_tables
 
     if with_rules not in (None, "new"):
-        raise UsageError(f"--with-rules {with_rules}: write --with-rules new, or leave it out.")
-    around = context(pipeline, settings, overrides)
-    (silver,) = chosen(around.pipeline, table)
-    quarantine_replay.require(silver, around.layout)
-    if is_dry_run:
-        session = reading(around.pipeline, around.settings, name="quarantine")
-    else:
-        tables = (silver.table, *silver.side_tables)
-        session = writing(around.pipeline, around.settings, tables, name="quarantine")
-    with session as spark:
+        raise UsageError(f"--with-rules {with_rules}: the only value is new.")
+    ready = context(pipeline, settings, overrides)
+    (silver,) = select_silver_tables(ready.pipeline, table)
+    quarantine_replay.require_replayable(silver, ready.layout)
+    with _session(ready, silver, is_dry_run=is_dry_run) as spark:
         done = quarantine_replay.replay(
             spark,
-            around.pipeline.name,
+            ready.pipeline.name,
             silver,
-            around.layout,
+            ready.layout,
             where=where,
             is_with_new_rules=with_rules == "new",
             is_dry_run=is_dry_run,
@@ -183,8 +178,18 @@ def replay(  # one argument per option
         sys.stdout.write("\n".join(replay_lines(done)) + "\n")
 
 
+def _session(ready: Context, silver: Silver, *, is_dry_run: bool) -> AbstractContextManager[SparkSession]:
+    """A Spark session; with the leases of silver's tables, unless nothing is written."""
+    from orchestration.jobs.job import spark_for_reading, spark_for_writing
+
+    if is_dry_run:
+        return spark_for_reading(ready.pipeline, ready.settings, name="quarantine")
+    tables = (silver.table, *silver.side_tables)
+    return spark_for_writing(ready.pipeline, ready.settings, tables, name="quarantine")
+
+
 def _database() -> Database:
-    from orchestration.query.duckdb_views import Database  # loaded when it is used
+    from orchestration.query.duckdb_views import Database
 
     database = Database()
     if database.note:

@@ -1,9 +1,10 @@
-"""``medallion query``: SQL over the tables, and their list."""
+"""``medallion query``: SQL over the tables, and the list of tables."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,18 +12,19 @@ import typer
 from common.config.paths import all_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
-from common.machine.console import err, out
-from orchestration.cli.options import Context, JsonOption, PipelineOption, SetOption, SettingsOption, context
+from common.machine.console import err, out, page
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import Context, context
 
 _LIMIT = 50
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("query")(query)
 
 
-def query(  # one argument per option
+def query(
     sql: Annotated[
         str | None,
         typer.Argument(
@@ -39,34 +41,32 @@ def query(  # one argument per option
         int | None,
         typer.Option(min=1, help="Rows to print.", show_default=f"{_LIMIT}; all with --json and --csv"),
     ] = None,
-    version: Annotated[
-        int | None, typer.Option(min=0, help="Read the table as it was at this version.")
-    ] = None,
+    version: Annotated[int | None, typer.Option(min=0, help="Read this version of the table.")] = None,
 ) -> None:
-    """Ask the tables: medallion query "select * from gold.x".
+    """Run SQL over the tables: medallion query "select * from gold.x".
 
     Tables are bronze.x, silver.x, silver.x__quarantine and gold.x. Times are UTC.
     """
     from orchestration.cli.query_output import print_table, write_csv, write_json
-    from orchestration.query.duckdb_views import Database, ask  # loaded when it is used
+    from orchestration.query.duckdb_views import Database, run_query
 
     if as_json and as_csv:
-        raise UsageError("--json and --csv exclude each other: keep one.")
-    around = context(pipeline, settings, overrides)
+        raise UsageError("--json and --csv: use only one of them.")
+    ready = context(pipeline, settings, overrides)
     text = sys.stdin.read() if sql == "-" else sql
     if text is None:
         if as_csv or version is not None:
             raise UsageError(
                 "--csv and --version need SQL, such as: medallion query --csv 'select * from gold.x'"
             )
-        _list_tables(around, as_json=as_json)
+        _list_tables(ready, as_json=as_json)
         return
     if not text.strip():
         raise UsageError("The SQL is empty. Write it as one argument: medallion query 'select * from gold.x'")
     database = Database()
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")
-    answer = ask(database, around.layout, all_tables(around.pipeline), text, version)
+    answer = run_query(database, ready.layout, all_tables(ready.pipeline), text, version)
     if as_json:
         write_json(answer, limit, sys.stdout)
     elif as_csv:
@@ -75,16 +75,19 @@ def query(  # one argument per option
         print_table(answer, limit or _LIMIT, out)
 
 
-def _list_tables(around: Context, *, as_json: bool) -> None:
-    """Every table: rows, files, bytes, version and newest commit; all null while it is not written."""
+def _list_tables(ready: Context, *, as_json: bool) -> None:
+    """List the tables: rows, version and newest commit; in JSON null for a table that does not exist yet."""
+    from rich.text import Text
+
+    from orchestration.cli.grid import Column, Grid
     from orchestration.cli.query_output import shown_time
 
-    found = {name: snapshot(around.layout.table_path(name)) for name in all_tables(around.pipeline)}
+    found = {name: snapshot(ready.layout.table_path(name)) for name in all_tables(ready.pipeline)}
     if as_json:
         document = [
             {
                 "table": name,
-                "path": around.layout.table_path(name),
+                "path": ready.layout.table_path(name),
                 "rows": now and now.rows,
                 "files": now and now.files,
                 "bytes": now and now.bytes,
@@ -96,21 +99,17 @@ def _list_tables(around: Context, *, as_json: bool) -> None:
         ]
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
         return
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for name, justify in (
-        ("table", "left"),
-        ("rows", "right"),
-        ("version", "right"),
-        ("newest commit", "left"),
-    ):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    columns = (
+        Column("table"),
+        Column("rows", "right"),
+        Column("version", "right", rank=1),
+        Column("newest commit", is_time=True),
+    )
+    rows: list[Sequence[Text | str]] = []
     for name, now in found.items():
         if now is None:
-            table.add_row(name, "", "", "[dim]not yet[/]")
+            rows.append((name, "", "", Text("not yet", style="dim")))
         else:
-            rows = "?" if now.rows is None else f"{now.rows:,}"
-            table.add_row(name, rows, str(now.version), shown_time(now.timestamp))
-    out.print(table)
+            count = "?" if now.rows is None else f"{now.rows:,}"
+            rows.append((name, count, str(now.version), shown_time(now.timestamp)))
+    page().print(Grid(columns, rows))

@@ -1,4 +1,4 @@
-"""``medallion rebuild``: a gold table made anew from silver."""
+"""``medallion rebuild``: fills a gold table again from silver."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from common.machine.console import out, say
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption, context
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command("rebuild")(rebuild)
 
 
@@ -22,19 +23,19 @@ def rebuild(
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have the next start of the gold job fill a gold table anew from silver.
+    """Fill a gold table again from silver, at the next start of the gold job.
 
-    Its checkpoint is moved aside, nothing is deleted. The gold job must stand still: exit code 4 where not.
+    Moves its checkpoint aside and deletes nothing. The gold job must be stopped; else exit code 4.
     """
-    from orchestration.jobs.rebuild import rebuild as begin_anew  # loaded when it is used
+    from orchestration.jobs.rebuild import rebuild as move_checkpoint
 
     ready = context(pipeline, settings, set_)
-    moved = begin_anew(ready.pipeline, ready.layout, table)
+    moved = move_checkpoint(ready.pipeline, ready.layout, table)
     if as_json:
         out.print_json(data={"table": table, "checkpoint_moved_to": moved})
         return
     if moved is None:
-        say(f"{table} has no checkpoint: the next start of the gold job fills it anew as it is")
+        say(f"{table} has no checkpoint: the next start of the gold job fills it again")
         return
-    say(f"{table}: its checkpoint is now {moved}")
-    say("the next start of the gold job fills the table anew; until its first micro-batch it stays as it is")
+    say(f"{table}: the checkpoint was moved to {moved}")
+    say("the next start of the gold job fills the table again; its first micro-batch replaces the rows")

@@ -1,4 +1,4 @@
-"""``medallion up``, ``run`` and ``backfill``: the jobs."""
+"""``medallion up``, ``run`` and ``backfill`` run the layers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from common.machine.console import out, say
 from common.spark.session import Compiled
 from common.streaming.query import RunningQuery
 from orchestration.check.pipeline import check, setting_problems
-from orchestration.cli.options import Context, JsonOption, PipelineOption, SetOption, SettingsOption, context
-from orchestration.jobs import backfill as catch_up
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.jobs import backfill as layers_in_order
 from orchestration.jobs import separate_processes
-from orchestration.jobs.job import Job, opened
+from orchestration.jobs.job import Job, open_job
 from orchestration.jobs.wiring import LAYERS, Layer
+from orchestration.pipeline.context import Context, context
 
 _REPORT_SECONDS = 10.0
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     app.command()(up)
     app.command()(run)
     app.command()(backfill)
@@ -32,17 +33,17 @@ def up(
     settings: SettingsOption = None,
     set_: SetOption = None,
     separate_: Annotated[
-        bool, typer.Option("--separate", help="One process per layer instead of one for all.")
+        bool, typer.Option("--separate", help="One process per layer instead of one for all layers.")
     ] = False,
 ) -> None:
-    """Run broker (if embedded) and all three layers until stopped. Ctrl-C ends at a micro-batch boundary."""
+    """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
     ready = _checked(context(pipeline, settings, set_))
     if separate_:
-        separate_processes.run(
+        separate_processes.run_separately(
             ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
         )
         return
-    with opened(ready.pipeline, ready.settings, name="up") as job:
+    with open_job(ready.pipeline, ready.settings, name="up") as job:
         _run(job)
 
 
@@ -52,13 +53,13 @@ def run(
     settings: SettingsOption = None,
     set_: SetOption = None,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Process what is there now and end.")
+        bool, typer.Option("--available-now", help="Process what is available now, then end.")
     ] = False,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
     ready = _checked(context(pipeline, settings, set_))
     compiled: Compiled = "rows" if available_now else "all"
-    with opened(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
+    with open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
         _run(job, available_now=available_now)
 
 
@@ -68,23 +69,23 @@ def backfill(
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Catch up and end: bronze, then silver, then gold, each with what is there now.
+    """Process what is available now, then end: bronze, then silver, then gold.
 
-    Ctrl-C stops at a micro-batch boundary; the same command goes on from there.
+    Ctrl-C stops at a micro-batch boundary; the same command continues from there.
     """
     ready = _checked(context(pipeline, settings, set_))
-    with opened(ready.pipeline, ready.settings, LAYERS, name="backfill", compiled="rows") as job:
-        results = catch_up.run(job)
+    with open_job(ready.pipeline, ready.settings, LAYERS, name="backfill", compiled="rows") as job:
+        results = layers_in_order.catch_up(job)
         job.publish()
-    whole = len(results) == len(LAYERS) and all(done.is_whole for done in results)
+    is_complete = len(results) == len(LAYERS) and all(done.is_whole for done in results)
     if as_json:
         layers = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
-        out.print_json(data={"complete": whole, "layers": layers})
+        out.print_json(data={"complete": is_complete, "layers": layers})
     for done in results:
         rate = done.rows / done.seconds if done.seconds else 0
         say(f"{done.layer}: {done.rows:,} rows in {done.seconds:.1f} s ({rate:,.0f} rows/s)")
-    if not whole:
-        say("stopped at a micro-batch boundary; nothing is lost: medallion backfill goes on from here")
+    if not is_complete:
+        say("stopped at a micro-batch boundary; no data is lost. To continue: medallion backfill")
         raise typer.Exit(130)
 
 
@@ -99,7 +100,7 @@ def _checked(ready: Context) -> Context:
 def _run(job: Job, *, available_now: bool = False) -> None:
     job.start(available_now=available_now)
     if not job.supervisor.names:
-        say("stopped before anything ran")
+        say("stopped before a query started")
         return
     say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
     reporter = _Reporter(job.supervisor.queries)
@@ -107,31 +108,31 @@ def _run(job: Job, *, available_now: bool = False) -> None:
     if available_now:
         job.publish()
     reporter.report()
-    say("stopped at a micro-batch boundary" if job.stop.is_said() else "done")
+    say("stopped at a micro-batch boundary" if job.stop.is_requested() else "done")
 
 
 class _Reporter:
-    """A line per query every ten seconds in which it did something."""
+    """Prints a line per query every ten seconds in which the query read rows."""
 
     def __init__(self, queries: list[RunningQuery]) -> None:
         self._queries = queries
         self._last = time.monotonic()
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
 
     def tick(self) -> None:
-        """Report when it is time."""
+        """Report if ten seconds have passed."""
         if time.monotonic() - self._last >= _REPORT_SECONDS:
             self.report()
 
     def report(self) -> None:
-        """Say what each query has done since the last report."""
+        """Print the progress of each query since the last report."""
         self._last = time.monotonic()
         for query in self._queries:
-            news = [p for p in query.progress() if int(p["batchId"]) > self._told.get(query.name, -1)]
-            rows = sum(int(p["numInputRows"]) for p in news)
-            if not news:
+            batches = [p for p in query.progress() if int(p["batchId"]) > self._reported.get(query.name, -1)]
+            rows = sum(int(p["numInputRows"]) for p in batches)
+            if not batches:
                 continue
-            self._told[query.name] = int(news[-1]["batchId"])
+            self._reported[query.name] = int(batches[-1]["batchId"])
             if rows:
-                took = max(int(p["batchDuration"]) for p in news) / 1000
-                say(f"{query.name}: {rows:,} rows in {len(news)} micro-batches, the slowest {took:.1f} s")
+                took = max(int(p["batchDuration"]) for p in batches) / 1000
+                say(f"{query.name}: {rows:,} rows in {len(batches)} micro-batches, the slowest {took:.1f} s")

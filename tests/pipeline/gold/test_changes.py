@@ -238,6 +238,7 @@ def crash_before(number: int) -> Iterator[list[str]]:
         delta_table.append, delta_merge.write_changes = before
 
 
+@pytest.mark.long
 def test_a_micro_batch_that_is_cut_off_anywhere_ends_the_same(spark: Any, tmp_path: Path) -> None:
     """Before the deleted keys are written, between the two tables, and after both."""
     settings = make_settings(tmp_path, "none:1")

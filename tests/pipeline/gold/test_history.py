@@ -198,6 +198,7 @@ def test_silver_is_read_for_the_keys_that_need_it_alone(ran: Ran) -> None:
     assert any(each.get("recomputed", 0) > 0 for each in counts)
 
 
+@pytest.mark.long
 def test_a_replay_writes_nothing_and_a_new_checkpoint_fills_it_anew(ran: Ran) -> None:
     before = {gold.name: Counter(ran.table(gold)) for gold in (STATES, LIVING)}
     versions = {gold.name: ran.engine.version(gold.table) for gold in (STATES, LIVING)}

@@ -178,6 +178,7 @@ def test_a_lookup_is_as_the_other_table_was_when_the_row_came(ran: Ran) -> None:
     assert set(versions) == {1, 3}
 
 
+@pytest.mark.long
 def test_replays_write_nothing_and_a_new_checkpoint_fills_it_anew(ran: Ran) -> None:
     tables = [*ANEW, LOOKUP]
     before = {gold.name: (ran.engine.version(gold.table), ran.found(gold)) for gold in tables}

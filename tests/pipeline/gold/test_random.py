@@ -1,7 +1,7 @@
 """Any life of silver, cut into any micro-batches, killed at any write: gold is what DuckDB makes of silver.
 
 After every micro-batch: each version that one left behind is compared with a query over silver at the
-version that it had read to. One life is written down; ``GOLD_EXAMPLES=50`` draws so many more.
+version that it had read to. One life is written down, others are drawn: ``GOLD_EXAMPLES=50`` draws so many.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -201,18 +201,17 @@ ADDED = Run(
 )
 
 
-def any_life(known: Sequence[Run], *, changes: bool) -> Any:
-    """One life that has all there is; with ``GOLD_EXAMPLES`` so many drawn ones besides, new each time."""
-    wanted = os.environ.get("GOLD_EXAMPLES")
+def drawn(*, changes: bool) -> Any:
+    """Lives drawn anew in each run: two, or as many as ``GOLD_EXAMPLES`` says."""
     how = settings(
-        max_examples=int(wanted or "1"),
+        max_examples=int(os.environ.get("GOLD_EXAMPLES", "2")),
         deadline=None,
         database=None,
-        phases=[Phase.explicit, Phase.generate] if wanted else [Phase.explicit],
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    drawn = given(life=runs(changes=changes), files=st.sampled_from([1, 2, 200]))
-    return lambda test: how(drawn(example(life=list(known), files=2)(test)))
+    lives = given(life=runs(changes=changes), files=st.sampled_from([1, 2, 200]))
+    return lambda test: pytest.mark.long(how(lives(test)))
 
 
 WRITTEN = {
@@ -222,14 +221,17 @@ WRITTEN = {
 }
 
 
-@any_life(WRITTEN["driver"], changes=True)
-def test_kinds_that_take_rows_back_are_a_batch_over_silver(
+def test_kinds_that_take_rows_back_are_a_batch_over_silver(spark: Any, session_dir: Path) -> None:
+    """Late rows, deletes, updates, in one table and in the one that is joined."""
+    died, compared = live(spark, session_dir, EXACT, WRITTEN["driver"], 2)
+    assert (died, compared > 2 * len(EXACT)) == (2, True)
+
+
+@drawn(changes=True)
+def test_kinds_that_take_rows_back_are_a_batch_over_any_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int
 ) -> None:
-    """Late rows, deletes, updates, in one table and in the one that is joined."""
-    died, compared = live(spark, session_dir, EXACT, life, files)
-    if life == WRITTEN["driver"]:
-        assert (died, compared > 2 * len(EXACT)) == (2, True)
+    live(spark, session_dir, EXACT, life, files)
 
 
 @pytest.mark.long
@@ -239,14 +241,17 @@ def test_the_executors_go_on_where_the_driver_was(spark: Any, session_dir: Path)
     assert (died, compared > 2 * len(EXACT)) == (1, True)
 
 
-@any_life(WRITTEN["added"], changes=False)
-def test_sparks_output_modes_are_a_batch_over_silver(
+def test_sparks_output_modes_are_a_batch_over_silver(spark: Any, session_dir: Path) -> None:
+    """Late rows and compaction; no row is taken back."""
+    died, compared = live(spark, session_dir, SPARKS, WRITTEN["added"], 2)
+    assert (died, compared > 2 * len(SPARKS)) == (2, True)
+
+
+@drawn(changes=False)
+def test_sparks_output_modes_are_a_batch_over_any_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int
 ) -> None:
-    """Late rows and compaction; no row is taken back."""
-    died, compared = live(spark, session_dir, SPARKS, life, files)
-    if life == WRITTEN["added"]:
-        assert (died, compared > 2 * len(SPARKS)) == (2, True)
+    live(spark, session_dir, SPARKS, life, files)
 
 
 def live(

@@ -250,6 +250,7 @@ def test_groups_that_are_not_touched_and_rows_that_stay_equal_are_not_written(ra
         assert last[1]["counts"] == {"groups": 0, "covers": ran.engine.version(SILVER)}
 
 
+@pytest.mark.long
 def test_a_replayed_micro_batch_writes_nothing(ran: Ran) -> None:
     versions = {name: ran.engine.version(f"gold.{name}") for name in GROUPS}
     for name in GROUPS:
@@ -259,6 +260,7 @@ def test_a_replayed_micro_batch_writes_nothing(ran: Ran) -> None:
     assert all(map(ran.is_right, GROUPS))
 
 
+@pytest.mark.long
 def test_a_lost_checkpoint_fills_the_table_anew(ran: Ran) -> None:
     """With rows in it that no silver row stands for: they go."""
     for name in GROUPS:

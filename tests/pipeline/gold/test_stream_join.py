@@ -131,6 +131,7 @@ def test_a_row_that_came_too_late_is_left_out_and_counted(engine: Engine, gold: 
     assert sum(each["rows"] for each in counts) == len(engine.rows(gold.table))
 
 
+@pytest.mark.long
 def test_a_replayed_micro_batch_writes_nothing(engine: Engine) -> None:
     before = {gold.name: (engine.version(gold.table), found(engine, gold)) for gold in JOINS}
     for gold in JOINS:

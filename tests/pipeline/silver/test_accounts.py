@@ -1,6 +1,6 @@
 """Any topic, cut into any micro-batches, killed at any write: every offset is where the oracle says, once.
 
-One topic is written down, with every kind of fault; ``ACCOUNT_EXAMPLES=50`` draws so many more.
+One topic is written down, with every kind of fault; others are drawn: ``ACCOUNT_EXAMPLES=50`` draws so many.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import CommitProperties, write_deltalake
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from bronze.table import PROPERTIES, SCHEMA
@@ -116,19 +117,35 @@ WRITTEN: list[list[bytes | None]] = [
 ]
 
 
+def test_every_offset_is_in_its_one_place(spark: Any, session_dir: Path) -> None:
+    """Silver, late and quarantine equal the oracle as multisets, and the audit balances."""
+    died, fates = live(spark, session_dir, WRITTEN, {3: True, 7: False})
+    assert died == 2
+    assert fates.late & set(fates.silver)
+    assert fates.late - set(fates.silver)
+    assert fates.duplicates
+
+
+@pytest.mark.long
 @settings(
-    max_examples=int(os.environ.get("ACCOUNT_EXAMPLES", "1")),
+    max_examples=int(os.environ.get("ACCOUNT_EXAMPLES", "3")),
     deadline=None,
     database=None,
-    phases=[Phase.explicit, Phase.generate] if "ACCOUNT_EXAMPLES" in os.environ else [Phase.explicit],
+    phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@example(cuts=WRITTEN, deaths={3: True, 7: False})
 @given(cuts=CUTS, deaths=DEATHS)
-def test_every_offset_is_in_its_one_place(
+def test_every_offset_of_any_topic_is_in_its_one_place(
     spark: Any, session_dir: Path, cuts: list[list[bytes | None]], deaths: dict[int, bool]
 ) -> None:
-    """Silver, late and quarantine equal the oracle as multisets, and the audit balances."""
+    """Topics drawn anew in each run: three, or as many as ``ACCOUNT_EXAMPLES`` says."""
+    live(spark, session_dir, cuts, deaths)
+
+
+def live(
+    spark: Any, session_dir: Path, cuts: Sequence[Sequence[bytes | None]], deaths: dict[int, bool]
+) -> tuple[int, Fates]:
+    """One topic through silver, compared and audited; how often it died, and what became of each record."""
     folder = session_dir / f"accounts_{next(_folders)}"
     folder.mkdir()
     engine = Engine(spark, PIPELINE, make_settings(folder, "none:1", "silver.max_files_per_trigger=1"))
@@ -143,13 +160,9 @@ def test_every_offset_is_in_its_one_place(
         bring(engine, number, batch, ends)
         fates.batch(batch)
     died = survive(lambda: engine.run("silver"), deaths)
-    if cuts is WRITTEN:
-        assert died == len(deaths)
-        assert fates.late & set(fates.silver)
-        assert fates.late - set(fates.silver)
-        assert fates.duplicates
     compare(engine, fates, sum(ends))
     balanced(engine, fates, sum(ends))
+    return died, fates
 
 
 def bring(engine: Engine, number: int, batch: Sequence[Record], ends: Sequence[int]) -> None:

@@ -160,7 +160,7 @@ def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
 def test_late_rows_that_spark_drops_are_found_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks were not told the watermark."""
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.writer.judge_by", _nothing)
+        patch.setattr("silver.write.writer.set_late_watermark", _nothing)
         shop.more(("dropped", NOON, 1), ("dropped", NOON, 2), ("beside it", EVENING, 1))
         shop.engine.run("silver")
     shop.check()
@@ -233,7 +233,7 @@ def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
         fetched.append(frame.count())
 
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.writer.judge_by", _nothing)
+        patch.setattr("silver.write.writer.set_late_watermark", _nothing)
         patch.setattr("common.rows.materialized.collected", too_large)
         shop.more(("again", NOON, 1), ("twice", EVENING, 1), ("twice", EVENING, 1), ("twice", EVENING, 1))
         shop.engine.run("silver")
@@ -250,14 +250,14 @@ def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     shop.more(("stray", NOON, 1))
     version = shop.engine.version("silver.orders")
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.writer.judge_by", _nothing)
-        patch.setattr("common.streaming.dropped_rows.Dropped.late_watermark_ms", lambda _: 0)
+        patch.setattr("silver.write.writer.set_late_watermark", _nothing)
+        patch.setattr("common.streaming.dropped_rows.DroppedRows.late_watermark_ms", lambda _: 0)
         with pytest.raises(
             AccountError, match=r"silver\.\w+, micro-batch \d+: 0 late rows came and Spark dropped 1, but 0"
         ):
             shop.engine.run("silver")
     with monkeypatch.context() as patch:
-        patch.setattr("silver.write.writer.judge_by", _nothing)
+        patch.setattr("silver.write.writer.set_late_watermark", _nothing)
         patch.setattr(LogReader, "files_between", lambda *_: (DataFile(1, 1, "gone.parquet"),))
         with pytest.raises(HistoryGoneError, match=r"bronze/orders/gone.parquet, which it reads, is gone"):
             shop.engine.run("silver")

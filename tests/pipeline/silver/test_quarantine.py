@@ -130,7 +130,7 @@ def assert_shown(shop: Shop) -> None:
     """Counts by reason, and rows as they were sent, before anything is replayed."""
     database = Database()
     first = NOON.replace(tzinfo=UTC)
-    assert groups(database, shop.engine.layout, ORDERS, rules_version(ORDERS)) == (
+    assert groups(database, shop.engine.layout, ORDERS) == (
         Group("silver.orders", "amount_small", 5, 0, 0, first + timedelta(seconds=1),
               first + timedelta(seconds=9), Place("t", 0, 9)),
         Group("silver.orders", "no_tests", 1, 1, 0, first + timedelta(seconds=6),
@@ -138,18 +138,14 @@ def assert_shown(shop: Shop) -> None:
         Group("silver.orders", "not_utf8", 1, 0, 0, first + timedelta(seconds=5),
               first + timedelta(seconds=5), Place("t", 0, 5)),
     )  # fmt: skip
-    assert [one.older for one in groups(database, shop.engine.layout, WIDER, rules_version(WIDER))] == [
-        5,
-        1,
-        1,
-    ]
-    (bad,) = rows(database, shop.engine.layout, WIDER, rules_version(WIDER), reason="not_utf8", limit=5)
+    assert [one.older for one in groups(database, shop.engine.layout, WIDER)] == [5, 1, 1]
+    (bad,) = rows(database, shop.engine.layout, WIDER, reason="not_utf8", limit=5)
     assert (bad.value, bad.headers, bad.place) == (VALUES[5], (("h", b"\x00"),), Place("t", 0, 5))
     assert (bad.rule_version, bad.is_current) == (rules_version(ORDERS), False)
-    chosen = rows(database, shop.engine.layout, WIDER, rules_version(WIDER), where='"offset" < 3', limit=1)
+    chosen = rows(database, shop.engine.layout, WIDER, where='"offset" < 3', limit=1)
     assert [row.place.offset for row in chosen] == [2]
     with pytest.raises(UsageError, match=r"--where: "):
-        list(rows(database, shop.engine.layout, WIDER, "", where="amuont > 1", limit=1))
+        list(rows(database, shop.engine.layout, WIDER, where="amuont > 1", limit=1))
 
 
 def test_what_passes_now_enters_silver_once_and_gold_follows(shop: Shop, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
             return
         bodies = next(waiting, None)
         if bodies is None:
-            stop.say()
+            stop.request()
             return
         engine.append_bronze("bronze.orders", records(bodies, next(first)))
         sent += len(bodies)

@@ -202,7 +202,7 @@ def test_a_write_stands_without_its_checksum(
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("common.delta.version_checksum._put", full)
+    monkeypatch.setattr("common.delta.version_checksum._write_if_absent", full)
     path = made(spark, tmp_path)
     last = newest(path)
     assert checksum(path, last) is None

@@ -17,7 +17,7 @@ from tests.bench.data.events import WATERMARK_SECONDS
 from tests.bench.measure.machine import Usage
 from tests.bench.measure.oracle import Tables
 from tests.bench.measure.settling import all_paths
-from tests.bench.workloads import files, flat, idle, restart, state
+from tests.bench.workloads import files, flat, heap, idle, restart, state
 from tests.bench.workloads.files import Count, Files, Part
 from tests.bench.workloads.flat import Flat
 from tests.bench.workloads.idle import Idle
@@ -52,7 +52,26 @@ RUNNING = cast("Started", Running())
 
 
 def test_every_workload_can_be_asked_for() -> None:
-    assert {"restart", "files", "idle", "flat", "state"} <= set(WORKLOADS)
+    assert {"restart", "files", "idle", "flat", "state", "heap"} <= set(WORKLOADS)
+
+
+# W11
+
+
+def lives(*mib: int) -> tuple[heap.Live, ...]:
+    return tuple(heap.Live(one * 2**20, 23, 2**30) for one in mib)
+
+
+def test_heap_at_rest_that_grows_from_round_to_round_is_missed() -> None:
+    native = {"Java Heap": 600 * 2**20, "Code": 90 * 2**20, "Metaspace": 90 * 2**20, "GC": 10 * 2**20}
+    steady = heap.Heap(2**31, lives(*[900] * 9), lives(80, 90, 100, 160, 170, 160, 165, 170, 160), native)
+    assert [goal.is_met for goal in heap.goals(steady)] == [True, True, True]
+    growing = heap.Heap(2**31, lives(*[1_600] * 9), lives(*range(100, 1_000, 100)), native)
+    assert [goal.is_met for goal in heap.goals(growing)] == [False, False, False]
+    text = "\n".join(heap.lines(steady))
+    assert "| 9 | 900 | 160 | 23 | 1,024 |" in text
+    assert "1,024 MiB, is the heap as far as it has grown (600 MiB;" in text
+    assert "and 234 of native libraries" in text
 
 
 # W3

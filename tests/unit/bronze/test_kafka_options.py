@@ -87,7 +87,7 @@ def test_client_options_are_prefixed_and_win_over_ours_but_the_address_is_the_on
 @pytest.mark.parametrize(
     ("option", "why"),
     [
-        ("auto.offset.reset", "say starting_offsets instead"),
+        ("auto.offset.reset", "use starting_offsets instead"),
         ("enable.auto.commit", "Spark keeps the offsets"),
         ("key.deserializer", "bronze keeps raw bytes"),
         ("value.deserializer", "bronze keeps raw bytes"),

@@ -122,7 +122,7 @@ def test_a_declaration_takes_the_same_values_by_position(kind: str) -> None:
 
 def test_the_last_values_of_a_gold_table_are_taken_by_position() -> None:
     reading, storage = declare.Reading(changes="appends"), declare.Storage(change_feed=True)
-    upsert = declare.Upsert("a", "silver.a", ["k"], ["v"], None, None, reading, storage)  # type: ignore[misc]
+    upsert = declare.Upsert("a", "silver.a", ["k"], ["v"], None, None, reading, storage)  # type: ignore[call-arg]
     assert (upsert.delete_when, upsert.reading, upsert.storage) == (None, reading, storage)
     assert upsert == declare.Upsert(
         "a", reads="silver.a", key=["k"], newest_by=["v"], reading=reading, storage=storage

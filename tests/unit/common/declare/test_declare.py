@@ -74,7 +74,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Topic("a", max_offsets_per_trigger=0),
-        "bronze.a: max_offsets_per_trigger is 0; it is at least 1",
+        "bronze.a: max_offsets_per_trigger is 0; it must be at least 1",
     ),
     (lambda: Json(3), "Json: schema: must be DDL text, the name of a .json file, or a StructType (got 3)"),
     (lambda: Rule("a"), "Rule 'a': needs condition, such as condition=\"amount > 0\""),  # type: ignore[call-arg]

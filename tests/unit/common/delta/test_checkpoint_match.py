@@ -64,7 +64,7 @@ FINE = {
     ),
 }
 AMISS = {
-    "deleted or made anew": ((None,), ("q1", 1, 0)),
+    "deleted or created again": ((None,), ("q1", 1, 0)),
     "no table": ((), ("q1", 0, 0)),
     "is gone": ((None, *own(0)), (None, -1, -1)),
     "is that of query q2": ((None, *own(0)), ("q2", 0, 0)),

@@ -169,4 +169,4 @@ def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
     assert told[0] == "v.json, field 'a': 'bigint' is no type in Spark's JSON; write 'long'"
     assert told[1] == "v.json, field 'b': 'strin' is no type of Spark's; did you mean 'string'?"
     assert told[2].startswith("v.json: a field lacks its name or type")
-    assert told[3] == "v.json, field 'd' lacks 'containsNull': true or false; Spark asks for it"
+    assert told[3] == "v.json, field 'd' lacks 'containsNull': true or false; Spark requires it"

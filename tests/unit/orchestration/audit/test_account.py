@@ -13,9 +13,9 @@ from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
 from orchestration.audit import batch_counts
 from orchestration.audit.account import Account, Fault, PartitionAccount
-from orchestration.audit.offset_ranges import bronze_reach
-from orchestration.audit.run import chosen, moment
-from orchestration.audit.table_log import Pins, TableLog, Told, missing_batches, told
+from orchestration.audit.offset_ranges import bronze_progress
+from orchestration.audit.run import parse_since, select_tables
+from orchestration.audit.table_log import Pins, TableCommit, TableLog, missing_batches, table_commit
 from orchestration.cli.audit_output import document, error, verdict
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,19 +37,19 @@ def commit(version: int, *rows: int | None, removed: tuple[int, ...] = ()) -> Co
     return Commit(version, AT, "WRITE", *files, len(removed), bool(removed), None)
 
 
-def bronze(version: int, batch_id: int, end: int, *rows: int) -> Told:
+def bronze(version: int, batch_id: int, end: int, *rows: int) -> TableCommit:
     """A bronze micro-batch of one partition."""
-    return Told(commit(version, *rows), {"positions": [{"t": {"0": end}}]}, "b", batch_id, "append")
+    return TableCommit(commit(version, *rows), {"positions": [{"t": {"0": end}}]}, "b", batch_id, "append")
 
 
-def silver(version: int, batch_id: int, upto: tuple[int, int], rows: int, **counts: int) -> Told:
+def silver(version: int, batch_id: int, upto: tuple[int, int], rows: int, **counts: int) -> TableCommit:
     """A silver micro-batch that has read bronze up to a version and file."""
     source = {"reservoirVersion": upto[0], "index": upto[1], "reservoirId": "x", "isStartingVersion": False}
-    facts: dict[str, Any] = {"positions": [source], "counts": {"accepted": rows, **counts}}
-    return Told(commit(version, rows), facts, "s", batch_id, "accepted")
+    metadata: dict[str, Any] = {"positions": [source], "counts": {"accepted": rows, **counts}}
+    return TableCommit(commit(version, rows), metadata, "s", batch_id, "accepted")
 
 
-def log(name: str, *commits: Told) -> TableLog:
+def log(name: str, *commits: TableCommit) -> TableLog:
     """A whole log."""
     return TableLog(name, name, commits, is_whole=True)
 
@@ -61,13 +61,13 @@ def pins(of_bronze: TableLog, of_silver: TableLog) -> Pins:
 
 def test_bronzes_reach_is_what_its_commits_say() -> None:
     """Silver has read the second commit in part: from there on, only files tell."""
-    reach = bronze_reach(
+    progress = bronze_progress(
         log("b", bronze(1, 0, 4, 4), bronze(2, 1, 9, 3, 2), bronze(3, 2, 10, 1)),
         DeltaPosition(2, 0, "x", False),
     )
-    assert (reach.ends, reach.cut, reach.is_told) == ({("t", 0): 10}, {("t", 0): 9}, True)
-    assert reach.begun[("t", 0)].version == 1
-    assert not bronze_reach(log("b", Told(commit(1, 5), {})), None).is_told
+    assert (progress.ends, progress.processed, progress.is_complete) == ({("t", 0): 10}, {("t", 0): 9}, True)
+    assert progress.first_batches[("t", 0)].version == 1
+    assert not bronze_progress(log("b", TableCommit(commit(1, 5), {})), None).is_complete
 
 
 def test_micro_batches_that_are_skipped_are_named() -> None:
@@ -80,14 +80,17 @@ def test_micro_batches_that_are_skipped_are_named() -> None:
 def test_each_micro_batchs_counts_are_the_rows_it_read_and_wrote() -> None:
     """Files within a commit count one by one; a change of rows counts nothing."""
     source = log(
-        "b", bronze(1, 0, 4, 4), bronze(2, 1, 9, 3, 2), Told(commit(3, 8, removed=(9,)), {"by": "erasure"})
+        "b",
+        bronze(1, 0, 4, 4),
+        bronze(2, 1, 9, 3, 2),
+        TableCommit(commit(3, 8, removed=(9,)), {"by": "erasure"}),
     )
     good = log("s", silver(1, 0, (2, 0), 5, duplicates=2), silver(2, 1, (4, -1), 1, tombstones=1))
     assert list(batch_counts.batch_faults(pins(source, good), ORDERS, -1, None)) == []
     bad = log("s", silver(1, 0, (2, 0), 5, duplicates=1), silver(2, 1, (4, -1), 1, late=2))
     assert list(batch_counts.batch_faults(pins(source, bad), ORDERS, -1, None)) == [
-        "micro-batch 0 of silver.orders (version 1) read 7 rows of bronze.orders, but its counts are 6",
-        "micro-batch 1 of silver.orders (version 2) read 2 rows of bronze.orders, but its counts are 3",
+        "micro-batch 0 of silver.orders (version 1) read 7 rows of bronze.orders, but its counts add up to 6",
+        "micro-batch 1 of silver.orders (version 2) read 2 rows of bronze.orders, but its counts add up to 3",
     ]
     after_first = batch_counts.batch_faults(pins(source, bad), ORDERS, 1, DeltaPosition(2, 0, "x", False))
     assert len(list(after_first)) == 1
@@ -100,21 +103,25 @@ def test_each_micro_batchs_counts_are_the_rows_it_read_and_wrote() -> None:
         (bronze(2, 1, 9, 4), False, ["wrote 4 rows for 5 offsets"]),
         (bronze(2, 1, 9, 4), True, []),
         (bronze(2, 1, 9, 6), True, ["wrote 6 rows for 5 offsets"]),
-        (bronze(2, 1, 3, 1), False, ["ends before the one before it, in t/0: they do not join up"]),
+        (bronze(2, 1, 3, 1), False, ["ends before the previous one does, in t/0: their offsets overlap"]),
     ],
 )
-def test_bronze_writes_a_row_per_offset(second: Told, may_have_gaps: bool, expected: list[str]) -> None:  # noqa: FBT001
+def test_bronze_writes_a_row_per_offset(
+    second: TableCommit,
+    may_have_gaps: bool,  # noqa: FBT001
+    expected: list[str],
+) -> None:
     whole = log("b", bronze(1, 0, 4, 4), second)
     found = batch_counts.bronze_faults(
-        whole, bronze_reach(whole, None), {("t", 0): 0}, after=-1, may_have_gaps=may_have_gaps
+        whole, bronze_progress(whole, None), {("t", 0): 0}, after=-1, may_have_gaps=may_have_gaps
     )
     assert list(found) == [f"micro-batch 1 of b (version 2) {text}" for text in expected]
 
 
 def test_rows_that_only_the_engine_moved_are_no_fault() -> None:
     """A replay takes rows out and says so; somebody else's deletion does not."""
-    replay = Told(commit(2, 3, removed=(5,)), {"by": "replay"})
-    other = Told(commit(2, 3, removed=(5,)), {})
+    replay = TableCommit(commit(2, 3, removed=(5,)), {"by": "replay"})
+    other = TableCommit(commit(2, 3, removed=(5,)), {})
     mine = silver(1, 0, (1, -1), 5)
     held = {"silver": 3, "late": 0, "quarantine": 0}
     after = dict.fromkeys(held, -1)
@@ -128,25 +135,28 @@ def test_rows_that_only_the_engine_moved_are_no_fault() -> None:
 
 def test_metadata_that_is_not_ours_tells_nothing() -> None:
     for text in ("no json", "[1]", "null"):
-        found = told(Commit(1, AT, "WRITE", (), (), 0, False, text), "silver.orders")
-        assert (found.facts, found.batch_id, found.counts) == ({}, None, {})
+        found = table_commit(Commit(1, AT, "WRITE", (), (), 0, False, text), "silver.orders")
+        assert (found.metadata, found.batch_id, found.counts) == ({}, None, {})
 
 
 def test_since_is_last_or_a_moment_with_its_offset() -> None:
-    assert moment("last") == "last"
-    assert moment("2026-01-01T01:00+01:00") == AT
+    assert parse_since("last") == "last"
+    assert parse_since("2026-01-01T01:00+01:00") == AT
     for text in ("yesterday", "2026-01-01T00:00"):
         with pytest.raises(UsageError, match="neither 'last' nor a time"):
-            moment(text)
+            parse_since(text)
 
 
 def test_a_table_is_chosen_by_its_name() -> None:
     pipeline = Pipeline(name="shop", bronze=[Topic("orders")], silver=[ORDERS])
     assert (
-        chosen(pipeline, None) == chosen(pipeline, "orders") == chosen(pipeline, "silver.orders") == (ORDERS,)
+        select_tables(pipeline, None)
+        == select_tables(pipeline, "orders")
+        == select_tables(pipeline, "silver.orders")
+        == (ORDERS,)
     )
     with pytest.raises(UsageError, match=r"did you mean 'silver\.orders'"):
-        chosen(pipeline, "silver.order")
+        select_tables(pipeline, "silver.order")
 
 
 def test_an_account_as_text_and_as_a_document() -> None:

@@ -75,10 +75,10 @@ def test_a_change_feed_that_is_right_has_no_problems() -> None:
             "gold.latest",
             "key 'tags' is of type map<string,int>, which cannot be compared",
         ),
-        (upsert(key=["ID"]), "gold.latest", "key 'ID' is 'id' in silver.changes; write it so"),
+        (upsert(key=["ID"]), "gold.latest", "key 'ID' is 'id' in silver.changes; use that spelling"),
         (upsert(delete_when="is_gone"), "gold.latest, delete_when", "silver.changes has no 'is_gone'"),
         (upsert(delete_when="op = "), "gold.latest, delete_when", "the SQL"),
-        (upsert(delete_when="rand() < 0.5"), "gold.latest, delete_when", "rand() gives another value"),
+        (upsert(delete_when="rand() < 0.5"), "gold.latest, delete_when", "rand() returns another value"),
     ],
 )
 def test_each_mistake_of_an_upsert_or_a_change_feed_has_its_place(gold: Gold, place: str, text: str) -> None:
@@ -94,7 +94,7 @@ def test_each_mistake_of_an_upsert_or_a_change_feed_has_its_place(gold: Gold, pl
             lambda: Reading(starting_timestamp="yesterday"),
             "starting_timestamp 'yesterday' is no time such as",
         ),
-        (lambda: ConsoleSink(rows=-3), "rows is -3: a row at least is shown"),
+        (lambda: ConsoleSink(rows=-3), "rows is -3; it must be at least 1"),
         (
             lambda: Join("j", reads="silver.a", joins="bronze.b", on={"k": "k"}, columns=["k"]),
             "joins bronze.b, which is raw",
@@ -177,9 +177,9 @@ def test_a_tombstone_that_is_kept_needs_a_key_a_time_and_a_place_of_its_own() ->
     assert told() == []
     assert told(tombstones="count", key=["id"]) == []
     (lacks,) = told(key=["id"])
-    assert "would count as its duplicate" in lacks
+    assert "would count as a duplicate" in lacks
     plain = told(columns={"id": "id", "place": "_kafka.offset", "at": "at"})
-    assert [text.split(" is made of")[0] for text in plain] == [
+    assert [text.split(" comes from")[0] for text in plain] == [
         "tombstones=\"keep\", and column 'id'",
         "tombstones=\"keep\", and column 'at'",
     ]

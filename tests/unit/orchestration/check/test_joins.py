@@ -87,8 +87,8 @@ def test_histories_and_joins_that_are_right_have_no_problems() -> None:
         (history(key=["order"]), "gold.states", "key 'order' is no column of silver.orders"),
         (history(valid_by="at"), "gold.states", "valid_by 'at' is no column of silver.orders"),
         (history(columns={"x": "amout"}), "gold.states, column 'x'", "has no 'amout'; did you mean 'amount'"),
-        (history(columns={"valid_to": "amount"}), "gold.states", "column 'valid_to' is there twice"),
-        (history(columns=["order_id"]), "gold.states", "column 'order_id' is there twice"),
+        (history(columns={"valid_to": "amount"}), "gold.states", "column 'valid_to' is declared twice"),
+        (history(columns=["order_id"]), "gold.states", "column 'order_id' is declared twice"),
         (history(delete_when="max(amount) = 0"), "gold.states, delete_when", "max() is an aggregate"),
         (join(on={"person": "person"}), "gold.enriched", "on 'person' is no column of silver.people"),
         (join(on={"person_id": "persn"}), "gold.enriched, on 'person_id'", "has no 'persn'"),
@@ -149,7 +149,7 @@ def test_gold_tables_are_made_after_those_that_they_read() -> None:
     ]
     ring = [join(reads="gold.other"), Join("other", "gold.enriched", "silver.people", ["a"], ["b"])]
     assert {table.name for table in in_data_order(ring)} == {"enriched", "other"}
-    assert "reads in a ring: gold.enriched -> gold.other -> gold.enriched" in problems(*ring)[0][1]
+    assert "reads in a cycle: gold.enriched -> gold.other -> gold.enriched" in problems(*ring)[0][1]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         lambda: Aggregate("g", **BY),
         [
             (
-                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
                 'It has mode="complete"; mode="recompute" takes rows back.'
             )
         ],
@@ -55,12 +55,12 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         lambda: Aggregate("g", **WINDOW, mode="append", watermark="2 hours"),
         [
             (
-                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
                 'It has mode="append"; mode="recompute" takes rows back.'
             ),
             (
                 "gold.g leaves out rows that come later than its watermark of 2 hours: they are counted as "
-                'late in its commits and missing from it. mode="recompute" takes them.'
+                'late in its commits and missing from it. mode="recompute" includes them.'
             ),
         ],
     ),
@@ -68,7 +68,7 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         lambda: Aggregate("g", **WINDOW, mode="update"),
         [
             (
-                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
                 'It has mode="update"; mode="recompute" takes rows back.'
             )
         ],
@@ -79,8 +79,8 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         lambda: Upsert("g", reads="silver.s", key=["k"], newest_by=["v"], reading=APPENDS),
         [
             (
-                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
-                'It is declared so, by reading=Reading(changes="appends").'
+                "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
+                'The declaration says so: reading=Reading(changes="appends").'
             )
         ],
     ),
@@ -93,12 +93,12 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         ),
         [
             (
-                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
                 'It has mode="stream"; mode="recompute" takes rows back.'
             ),
             (
                 "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are "
-                'missing from it. mode="recompute" takes them.'
+                'missing from it. mode="recompute" includes them.'
             ),
         ],
     ),
@@ -106,7 +106,7 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         lambda: Custom("g", reads="silver.s", write=nothing, tables={"g": "a int"}),
         [
             (
-                "gold.g takes no row back: what silver.s deletes or replaces stays in it. "
+                "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
                 'Its function can, if it reads the feed: reading=Reading(changes="feed").'
             )
         ],
@@ -121,7 +121,7 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         lambda: Aggregate("g", **BY, mode="recompute", storage=Storage(deletion_vectors=True)),
         [
             (
-                "gold.g keeps deletion vectors, and so is Delta reader version 3: delta-rs's pyarrow and "
+                "gold.g keeps deletion vectors, so it has Delta reader version 3: delta-rs's pyarrow and "
                 "pandas readers refuse it, and so do older readers of every kind."
             )
         ],

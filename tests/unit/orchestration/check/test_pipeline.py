@@ -109,22 +109,25 @@ def test_the_example_has_no_problem() -> None:
         ("magnitude", "'magnitude' is another column of this table; a column sees only the value"),
         (
             "timestamp_milis(1)",
-            "timestamp_milis() is no function of Spark's; did you mean 'timestamp_millis'?",
+            "Spark has no function timestamp_milis(); did you mean 'timestamp_millis'?",
         ),
-        ("max(id)", "max() is an aggregate, but this is worked out row by row; put it in gold's measures"),
+        ("max(id)", "max() is an aggregate, but this is evaluated row by row; put it in gold's measures"),
         ("rank() over (order by id)", "rank() looks at other rows (over …), which a stream cannot"),
         ("(select 1)", "has a subquery (select …); only the row's own columns can be used"),
         (
             "explode(tags)",
-            "explode() gives any number of rows for one; keep the array, or use transform() on it",
+            "explode() returns several rows for one; keep the array, or use transform() on it",
         ),
         (
             "uuid()",
-            "uuid() gives another value when a micro-batch is replayed; make it from columns, as with sha2()",
+            (
+                "uuid() returns another value when a micro-batch is replayed; "
+                "compute it from columns, as with sha2()"
+            ),
         ),
         (
             "now()",
-            "now() gives another value when a micro-batch is replayed; use a column of the row instead",
+            "now() returns another value when a micro-batch is replayed; use a column of the row instead",
         ),
         ("id as y", "ends in a name of its own, 'y'; leave it out (or is an operator missing?)"),
         ("*", "* is not one value; name a field"),
@@ -182,8 +185,8 @@ def test_rules_are_told_apart_from_each_other_and_from_the_engines_reasons() -> 
     ]
     assert told(pipeline(silver(rules=rules))) == [
         (
-            "silver.quakes, rule 'known': is there twice; a rule's name "
-            "is the reason beside its rows: rename one"
+            "silver.quakes, rule 'known': is declared twice; a rule's name "
+            "is the reason of its rows: rename one"
         ),
         "silver.quakes, rule 'null_key': has the name of a reason that the engine itself gives; rename it",
     ]
@@ -229,9 +232,9 @@ def test_key_and_event_time_are_columns_of_the_right_type() -> None:
     wrong = silver(columns=COLUMNS | {"at": "properties.time"}, key=["quake_i", "raw"], event_time="at")
     assert told(pipeline(wrong)) == [
         "silver.quakes: key 'quake_i' is no column of silver.quakes; did you mean 'quake_id'?",
-        "silver.quakes: key 'raw' is of type struct; a key is made of plain values: take fields out of it",
+        "silver.quakes: key 'raw' is of type struct; a key consists of plain values: use fields of it",
         (
-            "silver.quakes: event_time 'at' is of type bigint; make it a timestamp, "
+            "silver.quakes: event_time 'at' is of type bigint; convert it to a timestamp, "
             "as in timestamp_millis(…) or try_to_timestamp(…)"
         ),
     ]
@@ -240,12 +243,12 @@ def test_key_and_event_time_are_columns_of_the_right_type() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("_x", "column '_x' begins with '_', which is kept for the pipeline's own columns; rename it"),
+        ("_x", "column '_x' begins with '_', as only the pipeline's own columns may; rename it"),
         (
             "Magnitude",
             "column 'Magnitude' differs from 'magnitude' only by case, which Spark ignores; rename one",
         ),
-        ("a b", "column 'a b' has ' ' in it, which Delta tables refuse; use letters, digits and underscores"),
+        ("a b", "column 'a b' contains ' ', which Delta tables refuse; use letters, digits and underscores"),
     ],
 )
 def test_a_column_name_that_no_table_can_have_is_told(name: str, message: str) -> None:
@@ -298,10 +301,10 @@ def test_groups_and_filters_are_row_by_row() -> None:
     assert told(pipeline(silver(), wrong)) == [
         (
             "gold.counts, by 'g': max() is an aggregate, but this is "
-            "worked out row by row; put it in gold's measures"
+            "evaluated row by row; put it in gold's measures"
         ),
         (
-            "gold.counts, where: count() is an aggregate, but this is worked out row by row; "
+            "gold.counts, where: count() is an aggregate, but this is evaluated row by row; "
             "put it in gold's measures"
         ),
     ]
@@ -309,7 +312,7 @@ def test_groups_and_filters_are_row_by_row() -> None:
 
 def test_a_group_and_a_measure_need_two_names() -> None:
     assert told(pipeline(silver(), aggregate(measures={"quake_id": "count(*)"}))) == [
-        "gold.counts: column 'quake_id' is there twice; rename one"
+        "gold.counts: column 'quake_id' is declared twice; rename one"
     ]
 
 
@@ -342,7 +345,7 @@ def test_a_ring_is_named_once() -> None:
     one, two = aggregate(reads="gold.latest"), upsert(reads="gold.counts")
     assert told(pipeline(one, two)) == [
         (
-            "gold.counts: reads in a ring: gold.counts -> gold.latest -> gold.counts; "
+            "gold.counts: reads in a cycle: gold.counts -> gold.latest -> gold.counts; "
             "a gold table reads a silver table"
         )
     ]
@@ -375,7 +378,7 @@ def test_a_suite_is_on_a_table_and_columns_that_exist() -> None:
         "quality of silver.quake: 'silver.quake' is not declared; did you mean 'silver.quakes'?",
         (
             "quality of bronze.quakes: 'bronze.quakes' is bronze, raw "
-            "bytes; a suite is on a silver or gold table; "
+            "bytes; a suite checks a silver or gold table; "
             "did you mean 'silver.quakes'?"
         ),
         (

@@ -25,7 +25,7 @@ from common.declare import (
 from common.errors import PipelineError
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import check
-from orchestration.jobs.job import written
+from orchestration.jobs.job import written_tables
 from orchestration.kafka.client import sink_options
 from tests.conftest import make_settings
 
@@ -99,7 +99,7 @@ WRONG: dict[str, tuple[Callable[[], Pipeline], str]] = {
     "column": (lambda: shaped(columns=["amont"]), "publish.x, column 'amont': silver.orders has no 'amont'"),
     "key that is not sent": (
         lambda: shaped(columns=["id"], to=KafkaSink("t", key="amount")),
-        "publish.x, key: what is sent has no 'amount'",
+        "publish.x, key: the published row has no 'amount'",
     ),
     "columns of a function's table": (
         lambda: pipeline(custom(tables={"own": "id strng"})),
@@ -142,8 +142,8 @@ def test_a_functions_query_has_the_name_of_one_of_its_tables() -> None:
 def test_a_publication_is_no_table_but_has_a_lease() -> None:
     declared = shaped()
     assert "publish.x" not in [table.table for table in declared.tables]
-    assert written(declared, ["gold"]) == ("publish.x",)
-    assert written(declared, ["silver"])[0] == "silver.orders"
+    assert written_tables(declared, ["gold"]) == ("publish.x",)
+    assert written_tables(declared, ["silver"])[0] == "silver.orders"
 
 
 def test_a_whole_table_written_anew_is_noted() -> None:

@@ -85,7 +85,7 @@ def test_a_pipeline_that_would_stop_is_refused_by_column_and_rule() -> None:
     found = told(pipeline(silver(columns=COLUMNS | {"size": "cast(id as double)"})))
     assert found == [
         (
-            "silver.quakes, column 'size': cast(… as double) stops the query on a value that is none; "
+            "silver.quakes, column 'size': cast(… as double) stops the query on a value that cannot be cast; "
             "write try_cast(… as double)"
         )
     ]

@@ -87,13 +87,13 @@ def test_a_windows_columns_are_the_tables() -> None:
             lambda: Window("at", "5 minutes", "301 seconds"),
             "slide '301 seconds' is longer than size '5 minutes'",
         ),
-        (lambda: Window("at", "0 days"), "size and slide must be longer than nothing"),
-        (lambda: Window("at", "1 week", "0.0 seconds"), "size and slide must be longer than nothing"),
+        (lambda: Window("at", "0 days"), "size and slide must be longer than 0 seconds"),
+        (lambda: Window("at", "1 week", "0.0 seconds"), "size and slide must be longer than 0 seconds"),
         (
             lambda: Window("at", "1 week", "1 second"),
             "a row would be in 604,800 windows of 1 week that begin",
         ),
-        (lambda: Session("at", "0 hours"), "gap must be longer than nothing"),
+        (lambda: Session("at", "0 hours"), "gap must be longer than 0 seconds"),
     ],
 )
 def test_windows_that_cannot_be_are_refused(build: Callable[[], object], message: str) -> None:

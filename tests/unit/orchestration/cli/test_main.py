@@ -8,7 +8,32 @@ from pathlib import Path
 
 import pytest
 
+from common.machine import processes
+from orchestration.jobs import job
+from tests.support import in_process
+
 ROOT = Path(__file__).parents[4]
+EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
+
+WRONG = """
+from common.declare import Aggregate, Json, Pipeline, Silver, Topic
+
+pipeline = Pipeline(
+    name="numbers",
+    bronze=[Topic("numbers", topics=["numbers"])],
+    silver=[
+        Silver("numbers", reads="bronze.numbers", value=Json("id int"),
+            columns={"id": "id", "sent_at": "_kafka.timestamp"},
+            key=["id"], event_time="sent_at", watermark="1 day")
+    ],
+    gold=[Aggregate("sums", reads="silver.number", by=["id"], measures={"sum": "sum(id)"})],
+)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
 
 
 @pytest.mark.parametrize(
@@ -24,24 +49,65 @@ ROOT = Path(__file__).parents[4]
 )
 def test_a_usage_mistake_is_exit_code_2_and_no_traceback(words: list[str], told: str) -> None:
     """Named, with what is right where that is known."""
-    done = subprocess.run(
-        [sys.executable, "-m", "orchestration", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert told in done.stderr
+    ended = in_process.run(*words)
+    assert ended.code == 2
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(("words", "code"), [(["chekc"], 2), (["check", "-p", str(EXAMPLE)], 0)])
+def test_a_process_ends_with_the_commands_exit_code(words: list[str], code: int) -> None:
+    command = [sys.executable, "-m", "orchestration", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_data_dir_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
     """It names the folder and the setting."""
     (tmp_path / "file").touch()
-    done = subprocess.run(
-        [sys.executable, "-m", "orchestration", "backfill", "--set", f"data_dir={tmp_path / 'file'}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    ended = in_process.run("backfill", settings=[f"data_dir={tmp_path / 'file'}"])
+    assert ended.code == 1
+    assert "data_dir" in ended.error
+
+
+def test_a_wrong_pipeline_exits_2_with_the_place_of_each_mistake(tmp_path: Path) -> None:
+    """Before anything is started or made."""
+    file = tmp_path / "wrong.py"
+    file.write_text(WRONG)
+    ended = in_process.run("up", "-p", str(file), settings=[f"data_dir={tmp_path / 'data'}"])
+    assert ended.code == 2
+    assert f"{file}:" in ended.error
+    assert "gold.sums" in ended.error
+    assert "did you mean 'silver.numbers'?" in ended.error
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_unknown_setting_exits_2_with_the_nearest(tmp_path: Path) -> None:
+    """A misspelt setting would otherwise be the default."""
+    given = [f"data_dir={tmp_path / 'data'}", "bronze.triger=asap"]
+    ended = in_process.run("up", "-p", str(EXAMPLE), settings=given)
+    assert ended.code == 2
+    assert "did you mean 'bronze.trigger'?" in ended.error
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("words", [("up",), ("up", "--separate"), ("produce", "--count", "1")], ids=" ".join)
+def test_a_broker_that_is_not_there_is_told_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """The pipeline names it, so no broker of ours is started in its place; nor is Spark."""
+    monkeypatch.setattr(job, "_REACH_SECONDS", 1.0)
+    port = processes.free_port()
+    file = tmp_path / "elsewhere.py"
+    file.write_text(
+        f"import sys\nfrom dataclasses import replace\nsys.path.insert(0, {str(EXAMPLE.parent)!r})\n"
+        "from pipeline import pipeline as example\n"
+        f"pipeline = replace(example, kafka={{'bootstrap.servers': '127.0.0.1:{port}'}})\n"
     )
-    assert done.returncode == 1
-    assert "data_dir" in done.stderr
-    assert "Traceback" not in done.stderr
+    ended = in_process.run(*words, "-p", str(file), settings=[f"data_dir={tmp_path / 'data'}"])
+    assert ended.code == 1
+    assert f"No Kafka broker answered at 127.0.0.1:{port} within 1 s: " in ended.error
+    assert "refused" in ended.error
+    assert "Spark" not in ended.stderr
+    assert not (tmp_path / "data" / "kafka").exists()

@@ -207,7 +207,7 @@ def test_a_probe_that_breaks_is_a_finding_and_the_others_go_on(
     findings = list(examine(settings(tmp_path)))
 
     assert (
-        Finding("disk", "disk", "fail", "could not be looked at (OSError: [Errno 5] Input/output error)")
+        Finding("disk", "disk", "fail", "could not be examined (OSError: [Errno 5] Input/output error)")
         in findings
     )
     assert findings[-1].name == "broker"
@@ -244,4 +244,4 @@ def test_warnings_alone_do_not_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert code == 0
     assert "warn  y  [z]" in printed
     assert "→ do [this]" in printed
-    assert "0 ok, 1 to look at, 0 to repair" in printed
+    assert "0 ok, 1 warning, 0 failures" in printed

@@ -95,6 +95,6 @@ def test_a_terminal_gets_a_bar_per_table_and_no_lines(
     assert isinstance(screen.file, io.StringIO)
     text = screen.file.getvalue()
     assert "gold.a" in text
-    assert "2,000 / 2,000 offsets" in text
-    assert "7 / ? offsets" in text
+    assert "2,000/2,000" in text
+    assert "7/?" in text
     assert lines == []

@@ -13,7 +13,7 @@ from common.declare import ConsoleSink, Pipeline, Publish
 from common.errors import BrokerError
 from common.machine import processes
 from orchestration.jobs import job
-from orchestration.jobs.job import broker_for, written
+from orchestration.jobs.job import open_broker, written_tables
 from orchestration.jobs.separate_processes import _failure
 from orchestration.jobs.supervisor import StopSignal
 from orchestration.jobs.wiring import LAYERS, Layer
@@ -29,16 +29,16 @@ def pipeline() -> Pipeline:
 
 
 def test_a_job_holds_the_leases_of_all_that_its_layers_write(pipeline: Pipeline) -> None:
-    assert written(pipeline, ["silver"]) == (
+    assert written_tables(pipeline, ["silver"]) == (
         "silver.quakes",
         "silver.quakes__quarantine",
         "silver.quakes__late",
     )
-    assert written(pipeline, LAYERS) == all_tables(pipeline)
+    assert written_tables(pipeline, LAYERS) == all_tables(pipeline)
 
 
 def test_no_two_layers_write_one_table(pipeline: Pipeline) -> None:
-    tables = [table for layer in LAYERS for table in written(pipeline, [layer])]
+    tables = [table for layer in LAYERS for table in written_tables(pipeline, [layer])]
     assert len(tables) == len(set(tables))
 
 
@@ -89,7 +89,7 @@ def test_publications_run_beside_gold_or_once_it_is_done(pipeline: Pipeline) -> 
         one.publish()
         assert told.started == []
     one, told = opened(published, "gold")
-    one.stop.say()
+    one.stop.request()
     one.publish()
     assert told.started == []
 
@@ -100,7 +100,7 @@ def test_a_broker_that_does_not_answer_is_told_by_its_address(
     monkeypatch.setattr(job, "_REACH_SECONDS", 1.0)
     address = f"127.0.0.1:{processes.free_port()}"
     settings = load_settings(overrides=[f"data_dir={tmp_path}", f"kafka.bootstrap_servers={address}"])
-    opening = broker_for(pipeline, settings)
+    opening = open_broker(pipeline, settings)
     with pytest.raises(BrokerError, match=f"No Kafka broker answered at {address} within 1 s"):
         opening.__enter__()
     assert list(tmp_path.iterdir()) == []

@@ -96,7 +96,7 @@ def test_a_stop_closes_the_gate_first_and_waits_until_each_is_idle() -> None:
 
     thread = threading.Thread(target=finish)
     thread.start()
-    stop.say()
+    stop.request()
     watching.run()
     thread.join()
     assert gates == [True]
@@ -105,15 +105,15 @@ def test_a_stop_closes_the_gate_first_and_waits_until_each_is_idle() -> None:
 
 def test_the_deadline_stops_a_query_where_it_is_and_names_it() -> None:
     stop, busy = StopSignal(), Query("silver.x", is_idle=False)
-    stop.say()
+    stop.request()
     assert supervisor(busy, Query("bronze.x"), stop=stop, seconds=0.2).end() == ["silver.x"]
     assert busy.stopped_while_idle is False
 
 
 def test_a_second_signal_does_not_wait_for_the_boundary() -> None:
     stop, busy = StopSignal(), Query("silver.x", is_idle=False)
-    stop.say()
-    threading.Timer(0.2, stop.say).start()
+    stop.request()
+    threading.Timer(0.2, stop.request).start()
     began = time.monotonic()
     assert supervisor(busy, stop=stop, seconds=60).end() == ["silver.x"]
     assert time.monotonic() - began < 30
@@ -126,7 +126,7 @@ def test_what_is_done_at_each_poll_is_done_until_the_stop() -> None:
     def each() -> None:
         polls.append(len(polls))
         if len(polls) == 3:
-            stop.say()
+            stop.request()
 
     supervisor(query, stop=stop).run(each)
     assert polls == [0, 1, 2]
@@ -229,7 +229,7 @@ def test_a_stop_while_a_query_waits_ends_without_an_error(restarts: list[tuple[s
     stop, silver = StopSignal(), Mended("silver.x")
     silver.lose_registry()
     watching = supervisor(silver, stop=stop)
-    watching.run(stop.say)
+    watching.run(stop.request)
     assert restarts == []
 
 
@@ -269,5 +269,5 @@ def test_a_query_whose_source_got_columns_is_made_anew_at_once_and_never_counts_
     assert watching._is_any_active()  # see above
     assert watching.poll() is None
     assert restarts == [("gold.x anew", is_bounded)]
-    assert said == ["gold.x: the table it reads has new columns; it goes on with them"]
+    assert said == ["gold.x: the table that it reads has new columns; the query is restarted with them"]
     assert watching.queries[0].is_active

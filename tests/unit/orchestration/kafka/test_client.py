@@ -42,13 +42,13 @@ def pipeline(*topics: dict[str, str], **options: str) -> Pipeline:
 def test_settings_win_over_the_pipeline_and_it_over_its_topics(
     declared: Pipeline, overrides: tuple[str, ...], address: str | None
 ) -> None:
-    assert kafka.resolve(declared, settings(*overrides)) == address
+    assert kafka.named_broker(declared, settings(*overrides)) == address
 
 
 @pytest.mark.parametrize("other", [{}, {SERVERS: "b:1"}])
 def test_topics_on_different_brokers_are_refused(other: dict[str, str]) -> None:
     with pytest.raises(PipelineError, match=r"different brokers \(bronze.t0: a:1, bronze.t1: "):
-        kafka.resolve(pipeline({SERVERS: "a:1"}, other), settings())
+        kafka.named_broker(pipeline({SERVERS: "a:1"}, other), settings())
 
 
 def test_client_options_are_merged_without_the_address() -> None:
@@ -135,6 +135,6 @@ def test_a_jks_store_is_refused_in_words(option: str) -> None:
 
 
 def test_a_login_that_cannot_be_read_is_refused_without_its_secret() -> None:
-    with pytest.raises(BrokerError, match=r"sasl\.jaas\.config: no username and password") as refused:
+    with pytest.raises(BrokerError, match=r"sasl\.jaas\.config has no username and password") as refused:
         librdkafka_options({"sasl.jaas.config": 'Some.Module required clientSecret="hush";'})
     assert "hush" not in str(refused.value)

@@ -19,7 +19,7 @@ import pytest
 from common.declare import Message, Pipeline, Topic
 from common.errors import BrokerError, UsageError
 from orchestration.cli.commands import produce as command
-from orchestration.kafka.capture_file import captured
+from orchestration.kafka.capture_file import read_capture
 from orchestration.kafka.producer import SLICE_MESSAGES, Pace, Produced, produce
 
 IN_PROCESS = {"test.mock.num.brokers": "1"}
@@ -165,14 +165,14 @@ VALUES += [b'{"a":{"id":"\xc3\xa9"}} \r', b"last"]
 def test_a_capture_gives_its_lines_untouched(tmp_path: Path) -> None:
     path = tmp_path / "feed.jsonl"
     path.write_bytes(LINES)
-    assert [message.value for message in captured(path)] == VALUES
-    assert {message.key for message in captured(path)} == {None}
+    assert [message.value for message in read_capture(path)] == VALUES
+    assert {message.key for message in read_capture(path)} == {None}
 
 
 def test_a_compressed_capture_is_the_same_and_keys_come_from_a_field(tmp_path: Path) -> None:
     path = tmp_path / "feed.jsonl.gz"
     path.write_bytes(gzip.compress(LINES))
-    messages = list(captured(path, "a.id"))
+    messages = list(read_capture(path, "a.id"))
     assert [message.value for message in messages] == VALUES
     keys = [message.key for message in messages]
     assert keys == [b"x", b"7", None, None, None, None, "é".encode(), None]
@@ -182,7 +182,7 @@ def test_a_capture_that_is_cut_off_is_told_with_its_line(tmp_path: Path) -> None
     path = tmp_path / "feed.jsonl.gz"
     path.write_bytes(gzip.compress(LINES)[:-12])
     with pytest.raises(UsageError, match=r"feed\.jsonl\.gz: cannot be read after line \d+"):
-        list(captured(path))
+        list(read_capture(path))
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_any_other_rate_is_refused(text: str) -> None:
 def test_the_only_topic_with_a_sample_is_meant_when_none_is_named() -> None:
     sampled = Topic("b", topics=["b.v1"], sample=lambda seed: numbered())
     pipeline = Pipeline("p", bronze=[Topic("a"), sampled])
-    assert command._chosen(pipeline, None, sampled=True) == (sampled, "b.v1")
+    assert command._target(pipeline, None, is_sample=True) == (sampled, "b.v1")
     with pytest.raises(UsageError, match="--topic"):
-        command._chosen(pipeline, None, sampled=False)
+        command._target(pipeline, None, is_sample=False)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_the_only_topic_with_a_sample_is_meant_when_none_is_named() -> None:
     ],
 )
 def test_a_topic_is_named_as_table_or_topic(name: str, chosen: tuple[str, str]) -> None:
-    table, topic = command._chosen(_shop(), name, sampled=True)
+    table, topic = command._target(_shop(), name, is_sample=True)
     assert (table.name, topic) == chosen
 
 
@@ -231,7 +231,7 @@ def test_a_topic_is_named_as_table_or_topic(name: str, chosen: tuple[str, str]) 
 )
 def test_a_name_that_is_not_one_topic_is_refused(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=re.escape(told)):
-        command._chosen(_shop(), name, sampled=True)
+        command._target(_shop(), name, is_sample=True)
 
 
 def _shop() -> Pipeline:

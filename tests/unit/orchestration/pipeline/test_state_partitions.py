@@ -40,7 +40,7 @@ def begun(folder: Path, partitions: int, *, state: bool = True) -> Checkpoint:
 def test_another_number_is_told_with_what_to_do(tmp_path: Path, declared: Silver | Gold, way: str) -> None:
     told = other_partitions(declared, begun(tmp_path, 2), 8)
     assert told is not None
-    assert told.startswith(f"{declared.table}: its state partitions are 2 ")
+    assert told.startswith(f"{declared.table}: its query has 2 state partitions ")
     assert "which is 8 now" in told
     assert "Set it to 2 again" in told
     assert way in told

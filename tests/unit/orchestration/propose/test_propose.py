@@ -30,7 +30,7 @@ def sampled(*values: Any) -> list[Sampled]:
 
 def type_of(*texts: str) -> str:
     """The type of a field that was written so."""
-    documents = [value_shapes.recognise(f'{{"a": {text}}}'.encode()).document for text in texts]
+    documents = [value_shapes.recognize(f'{{"a": {text}}}'.encode()).document for text in texts]
     return value_shapes.shape_of([each for each in documents if each is not None]).members["a"].type
 
 
@@ -64,7 +64,7 @@ def loaded(proposal: Proposal, folder: Path) -> Any:
     ],
 )
 def test_a_value_is_recognised_or_its_fault_is(value: bytes | None, kind: str) -> None:
-    assert value_shapes.recognise(value).kind == kind
+    assert value_shapes.recognize(value).kind == kind
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.cli.commands.quarantine import register
 from orchestration.pipeline.load_file import load_pipeline
-from orchestration.quarantine.contents import beginning, chosen, escaped
+from orchestration.quarantine.contents import escaped, escaped_start, select_silver_tables
 from tests.unit.orchestration.query.test_duckdb_views import PIPELINE
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
@@ -53,7 +53,7 @@ def test_any_bytes_are_shown_without_a_control_character_and_can_be_told_apart(d
     ]
     assert _back(text) == data
     for width in (0, 1, 7):
-        start, is_cut = beginning(data, width)
+        start, is_cut = escaped_start(data, width)
         assert text.startswith(start)
         assert is_cut == (start != text)
 
@@ -112,7 +112,7 @@ def fill(tmp_path: Path) -> None:
 
 def test_counts_by_reason_name_first_last_and_an_example(command: typer.Typer, tmp_path: Path) -> None:
     told = CliRunner().invoke(command, ["quarantine", "ls"])
-    assert "Nothing is in quarantine." in told.output
+    assert "No row is in quarantine." in told.output
     fill(tmp_path)
     told = CliRunner().invoke(command, ["quarantine", "ls", "--json"], catch_exceptions=False)
     assert json.loads(told.output) == [
@@ -163,8 +163,8 @@ def test_a_table_that_is_none_or_not_written_is_told(command: typer.Typer) -> No
     assert isinstance(missing, TableMissingError)
     never = CliRunner().invoke(command, ["quarantine", "replay", "-t", "quakes"]).exception
     assert isinstance(never, TableMissingError)
-    (silver,) = chosen(load_pipeline(Path("pipeline.py")), None)
-    assert chosen(load_pipeline(Path("pipeline.py")), "silver.quakes__quarantine") == (silver,)
+    (silver,) = select_silver_tables(load_pipeline(Path("pipeline.py")), None)
+    assert select_silver_tables(load_pipeline(Path("pipeline.py")), "silver.quakes__quarantine") == (silver,)
 
 
 def test_help_says_that_payloads_may_be_secret(command: typer.Typer) -> None:

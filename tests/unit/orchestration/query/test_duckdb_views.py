@@ -22,7 +22,7 @@ from common.errors import TableMissingError, UsageError
 from orchestration.cli.commands.query import register
 from orchestration.cli.query_output import print_table
 from orchestration.query import duckdb_views as query_module
-from orchestration.query.duckdb_views import Database, ask, quarantined
+from orchestration.query.duckdb_views import Database, count_reasons, run_query
 
 TABLES = ("bronze.quakes", "silver.quakes", "silver.quakes__quarantine", "gold.by_network", "gold.latest")
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
@@ -68,7 +68,7 @@ def shared() -> Database:
 
 
 def rows(layout: Layout, sql: str, version: int | None = None) -> list[tuple[object, ...]]:
-    return [row for batch in ask(shared(), layout, TABLES, sql, version).batches for row in batch]
+    return [row for batch in run_query(shared(), layout, TABLES, sql, version).batches for row in batch]
 
 
 def test_a_table_is_read_by_its_layer_and_name(layout: Layout) -> None:
@@ -104,7 +104,7 @@ def test_without_the_extension_delta_rs_answers_the_same(
         "DuckDB's Delta extension cannot be loaded (no delta.duckdb_extension); reading with delta-rs."
     )
     sql = "select quake_id, magnitude, event_at from silver.quakes order by 1"
-    found = [row for batch in ask(database, layout, TABLES, sql, 0).batches for row in batch]
+    found = [row for batch in run_query(database, layout, TABLES, sql, 0).batches for row in batch]
     assert found == rows(layout, sql, 0) == [("a", 1.5, NOON), ("b", None, NOON)]
 
 
@@ -115,7 +115,7 @@ def test_without_the_extension_delta_rs_answers_the_same(
             "select * from silver.quake",
             "silver.quake: no such table in this pipeline; did you mean 'silver.quakes'?",
         ),
-        ("select * from quakes", "quakes: name the layer too: bronze.quakes or silver.quakes"),
+        ("select * from quakes", "quakes: add the layer to the name: bronze.quakes or silver.quakes"),
         ("select * from slver.quakes", "did you mean 'silver.quakes'?"),
         ("selec 1", "Parser Error: syntax error at or near"),
         ("select nope from silver.quakes", 'Referenced column "nope" not found'),
@@ -134,7 +134,7 @@ def test_a_declared_table_that_is_not_written_is_told_apart(layout: Layout) -> N
 
 
 def test_quarantined_rows_are_counted_by_reason(layout: Layout) -> None:
-    found = quarantined(shared(), layout.table_path("silver.quakes__quarantine"))
+    found = count_reasons(shared(), layout.table_path("silver.quakes__quarantine"))
     assert found == (("unreadable", 2), ("magnitude_in_range", 1), ("no_key", 1))
 
 
@@ -196,14 +196,14 @@ def test_without_sql_the_tables_are_listed(command: typer.Typer) -> None:
 
 
 def test_a_payload_cannot_drive_the_terminal(layout: Layout) -> None:
-    answer = ask(shared(), layout, TABLES, r"select 'red: ' || chr(27) || '[31m' as payload")
+    answer = run_query(shared(), layout, TABLES, r"select 'red: ' || chr(27) || '[31m' as payload")
     screen = StringIO()
     print_table(answer, 5, Console(file=screen, force_terminal=True, color_system=None, width=80))
     assert r"red: \x1b[31m" in screen.getvalue()
 
 
 def test_a_table_wider_than_the_terminal_is_shown_row_by_row(layout: Layout) -> None:
-    answer = ask(
+    answer = run_query(
         Database(), layout, TABLES, "select 'x' as narrow, repeat('wide', 10) as a, repeat('wide', 10) as b"
     )
     screen = StringIO()

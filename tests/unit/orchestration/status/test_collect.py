@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
@@ -25,9 +26,9 @@ from common.machine.table_lease import Leases
 from orchestration.cli.commands.status import register
 from orchestration.cli.status_output import document, render
 from orchestration.status.collect import Collector, TableStatus
-from orchestration.status.lease_holder import holder
+from orchestration.status.lease_holder import find_holder
 from orchestration.status.throughput import rate_per_second
-from orchestration.status.topic_offsets import BrokerOffsets, Reach, records_behind
+from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
 
 PIPELINE = Pipeline(
     name="earthquakes",
@@ -53,15 +54,15 @@ PIPELINE = Pipeline(
 class Answering(BrokerOffsets):
     """A broker that has said what it had to say."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: TopicOffsets) -> None:
         self._reach = reach
 
-    def ask(self, topics: object) -> Reach:
+    def read(self, topics: object) -> TopicOffsets:
         assert topics == {"bronze.quakes": frozenset({"quakes"})}
         return self._reach
 
 
-REACH = Reach("broker:9092", first={"quakes": {0: 0, 1: 0}}, end={"quakes": {0: 120, 1: 30}})
+REACH = TopicOffsets("broker:9092", first={"quakes": {0: 0, 1: 0}}, end={"quakes": {0: 120, 1: 30}})
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def delta(layout: Layout, table: str, version: int, index: int = -1) -> dict[str
     }
 
 
-def look(layout: Layout, reach: Reach = REACH) -> dict[str, TableStatus]:
+def look(layout: Layout, reach: TopicOffsets = REACH) -> dict[str, TableStatus]:
     status = Collector(PIPELINE, layout, Answering(reach)).collect()
     return {table.table: table for table in status.tables}
 
@@ -129,7 +130,7 @@ def test_a_planned_batch_that_is_not_done_is_still_lag(layout: Layout) -> None:
 
 
 def test_a_partition_without_a_position_counts_from_its_oldest_record() -> None:
-    reach = Reach("b", first={"quakes": {0: 0, 1: 10}}, end={"quakes": {0: 120, 1: 30}})
+    reach = TopicOffsets("b", first={"quakes": {0: 0, 1: 10}}, end={"quakes": {0: 120, 1: 30}})
     assert records_behind(Topic("quakes"), reach, {"quakes": {0: 100}}) == 40
     assert records_behind(Topic("quakes"), reach, None) == 140
 
@@ -284,9 +285,9 @@ def test_what_a_killed_job_left_in_its_lease_is_nobody(tmp_path: Path) -> None:
     lease = tmp_path / "bronze.quakes.lock"
     for content in ("", "{", "[]", json.dumps({"job": "run", "pid": gone, "host": os.uname().nodename})):
         lease.write_text(content)
-        assert holder(tmp_path, "bronze.quakes") is None
+        assert find_holder(tmp_path, "bronze.quakes") is None
     lease.write_text(json.dumps({"job": "run", "pid": os.getpid(), "host": os.uname().nodename}))
-    assert holder(tmp_path, "bronze.quakes") is None
+    assert find_holder(tmp_path, "bronze.quakes") is None
 
 
 def test_without_a_broker_its_lag_is_unknown_and_nothing_waits(tmp_path: Path, layout: Layout) -> None:
@@ -354,6 +355,45 @@ def test_a_narrow_terminal_keeps_every_number_it_shows_whole(layout: Layout) -> 
     (head,) = [line.split() for line in lines if "BRONZE" in line]
     assert head == ["│", "BRONZE", "rows", "size", "commit", "rows/s", "lag", "│"]
     assert not [line for line in lines if "…" in line]
+
+
+def named(name: str) -> Pipeline:
+    """The pipeline with another name for one of its gold tables."""
+    return replace(PIPELINE, gold=[replace(PIPELINE.gold[0], name=name), *PIPELINE.gold[1:]])
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_names_and_numbers_are_whole_at_every_width(layout: Layout, width: int) -> None:
+    name = "detection_latency_of_all_networks_and_hours"
+    write(layout, "silver.quakes", 1_234)
+    write(layout, f"gold.{name}", 4_321)
+    status = Collector(named(name), layout, Answering(REACH)).collect()
+    screen = StringIO()
+    Console(file=screen, width=width, color_system=None).print(render(status))
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    (line,) = [line for line in lines if name in line]
+    assert "4,321" in line.split()
+    assert "…" not in screen.getvalue()
+
+
+def test_a_wide_terminal_has_a_line_per_table(layout: Layout) -> None:
+    write(layout, "bronze.quakes", 1_234)
+    write(layout, "bronze.quakes", 10)
+    batch(layout, "silver.quakes", 0, delta(layout, "bronze.quakes", 1))
+    lines = pictured(layout, width=200)
+    assert {len(line.rstrip()) for line in lines if line.startswith(("│", "╭"))} == {200}
+    (silver,) = [line for line in lines if "← bronze.quakes" in line]
+    assert silver.split()[1:3] == ["○", "quakes"]
+    assert "to read: 1 commit, 1 file" in silver
+
+
+def test_a_terminal_with_few_lines_leaves_details_out(layout: Layout) -> None:
+    status = Collector(PIPELINE, layout, Answering(REACH)).collect()
+    for rows, has_details in ((100, True), (14, False)):
+        screen = StringIO()
+        Console(file=screen, width=100, color_system=None).print(render(status, rows=rows))
+        assert ("←" in screen.getvalue()) == has_details
 
 
 @pytest.fixture

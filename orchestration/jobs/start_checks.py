@@ -1,0 +1,116 @@
+"""What is checked before a query starts: its checkpoint, its tables and its declaration.
+
+``Wiring`` runs these checks for every table of a layer before it creates any table or query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from common.declare import Custom, Gold, Silver, Table, Topic
+from common.declare.declared import source_of
+from common.delta import delta_rs
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.delta.checkpoint_match import check_checkpoint, check_side_table
+from common.errors import PipelineError, Problem
+from common.machine.console import say
+from common.spark.session_conf import SHUFFLE_PARTITIONS
+from gold.source.stream import lacks_feed
+from gold.table.context import Context
+from gold.table.declaration_marks import changed
+from orchestration.pipeline.state_partitions import other_partitions
+
+LastCommit = Mapping[str, Any]
+"""The metadata of a table's newest commit by its query."""
+
+
+def check_table(context: Context, declared: Table) -> LastCommit | None:
+    """Prepare a table for its query: repair a torn commit, refuse a wrong checkpoint, print warnings.
+
+    Returns:
+        The metadata of the newest commit by the query; None if there is none or the query starts afresh.
+
+    Raises:
+        CheckpointMismatchError: The checkpoint does not belong to the tables.
+    """
+    _roll_back_torn_commits(context, declared)
+    last = _check_checkpoint(context, declared)
+    if isinstance(declared, Topic):
+        return last
+    if not isinstance(declared, Silver):
+        _warn_without_change_feed(context, declared)
+    _warn_of_other_partitions(context, declared)
+    return last
+
+
+def check_declaration(
+    context: Context, declared: Table, last: LastCommit | None, marks: Mapping[str, str]
+) -> None:
+    """Refuse a declaration under which the table's existing rows would have other values.
+
+    Call it after the table's columns were checked: ``medallion rebuild`` does not help if columns differ.
+
+    Args:
+        context: The pipeline and its settings.
+        declared: The table.
+        last: The return value of ``check_table``.
+        marks: The marks of the declaration in force.
+
+    Raises:
+        PipelineError: Names the attributes that differ, and the ways to go on.
+    """
+    table = declared.table
+    if last is None or "declared" not in last or table in context.settings.gold.accept_changed:
+        return
+    if differs := changed(last["declared"], marks):
+        text = (
+            "differs from the declaration under which the table was last written: rows that no new event "
+            f"touches would keep their old values. Fill the table again: medallion rebuild {table}; or "
+            "restore the old declaration; or keep the existing rows as they are: "
+            f"--set 'gold.accept_changed=[\"{table}\"]'"
+        )
+        place = f"{table}, {' and '.join(differs)}"
+        raise PipelineError([Problem(place, text, source_of(declared))])
+
+
+def _roll_back_torn_commits(context: Context, declared: Table) -> None:
+    """Remove the newest commit of a table if a power cut left it without its text or its files."""
+    checkpoint = Checkpoint(context.layout.checkpoint_path(declared.table))
+    query_id, committed = checkpoint.query_id(), checkpoint.last_committed()
+    for table in (declared.table, *declared.side_tables):
+        delta_rs.mend(context.layout.table_path(table), query_id, committed)
+
+
+def _check_checkpoint(context: Context, declared: Table) -> LastCommit | None:
+    """Refuse a checkpoint that does not belong to the tables; returns the result of ``check_checkpoint``."""
+    layout = context.layout
+    checkpoint = layout.checkpoint_path(declared.table)
+    can_refill = not isinstance(declared, Topic | Silver | Custom)
+    last = check_checkpoint(
+        declared.table, layout.table_path(declared.table), checkpoint, may_begin_anew=can_refill
+    )
+    for side_table in declared.side_tables:
+        path = layout.table_path(side_table)
+        check_side_table(side_table, path, checkpoint, declared.table)
+        if isinstance(declared, Custom):
+            # Every table of a Custom has a commit of every micro-batch, and none can be filled again.
+            check_checkpoint(side_table, path, checkpoint, query=declared.table)
+    return last
+
+
+def _warn_without_change_feed(context: Context, declared: Gold) -> None:
+    if lacks_feed(context, declared):
+        statement = delta_table.to_keep_a_feed(context.layout.table_path(declared.reads))
+        say(
+            f"{declared.table}: {declared.reads} keeps no change data feed, so rows that are deleted or "
+            f"replaced in {declared.reads} stay in {declared.table}. To change that from now on: {statement}"
+        )
+
+
+def _warn_of_other_partitions(context: Context, declared: Silver | Gold) -> None:
+    checkpoint = Checkpoint(context.layout.checkpoint_path(declared.table))
+    wanted = int(str(context.spark.conf.get(SHUFFLE_PARTITIONS)))
+    if (warning := other_partitions(declared, checkpoint, wanted)) is not None:
+        say(warning)

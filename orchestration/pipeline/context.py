@@ -1,0 +1,44 @@
+"""Settings, pipeline and layout that a command works with."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.config.paths import Layout
+from common.config.settings import Settings, load_settings
+from common.declare import Pipeline
+from orchestration.pipeline.load_file import load_pipeline
+
+
+@dataclass(frozen=True)
+class Context:
+    """Loaded settings; pipeline and layout are loaded on first access."""
+
+    settings: Settings
+
+    @functools.cached_property
+    def pipeline(self) -> Pipeline:
+        """The user's pipeline.
+
+        Raises:
+            PipelineError: The pipeline file cannot be loaded.
+        """
+        return load_pipeline(self.settings.pipeline)
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """Paths of the pipeline's tables and checkpoints."""
+        return Layout.of(self.pipeline, self.settings)
+
+
+def context(
+    pipeline: Path | None = None, settings: Path | None = None, overrides: list[str] | None = None
+) -> Context:
+    """Load the settings: defaults, then the settings file, the environment and the flags; the last one wins.
+
+    Raises:
+        SettingsError: A setting is unknown or has a wrong value.
+    """
+    return Context(load_settings(file=settings, overrides=overrides or (), flags={"pipeline": pipeline}))

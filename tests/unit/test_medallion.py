@@ -1,0 +1,68 @@
+"""The module that a pipeline file imports, and what a wheel carries."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import common.declare
+import medallion
+from orchestration.pipeline.load_file import load_pipeline
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_medallion_has_the_names_of_common_declare() -> None:
+    """The same objects under the same names."""
+    assert medallion.__all__ == common.declare.__all__
+    for name in medallion.__all__:
+        assert getattr(medallion, name) is getattr(common.declare, name)
+
+
+def test_python_m_medallion_runs_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "medallion", "--version"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.fullmatch(r"medallion (\d+\.\d+\.\d+|from source, not installed)\n", done.stdout)
+
+
+def test_a_pipeline_file_of_the_name_medallion_is_no_clash(tmp_path: Path) -> None:
+    """Neither itself nor a folder of that name beside it replaces the module."""
+    (tmp_path / "medallion").mkdir()
+    (tmp_path / "medallion" / "__init__.py").write_text("")
+    file = tmp_path / "medallion.py"
+    file.write_text(
+        "from medallion import Pipeline, Topic\npipeline = Pipeline(name='shop', bronze=[Topic('orders')])\n"
+    )
+    assert load_pipeline(file).name == "shop"
+
+
+def test_requirements_of_a_run_have_nothing_of_the_tests() -> None:
+    """A wheel takes its requirements from requirements.in; each package is locked in the file beside it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["setuptools"]["dynamic"]["dependencies"] == {"file": ["requirements.in"]}
+    run, dev = locked("requirements.lock"), locked("requirements-dev.lock")
+    tests = {"pytest", "pytest-xdist", "hypothesis", "polars", "ruff", "mypy", "import-linter"}
+    assert not tests & set(run)
+    assert tests <= set(dev)
+    assert named("requirements.in") <= set(run)
+    assert named("requirements-dev.in") <= set(dev)
+    shared = set(run) & set(dev)
+    assert {name: run[name] for name in shared} == {name: dev[name] for name in shared}
+
+
+def named(file: str) -> set[str]:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z][\w-]*)", text, flags=re.MULTILINE))
+
+
+def locked(file: str) -> dict[str, str]:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return dict(re.findall(r"^([a-z][\w.-]*)==(\S+)", text, flags=re.MULTILINE))

@@ -1,0 +1,87 @@
+"""What a run of the tests says that it cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support import run_cost
+from tests.support.run_cost import MARK, Processes, RunCost
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="processes are counted in /proc")
+def test_a_process_of_the_run_is_counted_also_when_its_parent_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its own CPU seconds; one that was started before the run is not."""
+    monkeypatch.setenv(MARK, "another run")
+    sleeps = "input()"
+    stranger = subprocess.Popen([sys.executable, "-c", sleeps], stdin=subprocess.PIPE)
+    found = Processes()
+    found.start()
+    orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleeps!r}])"
+    parent = subprocess.Popen([sys.executable, "-c", orphan], stdin=subprocess.PIPE)
+    try:
+        assert parent.wait(30) == 0
+        deadline = time.monotonic() + 30
+        while not found.count()["Python"] and time.monotonic() < deadline:
+            time.sleep(0.1)
+        found.end()
+        pids = {int(key.partition("@")[0]) for key in found.kinds}
+        assert pids - {parent.pid}
+        assert stranger.pid not in pids
+        assert found.seconds()["Python"] > 0
+    finally:
+        stranger.communicate(b"\n")
+        assert parent.stdin is not None
+        parent.stdin.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("/jdk/bin/java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell", "Spark JVM"),
+        ("java -cp x org.apache.spark.launcher.Main org.apache.spark.deploy.SparkSubmit", "other JVM"),
+        ("java -Xmx256m kafka.Kafka /data/kafka.properties", "broker"),
+        ("java -version", "other JVM"),
+        ("/venv/bin/python3 -m orchestration up", "Python"),
+        ("sleep 1", "other"),
+    ],
+)
+def test_a_process_is_told_by_its_command_line(words: str, kind: str) -> None:
+    assert run_cost._kind(words.encode().split()) == kind
+
+
+class _Report:
+    """What a phase of a test left."""
+
+    def __init__(self, nodeid: str, when: str, duration: float) -> None:
+        self.nodeid, self.when, self.duration, self.cpu = nodeid, when, duration, duration / 2
+
+
+@pytest.mark.parametrize(("budget", "is_said"), [(None, False), ("600", False), ("60", True)])
+def test_the_summary_has_the_kinds_the_slowest_and_a_budget_that_was_not_kept(
+    budget: str | None, *, is_said: bool
+) -> None:
+    cost = RunCost(SimpleNamespace(getoption=lambda _: budget))  # type: ignore[arg-type]
+    for number in range(run_cost.SLOWEST + 5):
+        for when, seconds in (("setup", 1.0), ("call", float(number))):
+            cost.pytest_runtest_logreport(
+                _Report(f"tests/{'unit' if number % 2 else 'spark'}/test_{number}.py::test@x", when, seconds)
+            )
+    cost.began, cost.queries = time.monotonic() - 120, 7
+    lines: list[str] = []
+    terminal: Any = SimpleNamespace(write_line=lambda line, **_: lines.append(line), section=lines.append)
+    cost.pytest_terminal_summary(terminal)
+    assert [line.split()[:2] for line in lines[2:4]] == [["spark", "13"], ["unit", "12"]]
+    assert "7 queries" in lines[4]
+    slowest = [line.split()[-1] for line in lines if "::" in line]
+    assert slowest[0] == "tests/spark/test_24.py::test"
+    assert len(slowest) == run_cost.SLOWEST
+    assert ("its budget is 1 minutes" in lines[-1]) == is_said
