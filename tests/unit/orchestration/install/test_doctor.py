@@ -83,7 +83,7 @@ def test_an_altered_jar_fails_with_the_command_that_repairs_it(tmp_path: Path) -
 def test_what_set_up_makes_is_verified(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     wanted = settings(tmp_path)
-    assert found(wanted, name) == Finding("jars", name, "ok", "not made yet; medallion setup makes it")
+    assert found(wanted, name) == Finding("jars", name, "ok", "not built yet; medallion setup builds it")
 
     file = doctor.jar_file(wanted)
     if name == "class archive":
@@ -97,7 +97,7 @@ def test_what_set_up_makes_is_verified(name: str, monkeypatch: pytest.MonkeyPatc
 
     file.write_bytes(b"classe")
     value = f"{file} is cut short or changed"
-    assert found(wanted, name) == Finding("jars", name, "warn", value, "medallion setup makes it anew")
+    assert found(wanted, name) == Finding("jars", name, "warn", value, "medallion setup builds it again")
 
 
 def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, server: int) -> None:
