@@ -34,7 +34,7 @@ BIG_BYTES = 10 * 1024 * 1024
 USER = """
 import sys
 from common.config.settings import load_settings
-from orchestration import broker
+from orchestration.embedded_broker import lifecycle as broker
 mine = broker.start(load_settings(overrides=["data_dir=" + sys.argv[1]]))
 print(mine.pid, flush=True)
 sys.stdin.readline()
