@@ -1,8 +1,8 @@
-"""One streaming query: how it is started, how it ends at a micro-batch boundary, what it died of.
+"""One streaming query: its start, its end at a micro-batch boundary, and the error that ended it.
 
-A layer describes a query as a ``Stream``; nothing is read or written until ``start``. Every query
-writes by ``foreachBatch``, because there alone a write can carry the batch's identity, its counts and
-the source positions it covers.
+A layer describes a query as a ``Stream``; nothing is read or written until ``start``. Every query writes by
+``foreachBatch``: only there can a write carry the identity of the micro-batch, the counts of its rows and
+the source positions that it covers.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ class Stream:
     """A query that is ready to start.
 
     Attributes:
-        name: The table it feeds, such as ``silver.quakes``; also names its query, checkpoint and pool.
-        frame: What it reads, as a streaming frame.
+        name: The table that the query writes, such as ``silver.quakes``; also the name of the query, its
+            checkpoint and its scheduler pool.
+        frame: The streaming frame that the query reads.
         write: Writes one micro-batch; called with the frame and the batch's identity. It must be
             idempotent by that identity, consume the whole batch, and swallow no exception.
-        checkpoint: Path or URI of its checkpoint.
+        checkpoint: Path or URI of the checkpoint.
         trigger: Interval such as ``2 seconds``; empty: the next batch starts when data is there; ``follow``:
-            when a query of the same process has committed to a table that it reads.
+            when a query of the same process has committed to a table that this query reads.
         output_mode: Spark's output mode.
-        without_rows: Whether a micro-batch without rows follows one that moved the watermark, where none
-            with rows does: it writes what the watermark has closed.
-        reads: The tables it reads; a bounded run reads those that are fed in it when they are whole.
-        beside: The tables that it feeds besides.
-        again: Makes the stream anew, with the columns that its source has then.
-        declared: Marks of what its declaration means, for its commits.
+        without_rows: Whether Spark runs a micro-batch without rows after one that moved the watermark. Such
+            a batch writes the results that the watermark has closed.
+        reads: The tables that the query reads. A bounded run starts the query after the queries that write
+            them have ended.
+        beside: The side tables that the query writes.
+        again: Builds the stream again, with the current columns of its source.
+        declared: Marks of the declaration's meaning, for the metadata of commits.
     """
 
     pipeline: str
@@ -69,18 +71,18 @@ class Stream:
     declared: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query where a batch would begin
-    """Raised before a micro-batch has done anything, to end its query there."""
+class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query before a micro-batch
+    """Raised at the begin of a micro-batch, before any effect, to end the query there."""
 
 
 @dataclass
 class Gate:
-    """Lets micro-batches begin until it is closed; one for all queries of a process."""
+    """Admits micro-batches until it is closed; one gate for all queries of a process."""
 
     closed: threading.Event = field(default_factory=threading.Event)
 
     def close(self) -> None:
-        """From now on no micro-batch begins."""
+        """Admit no further micro-batch."""
         self.closed.set()
 
 
@@ -94,33 +96,33 @@ class RunningQuery:
 
     @property
     def name(self) -> str:
-        """The table it feeds."""
+        """The table that the query writes."""
         return self.stream.name
 
     @property
     def is_active(self) -> bool:
-        """Whether it still runs."""
+        """Whether the query still runs."""
         return bool(self.query.isActive)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is between two micro-batches right now."""
+        """Whether the query is between two micro-batches."""
         return not self.state.in_batch and not self.query.status["isTriggerActive"]
 
     def failure(self) -> MedallionError | None:
-        """What it died of; ``None`` while it runs and when it ended as it was asked to."""
+        """The error that ended the query; ``None`` while it runs and after a requested stop."""
         if self.is_active or self.state.stopped:
             return None
         error = self.state.error
         if isinstance(error, MedallionError):
             return error
-        died = self.query.exception()
-        if died is None and error is None:
+        exception = self.query.exception()
+        if exception is None and error is None:
             return None
-        if (silent := registry_failure(f"{error}\n{died}")) is not None:
-            return RegistryError(f"{self.name}: {silent}")
-        cause = one_line(str(error or died))
-        if _SCHEMA_CHANGED.search(f"{error}\n{died}") is not None:
+        if (outage := registry_failure(f"{error}\n{exception}")) is not None:
+            return RegistryError(f"{self.name}: {outage}")
+        cause = one_line(str(error or exception))
+        if _SCHEMA_CHANGED.search(f"{error}\n{exception}") is not None:
             return SourceChangedError(self.name, cause)
         return QueryFailedError(self.name, cause)
 
@@ -129,7 +131,7 @@ class RunningQuery:
         yield from (dict(report) for report in self.query.recentProgress)
 
     def stop(self) -> None:
-        """Stop now, wherever it is; the batch that was running is replayed by the next start."""
+        """Stop the query at once; the next start replays the micro-batch that was running."""
         if self.is_active:
             self.state.stopped = True
             self.query.stop()
@@ -137,7 +139,7 @@ class RunningQuery:
 
 @dataclass
 class _State:
-    """What the thread of the micro-batches and the supervising thread tell each other."""
+    """State shared by the thread of the micro-batches and the supervising thread."""
 
     began: bool = False
     in_batch: bool = False
@@ -157,42 +159,19 @@ def start(
 
     Args:
         spark: The session.
-        stream: What to run.
+        stream: The description of the query.
         gate: Once closed, the query ends before its next micro-batch.
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
-        available_now: Process what is there now and end.
+        available_now: Whether the query processes the available data and ends.
     """
     state = _State()
     notifier = notifier or CommitNotifier()
-    checkpoint = Checkpoint(stream.checkpoint)
-
-    def each(frame: DataFrame, batch_id: int) -> None:
-        if gate.closed.is_set():
-            state.stopped = True
-            raise _Stopped
-        state.in_batch, is_first, state.began = True, not state.began, True
-        try:
-            # Transaction ids that anybody left in the session would have Delta skip our writes.
-            clear_transaction_ids(frame.sparkSession)
-            identity = _identity(stream, checkpoint, frame, batch_id)
-            stream.write(frame, replace(identity, is_first=is_first))
-            notifier.notify((stream.name, *stream.beside))
-        except Exception as error:
-            state.error = state.error or error
-            raise
-        except BaseException as error:
-            # A panic of a library: what is no exception is never answered, and the JVM would wait for ever.
-            state.error = state.error or error
-            raise QueryFailedError(stream.name, f"{type(error).__name__}: {error}") from error
-        finally:
-            state.in_batch = False
-
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
     writer = (
         stream.frame.writeStream.queryName(stream.name)
         .outputMode(stream.output_mode)
         .option("checkpointLocation", stream.checkpoint)
-        .foreachBatch(each)
+        .foreachBatch(_micro_batch_function(stream, gate, notifier, state))
     )
     if available_now:
         writer = writer.trigger(availableNow=True)
@@ -203,15 +182,46 @@ def start(
             starting.enter_context(_batches_without_rows(spark))
         if stream.trigger == FOLLOW and not available_now:
             wake = starting.enter_context(wakeable(stream.frame.sparkSession, stream.name))
-            # Before its first look, or a commit right after that would wake nobody.
+            # Registered before the query looks for data the first time, so that no later commit is missed.
             notifier.follow(stream.name, stream.reads, wake)
         query = writer.start()
     return RunningQuery(stream, query, state)
 
 
+def _micro_batch_function(
+    stream: Stream, gate: Gate, notifier: CommitNotifier, state: _State
+) -> Callable[[DataFrame, int], None]:
+    """The function that Spark calls for each micro-batch."""
+    checkpoint = Checkpoint(stream.checkpoint)
+
+    def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
+        if gate.closed.is_set():
+            state.stopped = True
+            raise _Stopped
+        state.in_batch, is_first, state.began = True, not state.began, True
+        try:
+            # With transaction ids that user code left in the session, Delta would skip the engine's writes.
+            clear_transaction_ids(frame.sparkSession)
+            identity = _identity(stream, checkpoint, frame, batch_id)
+            stream.write(frame, replace(identity, is_first=is_first))
+            notifier.notify((stream.name, *stream.beside))
+        except Exception as error:
+            state.error = state.error or error
+            raise
+        except BaseException as error:
+            # Such as a panic of a library: py4j answers the JVM only for an ``Exception``, and the JVM would
+            # wait for ever.
+            state.error = state.error or error
+            raise QueryFailedError(stream.name, f"{type(error).__name__}: {error}") from error
+        finally:
+            state.in_batch = False
+
+    return run_micro_batch
+
+
 @contextmanager
 def _batches_without_rows(spark: SparkSession) -> Iterator[None]:
-    """A query that is started in here has them: it copies the session's settings at its start."""
+    """Within the block a started query runs micro-batches without rows: it copies the session's settings."""
     before = str(spark.conf.get(WITHOUT_ROWS))
     spark.conf.set(WITHOUT_ROWS, "true")
     try:
@@ -223,8 +233,9 @@ def _batches_without_rows(spark: SparkSession) -> Iterator[None]:
 def _identity(stream: Stream, checkpoint: Checkpoint, frame: DataFrame, batch_id: int) -> MicroBatch:
     query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
     entry, before = checkpoint.planned_batch(batch_id), checkpoint.planned_batch(batch_id - 1)
-    # The query is looked up, never kept: py4j keeps what a callback refers to for as long as Spark keeps the
-    # query, so a callback that refers to its query would keep both, and the query's session, for ever.
+    # The query is looked up by its id and never stored: py4j keeps every object that a callback refers to for
+    # as long as Spark keeps the query. A callback that refers to its query would keep the query and its
+    # session for ever.
     dropped = DroppedRows(lambda: _running(stream.frame.sparkSession, query_id))
     return MicroBatch(
         pipeline=stream.pipeline,
@@ -250,7 +261,7 @@ def _running(spark: SparkSession, query_id: str) -> StreamingQuery:
 
 
 def registry_failure(text: str) -> str | None:
-    """What the schema registry did not do, by an error's text; ``None`` where that is of something else."""
+    """The schema registry's failure in an error's text; ``None`` if the error has another cause."""
     found = _REGISTRY.search(text)
     return found[1].strip() if found is not None else None
 
@@ -261,12 +272,14 @@ _NOISE = re.compile(r"^(org|java|scala|py4j|io)\.[\w.$]+(Exception|Error): ")
 def one_line(text: str) -> str:
     """The cause in a Java or Python stack trace's text, as one line of at most 400 characters.
 
-    The last ``Caused by`` is where it began; stack frames and class names in front are left out.
+    The last ``Caused by`` names the root cause. Stack frames and leading class names are left out.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "...", "===", "JVM"))]
-    line = causes[-1] if causes else (told[0] if told else "no cause was given")
+    others = [
+        line for line in lines if not line.startswith(("at ", "File ", "Traceback", "...", "===", "JVM"))
+    ]
+    line = causes[-1] if causes else (others[0] if others else "no cause was given")
     while _NOISE.match(line):
         line = _NOISE.sub("", line)
     return line if len(line) <= 400 else line[:399] + "…"  # noqa: PLR2004

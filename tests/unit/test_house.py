@@ -15,10 +15,8 @@ LONGEST_OF_NINE_IN_TEN = 25
 MOST_FILES_IN_A_FOLDER = 15
 
 BROAD_EXCEPTS = {
-    "common/machine/table_lease.py:__enter__": "releases the leases that were taken, then re-raises",
-    "common/machine/table_lease.py:_take": "closes the lease file, then re-raises",
     "common/spark/session.py:_launch": "ends the JVM of an interrupted start, then re-raises",
-    "common/streaming/query.py:each": "records the error of a micro-batch, then re-raises",
+    "common/streaming/query.py:run_micro_batch": "records the error of a micro-batch, then re-raises",
     "gold/publish.py:hand_over": "passes the error to the sink's close(), then re-raises",
     "orchestration/cli/demo.py:run": "a thread's error is raised by the thread that waits for it",
     "orchestration/cli/main.py:main": "turns a registry's failure into a message, re-raises everything else",
