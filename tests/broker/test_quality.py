@@ -64,7 +64,7 @@ class Filled:
 
     def _run(self, *words: str) -> Ended:
         with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore")  # those of Great Expectations
             patch.setattr(command, "build_session", lambda *_, **__: Shared(self._spark))
             return in_process.run("quality", *words, settings=self._given)
 
