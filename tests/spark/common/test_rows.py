@@ -193,7 +193,11 @@ def drawn_rows(spark: Any, side: Sequence[tuple[Any, ...]]) -> tuple[Rows, Rows]
     return SparkRows(frame, len(side)), ArrowRows(spark, arrow, IN_DRIVER)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(drawn=SIDES)
 def test_rows_compare_with_tables_as_drawn(spark: Any, drawn: tuple[list[Any], ...]) -> None:
     """Each key's latest row, and whether it is newer than those of tables; and keys that no table has."""

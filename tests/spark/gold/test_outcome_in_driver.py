@@ -120,7 +120,11 @@ def text(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(map(repr, rows))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(batch=batches())
 def test_the_driver_decides_as_spark_does(spark: Any, batch: tuple[list[dict[str, Any]], ...]) -> None:
     """Every key's row and its action, in the table and in the one of deleted keys; reduced or not."""
