@@ -23,7 +23,7 @@ from orchestration.check.throwing_sql import throwing_faults
 from orchestration.check.visible_columns import KAFKA, METADATA, Scope, unknown
 from orchestration.pipeline.lineage import in_data_order, lineage_problems
 
-REASONS = frozenset(
+ENGINE_REASONS = frozenset(
     {
         *("empty_value", "not_utf8", "too_large", "too_deep", "reader_failed", "column_failed"),
         *("malformed_json", "trailing_data", "not_an_object", "duplicate_key", "bad_unicode"),
@@ -173,7 +173,7 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
     visible = Scope(silver.table, None if rows.fields is None else (*rows.fields, *looked_up))
     for rule in silver.rules:
         place, source = f"{silver.table}, rule {rule.name!r}", source_of(rule)
-        if rule.name in REASONS:
+        if rule.name in ENGINE_REASONS:
             yield Problem(place, "has the name of a reason that the engine itself gives; rename it", source)
         if rule.name in seen:
             yield Problem(

@@ -20,24 +20,12 @@ from pyspark.sql import functions as F
 from common.declare import Rule, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
-from silver.read.columns import META
+from silver.read.columns import ACCEPT, DROP, FAIL, META, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
 from silver.read.try_expression import attempt, attempt_value
 
 NULL_KEY = "null_key"
 NULL_EVENT_TIME = "null_event_time"
 FUTURE_EVENT_TIME = "future_event_time"
-
-REASONS = "__reasons"
-WARNED = "__warned"
-VERDICT = "__verdict"
-
-ACCEPT = "accept"
-TOMBSTONE = "tombstone"
-QUARANTINE = "quarantine"
-DROP = "drop"
-FAIL = "fail"
-LATE = "late"
-"""The verdicts. An accepted row may become ``late`` when the watermark is known."""
 
 
 def judge_rows(  # noqa: PLR0913

@@ -14,16 +14,11 @@ from pyspark.sql import functions as F
 from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
 from common.spark.jvm import plan_operators
+from silver.read.columns import META
 from silver.read.try_expression import attempt, attempt_value
 from silver.read.value_reader import READ, read_values
 
 COLUMN_FAILED = "column_failed"
-
-META = "_kafka"
-"""The struct with a row's coordinates, raw bytes and parse fault."""
-
-PLACE = ("topic", "partition", "offset")
-"""Fields of ``_kafka`` that identify a Kafka record."""
 
 
 def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> DataFrame:

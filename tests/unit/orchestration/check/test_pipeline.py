@@ -29,7 +29,7 @@ from common.declare import (
     Topic,
     Upsert,
 )
-from orchestration.check.pipeline import REASONS, check, setting_problems, unchecked
+from orchestration.check.pipeline import ENGINE_REASONS, check, setting_problems, unchecked
 from orchestration.cli.commands.check import register
 from orchestration.pipeline.load_file import load_pipeline
 
@@ -224,7 +224,8 @@ def test_the_engines_reasons_are_those_that_silver_writes() -> None:
     written = set(re.findall(r'static final String \w+ = "(\w+)";', source))
     assert len(written) == 23
     assert (
-        written | {rules.NULL_KEY, rules.NULL_EVENT_TIME, rules.FUTURE_EVENT_TIME, "column_failed"} == REASONS
+        written | {rules.NULL_KEY, rules.NULL_EVENT_TIME, rules.FUTURE_EVENT_TIME, "column_failed"}
+        == ENGINE_REASONS
     )
 
 
