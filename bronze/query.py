@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bronze.batch_in_driver import DriverBatch
+from bronze.driver_or_spark import DriverBatch
 from bronze.kafka_options import options
 from bronze.table import INGESTED, PROPERTIES, SCHEMA
 from common.config.paths import Layout

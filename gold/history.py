@@ -21,7 +21,7 @@ from common.declare.declared import source_of
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
-from common.rows.rows import Rows, SparkRows
+from common.rows.driver_or_spark import Rows, SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import (
     CHANGE,

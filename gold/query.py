@@ -13,7 +13,7 @@ from gold.aggregate import recompute, stateful
 from gold.join import query as join
 from gold.source.missing_history import explain_missing_history
 from gold.source.stream import lacks_feed
-from gold.table.compaction import compacting
+from gold.table.compact_every import compacting
 from gold.table.context import Context
 from gold.table.declaration_marks import changed, meaning
 from gold.upsert import query as upsert

@@ -22,8 +22,9 @@ from silver.judge.dedupe import drop_duplicates
 from silver.judge.judge import judge, read_rows, without_message_bytes
 from silver.judge.late_verdict import mark_late
 from silver.judge.rules import rules_version
-from silver.read.bronze_stream import bronze_stream, needs_snapshot
-from silver.read.columns import ACCEPT, LATE, META, VERDICT
+from silver.read.bronze_history import needs_snapshot
+from silver.read.bronze_stream import bronze_stream
+from silver.read.column_names import ACCEPT, LATE, META, VERDICT
 from silver.write import first_load, table_columns
 from silver.write.first_load import FirstLoad, Mark
 from silver.write.foreign_changes import ChangeWatch

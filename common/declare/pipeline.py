@@ -23,7 +23,6 @@ from typing import (
 from pydantic import AfterValidator
 
 from common.declare.declared import declared, source_of
-from common.declare.expectation_names import EXPECTATIONS
 from common.declare.field_types import (
     Columns,
     Expressions,
@@ -36,6 +35,7 @@ from common.declare.field_types import (
     at_least_one,
 )
 from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.declare.great_expectations_names import EXPECTATIONS
 from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.table_options import Reading, Storage
 from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value

@@ -18,7 +18,7 @@ from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.delta.micro_batch import MicroBatch
-from common.rows.rows import ArrowRows, Rows, SparkRows
+from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
 from common.spark.broadcast import broadcast_if_small
 from common.spark.types import contains_type
 

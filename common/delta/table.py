@@ -23,7 +23,7 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.machine.storage_folder import StorageFolder
-from common.rows.rows import Rows, SparkRows
+from common.rows.driver_or_spark import Rows, SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

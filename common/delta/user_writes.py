@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from common.delta.merge import comparable
 from common.delta.table import commit_metadata
 from common.errors import ChangeRefusedError
-from common.rows.rows import SparkRows
+from common.rows.driver_or_spark import SparkRows
 from common.spark.broadcast import broadcast_if_small
 
 if TYPE_CHECKING:

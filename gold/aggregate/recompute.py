@@ -27,7 +27,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
-from common.rows.rows import Rows, SparkRows
+from common.rows.driver_or_spark import Rows, SparkRows
 from common.spark.broadcast import broadcast_if_small
 from common.streaming.query import Stream
 from gold.aggregate import sessions, windows

@@ -21,7 +21,7 @@ from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
-from common.rows.rows import Rows, SparkRows
+from common.rows.driver_or_spark import Rows, SparkRows
 from common.spark.broadcast import broadcast_if_small
 from common.streaming.query import Stream
 from gold.join import stream_join

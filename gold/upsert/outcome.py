@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.delta.delta_rs import DELETED, INSERTED, UPDATED
+from common.rows.driver_or_spark import ORDER, Rows
 from common.rows.expressions import (
     Expression,
     column,
@@ -24,7 +25,6 @@ from common.rows.expressions import (
     is_null,
     is_true,
 )
-from common.rows.rows import ORDER, Rows
 from gold.table.row_order import COORDINATES
 
 IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION = "__gone", "__ends", "__stray"

@@ -22,10 +22,10 @@ from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError
-from common.rows import in_spark
+from common.rows import latest_in_spark
+from common.rows.driver_or_spark import Rows, SparkRows
 from common.rows.expressions import column, is_null
 from common.rows.latest_in_driver import NotComparableError
-from common.rows.rows import Rows, SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import at_version, changes
 from gold.table import create
@@ -225,7 +225,7 @@ class _BatchWrite:
         frames = {
             name: None if rows is None else rows.frame for name, rows in self._before(keys, None).items()
         }
-        compared = in_spark.with_orders(
+        compared = latest_in_spark.with_orders(
             keys.frame, frames, key=target.key, order=target.order, count=keys.count
         )
         if keys.count_by(MAY_BE_REMOVED).get(True):
@@ -253,7 +253,7 @@ class _BatchWrite:
         found = target.versions_at(keys.session, self.batch.source_version())
         found = found.select(*(F.col(f"`{name}`") for name in (*target.columns, IS_DELETE)))
         found = delta_merge.frame_with_keys(found, keys, target.key)
-        return in_spark.latest_per_key(found, key=target.key, order=target.order)
+        return latest_in_spark.latest_per_key(found, key=target.key, order=target.order)
 
     def _refuse_unknown_operations(self, keys: Rows) -> None:
         if FIRST_UNKNOWN not in keys.columns:

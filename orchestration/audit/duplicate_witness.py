@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from common.declare import Silver
-from common.rows.rows import SparkRows
-from orchestration.audit.row_places import KAFKA, PLACE
+from common.rows.driver_or_spark import SparkRows
+from orchestration.audit.offset_places import KAFKA, PLACE
 from silver.judge.dedupe import event_key, key_text
 from silver.judge.judge import read_rows
-from silver.read.columns import META
+from silver.read.column_names import META
 
 KEY = "key_text"
 IS_TOMBSTONE = "is_tombstone"

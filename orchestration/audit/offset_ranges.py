@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.machine.storage_folder import StorageFolder
-from orchestration.audit.row_places import NEVER, Source, Sources
+from orchestration.audit.offset_places import NEVER, Source, Sources
 from orchestration.audit.starting_point import StartingPoint
 from orchestration.audit.table_log import Partition, Pins, Positions, TableCommit, TableLog, kafka_positions
 

@@ -24,8 +24,8 @@ from common.declare import Pipeline, Silver, Topic
 from common.delta.log import LogReader
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
-from orchestration.audit.account import Account, PartitionAccount
 from orchestration.audit.offset_ranges import why_full_audit
+from orchestration.audit.result import Account, PartitionAccount
 from orchestration.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.audit.table_log import Pins, pin
 
@@ -117,7 +117,7 @@ def _has_moved(found: Account, layout: Layout) -> bool:
 def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     spark: SparkSession, topic: Topic, silver: Silver, layout: Layout, since: Since, say: Say
 ) -> Account:
-    from orchestration.audit.one_table import TableAudit  # loaded when it is used
+    from orchestration.audit.count_offsets import TableAudit  # loaded when it is used
 
     began = time.monotonic()
     say(f"{silver.table}: reading the logs")

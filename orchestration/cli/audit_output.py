@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from common.errors import AccountError
-from orchestration.audit.account import FATES, SHOWN, Account, Fault
+from orchestration.audit.result import FATES, SHOWN, Account, Fault
 from orchestration.cli.grid import Column, Grid
 
 _NEXT = {

@@ -20,7 +20,7 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, Snapshot
 from common.errors import UsageError, nearest
-from gold.table.compaction import clustered_by
+from gold.table.compact_every import clustered_by
 from orchestration.pipeline.lineage import Reader, readers, sources, written_by
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
-from common.rows.rows import SparkRows
+from common.rows.driver_or_spark import SparkRows
 from common.spark.broadcast import broadcast_if_small
 from orchestration.quarantine.contents import missing
 from silver.judge import lookups
 from silver.judge.dedupe import event_key
 from silver.judge.judge import judge, read_rows
 from silver.judge.rules import rules_version
-from silver.read.columns import ACCEPT, EVENT_TIME, KEY, META, PLACE, QUARANTINE, REASONS, VERDICT
+from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, META, PLACE, QUARANTINE, REASONS, VERDICT
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.known_keys import REPLAYED, replayed_ms
 from silver.write.schema_evolution import evolved

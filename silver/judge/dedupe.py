@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from common.declare import Silver
 from common.errors import PipelineError, Problem, nearest
-from silver.read.columns import ACCEPT, EVENT_TIME, KEY, META, VERDICT
+from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, META, VERDICT
 
 
 def event_key(silver: Silver) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from common.declare.declared import source_of
 from silver.judge.dedupe import check_types, event_key, with_event_key
 from silver.judge.lookups import join_lookups
 from silver.judge.rules import check_rules, judge_rows
-from silver.read.columns import META
-from silver.read.parse import parse_values, select_columns
+from silver.read.column_names import META
+from silver.read.declared_columns import parse_values, select_columns
 from silver.read.unknown_fields import with_rescued_column
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
 from silver.judge.dedupe import coordinates
-from silver.read.columns import ACCEPT, EVENT_TIME, KEY, LATE, VERDICT
+from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, LATE, VERDICT
 from silver.read.value_reader import java_call
 
 _CLASS = "medallion.streaming.Watermark"

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from common.declare import Rule, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
-from silver.read.columns import ACCEPT, DROP, FAIL, META, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
+from silver.read.column_names import ACCEPT, DROP, FAIL, META, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
 from silver.read.try_expression import attempt, attempt_value
 
 NULL_KEY = "null_key"

@@ -12,9 +12,6 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from common.config.settings import SilverSettings
-from common.delta.log import LogReader
-from common.errors import HistoryGoneError
-from common.machine.storage_folder import StorageFolder
 
 
 def bronze_stream(
@@ -35,46 +32,3 @@ def bronze_stream(
     if settings.max_bytes_per_trigger is not None:
         reader = reader.option("maxBytesPerTrigger", settings.max_bytes_per_trigger)
     return reader.load(path)
-
-
-def needs_snapshot(how: str, table: str, bronze_path: str) -> bool:
-    """Whether an empty silver table must be loaded from a snapshot of bronze.
-
-    Args:
-        how: The setting ``silver.first_load``: ``auto``, ``log`` or ``snapshot``.
-        table: Name of the bronze table.
-        bronze_path: Path of the bronze table.
-
-    Raises:
-        HistoryGoneError: The setting is ``log``, and bronze's log or files are incomplete.
-    """
-    if how == "snapshot":
-        found = LogReader(bronze_path).snapshot()
-        return found is not None and found.rows != 0
-    missing = _missing_history(bronze_path)
-    if missing and how == "log":
-        raise HistoryGoneError(
-            f"{table}: {missing}, so a first load in the order of arrival is not possible. Set "
-            "silver.first_load to snapshot, which loads it by event time, or restore the missing files under "
-            f"{bronze_path}."
-        )
-    return bool(missing)
-
-
-def _missing_history(path: str) -> str:
-    """What a stream from commit 0 would miss, in words; empty where nothing is missing."""
-    log = LogReader(path)
-    if log.commit(0) is None:
-        return "its log no longer begins at commit 0"
-    needed: list[str] = []
-    is_rewritten = False
-    for commit in log.commits():
-        is_rewritten |= commit.removed_files > 0
-        if not commit.is_change:
-            needed += [file.path for file in commit.added]
-    if not is_rewritten:
-        return ""
-    folder = StorageFolder(path)
-    names = set(folder.names())
-    missing = (name for name in needed if name not in names and not ("/" in name and folder.exists(name)))
-    return f"a file that its log names is gone ({name})" if (name := next(missing, None)) else ""

@@ -19,7 +19,7 @@ from common.declare import Debezium, Json, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem, UnknownFieldError
 from common.schema.value_fields import Field, fields
-from silver.read.columns import META, PLACE
+from silver.read.column_names import META, PLACE
 
 RESCUED = "_rescued"
 

@@ -21,9 +21,9 @@ from common.delta import table as delta_table
 from common.delta.checkpoint_match import commits_metadata
 from common.delta.delta_rs import ACTION, INSERTED, UPDATED
 from common.delta.micro_batch import MicroBatch
-from common.rows.rows import Rows
+from common.rows.driver_or_spark import Rows
 from common.spark.broadcast import broadcast_if_small
-from silver.read.columns import ARRIVAL, COORDINATES
+from silver.read.column_names import ARRIVAL, COORDINATES
 
 _KNOWN = "__known"
 

@@ -17,8 +17,8 @@ from common.config.driver_limits import DriverLimits
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
+from common.rows.driver_or_spark import Rows
 from common.rows.row_size import RowSizeEstimate
-from common.rows.rows import Rows
 from silver.judge.late_verdict import set_late_watermark
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.exact_dedupe import write_exact

@@ -20,7 +20,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.errors import AccountError
-from orchestration.audit.account import FATES, Account, PartitionAccount
+from orchestration.audit.result import FATES, Account, PartitionAccount
 from orchestration.audit.run import Since, audit
 from orchestration.cli import audit_output
 from tests.conftest import make_settings

@@ -10,8 +10,8 @@ from typing import Any
 from common.declare import Silver
 from orchestration.pipeline.load_file import load_pipeline
 from silver.judge.rules import judge_rows
-from silver.read.columns import REASONS
-from silver.read.parse import parse_values, select_columns
+from silver.read.column_names import REASONS
+from silver.read.declared_columns import parse_values, select_columns
 
 PIPELINE = Path(__file__).parents[2] / "examples" / "earthquakes" / "pipeline.py"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

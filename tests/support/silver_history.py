@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from common.delta import table as delta_table
 from common.delta.merge import insert_new
-from silver.read.columns import COORDINATES
+from silver.read.column_names import COORDINATES
 from silver.write.table_columns import properties
 from tests.support.engine import Engine
 

@@ -20,7 +20,7 @@ from common.declare import Pipeline, Rule, Topic
 from common.delta import table as delta_table
 from common.errors import HistoryGoneError
 from silver.query import rows
-from silver.read.bronze_stream import needs_snapshot
+from silver.read.bronze_history import needs_snapshot
 from silver.write import first_load, table_columns
 from silver.write.known_keys import KeysWrittenOutsideStream
 from tests.conftest import make_settings

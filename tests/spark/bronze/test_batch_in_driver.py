@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bronze.batch_in_driver import DriverBatch, max_records
+from bronze.driver_or_spark import DriverBatch, max_records
 from common.config.driver_limits import DriverLimits
 from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
@@ -78,7 +78,7 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
     few = DriverBatch("/nowhere", DriverLimits(rows=1000, batch_bytes=1024 * KIB), weight)
 
     def come(records: int) -> None:
-        monkeypatch.setattr("bronze.batch_in_driver.collect", lambda _: asked.append(records))
+        monkeypatch.setattr("bronze.driver_or_spark.collect", lambda _: asked.append(records))
         few.collect_if_light("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
 
     for records in (128, 128, 33, 33):

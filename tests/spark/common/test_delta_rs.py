@@ -23,7 +23,7 @@ from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DeltaRsTable
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
-from common.rows.rows import ArrowRows, Rows, SparkRows
+from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
 from gold.table.create import PROPERTIES
 from tests.conftest import IN_DRIVER
 

@@ -19,7 +19,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
-from common.rows.rows import SparkRows
+from common.rows.driver_or_spark import SparkRows
 from tests.conftest import IN_DRIVER
 
 PROPERTIES = {"delta.appendOnly": "true", "delta.checkpointInterval": "7"}

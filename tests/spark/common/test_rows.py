@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
+from common.rows.driver_or_spark import ORDER, ArrowRows, Rows, SparkRows, of_batch
 from common.rows.expressions import (
     Expression,
     column,
@@ -32,7 +33,6 @@ from common.rows.expressions import (
     when,
 )
 from common.rows.latest_in_driver import NotComparableError
-from common.rows.rows import ORDER, ArrowRows, Rows, SparkRows, of_batch
 from tests.conftest import IN_DRIVER
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

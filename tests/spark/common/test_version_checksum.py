@@ -16,7 +16,7 @@ from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.delta.version_checksum import checksum_after, write_checksums
-from common.rows.rows import ArrowRows
+from common.rows.driver_or_spark import ArrowRows
 
 SMALL = DriverLimits(100, 1_000)
 BEFORE: dict[str, Any] = {

@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from common.rows.in_spark import latest_per_key
+from common.rows.latest_in_spark import latest_per_key
 from gold.table.row_order import COORDINATES, total_order
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from common.config.driver_limits import NO_DRIVER
-from common.rows.rows import ArrowRows, Rows, SparkRows
+from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
 from gold.upsert.outcome import (
     END,
     IN_DELETED,

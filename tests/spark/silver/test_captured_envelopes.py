@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Debezium
-from silver.read.columns import META
-from silver.read.parse import parse_values
+from silver.read.column_names import META
+from silver.read.declared_columns import parse_values
 
 CAPTURED = Path(__file__).parents[4] / "shared" / "data" / "cdc_debezium"
 ENVELOPE = {"before", "after", "op", "ts_ms", "source"}

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Bytes, Csv, Debezium, Json, Text
-from silver.read.columns import META
-from silver.read.parse import parse_values
+from silver.read.column_names import META
+from silver.read.declared_columns import parse_values
 
 NESTED = (
     "id string, o struct<x: int, p: struct<y: int>>, a array<struct<q: int>>, m map<string, struct<r: int>>"

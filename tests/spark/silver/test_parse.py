@@ -15,8 +15,8 @@ from bronze.table import SCHEMA
 from common.declare import Json
 from common.errors import PipelineError
 from common.schema.value_fields import spark_schema_text
-from silver.read.columns import META
-from silver.read.parse import parse_values, select_columns
+from silver.read.column_names import META
+from silver.read.declared_columns import parse_values, select_columns
 from silver.read.value_reader import struct_type
 
 DDL = "id string, n bigint, price decimal(10,2), at timestamp, nested struct<a: int>"

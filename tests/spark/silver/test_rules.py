@@ -14,7 +14,7 @@ import pytest
 from common.declare import Json, Lookup, Rule, Silver
 from common.errors import PipelineError
 from silver.judge.rules import check_rules, judge_rows, rules_version
-from silver.read.columns import REASONS, VERDICT, WARNED
+from silver.read.column_names import REASONS, VERDICT, WARNED
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = """_kafka struct<timestamp: timestamp, ingested_at: timestamp, fault: string, value: binary>,

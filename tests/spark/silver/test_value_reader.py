@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Json
-from silver.read.columns import META
-from silver.read.parse import parse_values
+from silver.read.column_names import META
+from silver.read.declared_columns import parse_values
 from tests.support import reading
 
 KINDS: dict[str, Any] = {

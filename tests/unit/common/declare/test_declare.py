@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
 from common.declare.declared import folder_of, source_of
-from common.declare.expectation_names import EXPECTATIONS
+from common.declare.great_expectations_names import EXPECTATIONS
 from common.errors import PipelineError
 
 ROOT = Path(__file__).parents[4]

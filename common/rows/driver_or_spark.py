@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
-from common.rows import in_spark, latest_in_driver
+from common.rows import latest_in_driver, latest_in_spark
 from common.rows.collect import collect, collect_if_small, frame_of
 from common.rows.expressions import Expression, column
 from common.rows.key_bounds import bounds_in_driver, bounds_in_spark
@@ -505,18 +505,18 @@ class SparkRows(Rows):
         return [(row[0], row[1]) for row in rows]
 
     def latest_per_key(self, *, key: Sequence[str], order: Sequence[str], earliest: bool = False) -> Rows:
-        frame = in_spark.latest_per_key(self._frame, key=key, order=order, earliest=earliest)
+        frame = latest_in_spark.latest_per_key(self._frame, key=key, order=order, earliest=earliest)
         return SparkRows(frame, None, self.limits)
 
     def keys_not_in(self, others: Sequence[Rows], *, key: Sequence[str], itself: Sequence[str]) -> Rows:
         frames = [each.frame for each in others]
-        frame = in_spark.keys_not_in(self._frame, frames, key=key, itself=itself, count=self.count)
+        frame = latest_in_spark.keys_not_in(self._frame, frames, key=key, itself=itself, count=self.count)
         return SparkRows(frame, None, self.limits)
 
     def compare(self, others: Mapping[str, Rows | None], *, key: Sequence[str], order: Sequence[str]) -> Rows:
-        latest = in_spark.latest_per_key(self._frame, key=key, order=order)
+        latest = latest_in_spark.latest_per_key(self._frame, key=key, order=order)
         frames = {name: None if each is None else each.frame for name, each in others.items()}
-        frame = in_spark.with_orders(latest, frames, key=key, order=order, count=self.count)
+        frame = latest_in_spark.with_orders(latest, frames, key=key, order=order, count=self.count)
         place = F.struct(*(F.col(f"`{name}`") for name in order))
         return SparkRows(frame.withColumn(ORDER, place), None, self.limits)
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
 from common.spark.jvm import plan_operators
-from silver.read.columns import META
+from silver.read.column_names import META
 from silver.read.try_expression import attempt, attempt_value
 from silver.read.value_reader import READ, read_values
 

@@ -18,8 +18,8 @@ from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
 from common.rows.collect import collect
+from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
 from common.rows.row_size import RowSizeEstimate
-from common.rows.rows import ArrowRows, Rows, SparkRows
 
 _BYTES = ("value", "headers.list.element.value")
 

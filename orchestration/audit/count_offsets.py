@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from common.config.driver_limits import DriverLimits
 from common.declare import Silver, Topic
-from common.rows.rows import Rows, SparkRows
+from common.rows.driver_or_spark import Rows, SparkRows
 from orchestration.audit import batch_counts
 from orchestration.audit import duplicate_witness as witness
-from orchestration.audit import row_places as rows
-from orchestration.audit.account import FATES, SHOWN, Fault, PartitionAccount
+from orchestration.audit import offset_places as rows
+from orchestration.audit.offset_places import Range, Source, Sources
 from orchestration.audit.offset_ranges import (
     BronzeProgress,
     all_exist,
@@ -22,7 +22,7 @@ from orchestration.audit.offset_ranges import (
     lowest_and_highest,
     unprocessed_from,
 )
-from orchestration.audit.row_places import Range, Source, Sources
+from orchestration.audit.result import FATES, SHOWN, Fault, PartitionAccount
 from orchestration.audit.starting_point import StartingPoint
 from orchestration.audit.table_log import (
     Partition,
