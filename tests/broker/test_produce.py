@@ -151,7 +151,7 @@ def test_ctrl_c_ends_it_with_everything_delivered_and_exit_code_0(
     total = sum(kafka.end_offsets(broker, [topic], {})[topic].values())
     assert running.returncode == 0
     assert out.startswith(f"{topic}: {total:,} messages (")
-    assert "goes on after them" in err
+    assert "continues after them" in err
 
 
 @pytest.mark.long

@@ -128,7 +128,7 @@ def test_a_suite_that_fails_exits_3_and_names_what_failed(filled: Filled) -> Non
     assert filled.failed.code == 3
     version = DeltaTable(filled.path("gold.quakes_latest")).version()
     assert filled.failed.error.startswith(
-        f"error: 1 expectation(s) not met on gold.quakes_latest (version {version}). The Data Docs show each"
+        f"error: 1 expectation failed on gold.quakes_latest (version {version}). Data Docs: "
     )
     lines = [line for line in filled.failed.stdout.splitlines() if "✗" in line]
     assert len(lines) == 1
