@@ -67,7 +67,7 @@ class Layout:
 
     @property
     def leases(self) -> Path:
-        """Folder of the lock files: beside local tables, so that all processes share it that share the tables."""
+        """Folder of the lock files: beside local tables, for all processes that share the tables."""
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"

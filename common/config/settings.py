@@ -223,7 +223,7 @@ class SparkSettings(_Section):
     )
     fsync: bool = Field(
         default=True,
-        description="On a local disk: a commit waits until it is flushed, so that a power cut loses no commit.",
+        description="On a local disk: a commit waits until it is flushed, so that a power cut loses none.",
     )
     state_store: str = Field(
         default="rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory."

@@ -232,8 +232,8 @@ class LogReader:
             oldest = min(self._listed_versions())
             raise HistoryGoneError(
                 f"{self.path}: commit {version} is gone from the log; the oldest one left is {oldest}. "
-                "A query that reads this table commit by commit cannot continue from there: rebuild the table "
-                "that it writes."
+                "A query that reads this table commit by commit cannot continue from there: rebuild the "
+                "table that it writes."
             )
 
     def _parse(self, version: int, content: bytes) -> Commit:
