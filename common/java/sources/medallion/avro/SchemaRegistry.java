@@ -22,8 +22,8 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Writers' schemas by id, from a registry's address or a folder of {@code <id>.avsc}. Each schema
- * is fetched once per JVM. An unknown id is not looked up again for half a minute; its
- * schema may be registered later.
+ * is fetched once per JVM. An unknown id is not looked up again for half a minute; its schema may
+ * be registered later.
  */
 final class SchemaRegistry {
     /** No schema has this id. */

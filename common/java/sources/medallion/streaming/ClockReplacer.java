@@ -8,12 +8,12 @@ import org.apache.spark.util.Clock;
 import java.lang.reflect.Field;
 
 /**
- * Replaces a query's clock when the query starts. Spark has a public way to do so only in its
- * own tests.
+ * Replaces a query's clock when the query starts. Spark has a public way to do so only in its own
+ * tests.
  *
- * <p>Spark reports a start in the query's own thread, before that thread reads the clock.
- * Spark's internal names are resolved at that moment, so that a version of Spark without them runs
- * queries with Spark's own clock.
+ * <p>Spark reports a start in the query's own thread, before that thread reads the clock. Spark's
+ * internal names are resolved at that moment, so that a version of Spark without them runs queries
+ * with Spark's own clock.
  */
 public final class ClockReplacer extends StreamingQueryListener {
     private static final long serialVersionUID = 1L;
