@@ -113,9 +113,10 @@ def _has_dictionary(group: pq.RowGroupMetaData) -> bool:
 
 
 def _collected(frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
-    """All rows; the time that they share is added here.
+    """Collect all rows; their common time of ingestion is added here.
 
-    Spark would write the time into the code that it generates, and compile that anew for every micro-batch.
+    As a literal the time would be part of the code that Spark generates, and Spark would compile that code
+    again for every micro-batch.
     """
     if not batch.planned_ms:
         return collect(frame)

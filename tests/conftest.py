@@ -1,4 +1,4 @@
-"""One Spark session and one broker for the whole run, and a pipeline run over both."""
+"""Fixtures: one Spark session and one broker for the whole run, and a function that runs a pipeline."""
 
 from __future__ import annotations
 
@@ -25,37 +25,35 @@ from tests.support.run_cost import RunCost
 _counter = itertools.count()
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
-# Settings of the person who runs the tests must not reach them.
+# The tests must not depend on settings in the user's environment.
 for _name in [name for name in os.environ if name.startswith("MEDALLION_") and "JARS__" not in name]:
     del os.environ[_name]
 
 
 KINDS = ("unit", "spark", "pipeline", "broker", "process", "chaos")
-"""The folders of tests, by what a test may start: no JVM, a session, queries in it, the broker, commands."""
+"""Folders of the tests, by what a test may start: no JVM, a session, its queries, the broker, commands."""
 
 _MUST_NOT_USE = {"unit": {"spark", "broker"}, "spark": {"broker"}, "pipeline": {"broker"}}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How long a run is meant to take."""
-    parser.addoption("--budget", metavar="SECONDS", help="the last line says so if the run takes longer")
+    """Add the option for a run's time budget."""
+    parser.addoption("--budget", metavar="SECONDS", help="warn in the last line if the run takes longer")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count what the run costs."""
+    """Measure the cost of the run."""
     config.pluginmanager.register(RunCost(config), "run_cost")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks follow from the folder and from the fixtures; workers begin with the kinds that take longest."""
+    """Set marks by folder and fixtures; workers begin with the kinds of tests that take longest."""
     for item in items:
         file = item.path.relative_to(Path(__file__).parent)
         kind, fixtures = file.parts[0], set(getattr(item, "fixturenames", ()))
         wrong = fixtures & _MUST_NOT_USE.get(kind, set())
         if kind not in KINDS or wrong:
-            raise pytest.UsageError(
-                f"{item.nodeid}: the folder tests/{kind} has no tests with {sorted(wrong)}"
-            )
+            raise pytest.UsageError(f"{item.nodeid}: a test in tests/{kind} must not use {sorted(wrong)}")
         for mark in {kind, *(fixtures & {"spark", "broker"})}:
             item.add_marker(mark)
     if _WORKER:
@@ -63,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_header() -> list[str]:
-    """What ran, for whoever reads a failure."""
+    """Versions of the main libraries and the machine, for the analysis of a failure."""
     import delta  # noqa: F401
     import deltalake
     import pyspark
@@ -76,13 +74,13 @@ def pytest_report_header() -> list[str]:
 
 @pytest.fixture(scope="session")
 def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the broker and the session keep what they write."""
+    """Folder for the files of the broker and of the session."""
     return tmp_path_factory.mktemp("session")
 
 
 @pytest.fixture(scope="session")
 def broker_settings(session_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Settings whose data folder holds the run's one broker, which workers share as jobs do."""
+    """Settings whose data folder contains the run's broker; all workers share the broker."""
     folder = tmp_path_factory.getbasetemp().parent if _WORKER else session_dir
     return load_settings(file=_empty(session_dir), overrides=[f"data_dir={folder}", "kafka.heap_mb=256"])
 
@@ -110,7 +108,7 @@ def spark(session_dir: Path) -> Iterator[Any]:
             "spark.driver_memory=1g",
             "spark.state_store=memory",
             "spark.fsync=false",
-            # A hundred rows are done before a compiler has begun; jobs, kills and the demo compile as ever.
+            # A hundred rows are processed before compiled code pays off; tests of processes compile as usual.
             "spark.conf.spark.sql.codegen.wholeStage=false",
             "spark.conf.spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark.conf.spark.sql.streaming.pollingDelay=5ms",
@@ -123,12 +121,12 @@ def spark(session_dir: Path) -> Iterator[Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def release_memory() -> Iterator[None]:
-    """At the end of a module, what its tables and plans hold in the one session's JVM is released.
+    """At the end of a module, release the memory of its tables and plans in the session's JVM.
 
-    Delta keeps a table's state for an hour after its last use: longer than a run has, of hundreds of tables.
+    Delta caches a table's state for an hour after its last use; a run has hundreds of tables and is shorter.
     """
     yield
-    gc.collect()  # frames in reference cycles of Python's keep their plans
+    gc.collect()  # DataFrames in reference cycles of Python keep their plans alive
     if "pyspark" in sys.modules:
         from pyspark import SparkContext
 
@@ -139,7 +137,7 @@ def release_memory() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def new_topic(broker: str) -> Callable[[], str]:
-    """Makes a topic with three partitions and a name of its own."""
+    """A function that creates a topic with three partitions and a unique name."""
     from orchestration.kafka import client as kafka
 
     def make() -> str:
@@ -158,7 +156,7 @@ def topic(new_topic: Callable[[], str]) -> str:
 
 @pytest.fixture(scope="session")
 def send(broker: str) -> Callable[[str, Sequence[Message]], None]:
-    """Produce messages, in order, and wait until all are there."""
+    """A function that produces messages in order and waits until the broker has all of them."""
 
     def produce(to: str, messages: Sequence[Message]) -> None:
         producer = Producer(
@@ -183,12 +181,12 @@ IN_DRIVER = DriverLimits(1_000, 10_000, fsync=False)
 
 @pytest.fixture
 def settings(tmp_path: Path, broker: str) -> Settings:
-    """Settings of a pipeline of its own on the run's broker."""
+    """Settings with a data folder of the test's own, on the run's broker."""
     return make_settings(tmp_path, broker)
 
 
 def make_settings(folder: Path, broker: str, *overrides: str) -> Settings:
-    """Settings with a data folder of their own on the run's broker."""
+    """Settings with the data folder ``folder/data`` and the given broker."""
     given = [f"data_dir={folder / 'data'}", f"kafka.bootstrap_servers={broker}", *overrides]
     return load_settings(file=_empty(folder), overrides=given)
 
@@ -206,7 +204,7 @@ def with_topic(pipeline: Pipeline, topic: str) -> Pipeline:
 
 @pytest.fixture(scope="session")
 def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
-    """Run layers of a pipeline over all that is there, and hand back Spark's progress reports."""
+    """A function that runs layers over all available data and returns Spark's progress reports."""
 
     def run(
         pipeline: Pipeline, settings: Settings, layers: Sequence[str] = ("bronze", "silver", "gold")
@@ -228,7 +226,7 @@ def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
 
 @pytest.fixture
 def read() -> Callable[..., list[dict[str, Any]]]:
-    """Rows of a table as plain values, by delta-rs: no Spark between the table and the assertion."""
+    """A function that reads a table's rows as plain values, by delta-rs and without Spark."""
 
     def rows(pipeline: Pipeline, settings: Settings, table: str) -> list[dict[str, Any]]:
         from deltalake import DeltaTable

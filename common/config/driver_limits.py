@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DriverLimits:
-    """Limits of what is computed, read and written in the driver.
+    """Limits up to which the driver computes, reads and writes rows.
 
     Attributes:
         rows: Upper bound of rows of a micro-batch that are collected; 0: no row is ever collected.
         file_rows: Upper bound of rows of a table's files that are read, and written again, in the driver.
         file_bytes: Upper bound of compressed bytes read in the driver (about three times as much in memory).
         batch_bytes: Upper bound of bytes of a micro-batch in memory.
-        fsync: Whether a write waits until the disk has it.
+        fsync: Whether a write waits until it is flushed to the disk.
     """
 
     rows: int = 0

@@ -1,7 +1,7 @@
 """Folders and files of a pipeline.
 
 ``data_dir`` (local)
-├── kafka/                      the embedded broker, shared by all pipelines of this folder
+├── kafka/                      the embedded broker, shared by the folder's pipelines
 └── <pipeline>/
     ├── tables/<layer>/<table>  Delta tables        (elsewhere with the setting ``warehouse``)
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
@@ -27,7 +27,7 @@ def broker_dir(settings: Settings) -> Path:
 
 
 def user_cache() -> Path:
-    """Folder of what all pipelines of this user share: jars, class archives, the bundled Java's wrapper."""
+    """Cache folder that all pipelines of a user share: jars, class archives, the bundled Java's wrapper."""
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))  # a relative path is invalid by XDG's specification
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "medallion"
 
@@ -39,7 +39,7 @@ class Layout:
     Attributes:
         warehouse: Folder or URI of the tables, ``<layer>/<table>`` in it; without a slash at the end.
         checkpoints: Folder or URI of the checkpoints, one per query name.
-        local: Folder of what is always local: leases, logs, quality results.
+        local: Folder of the files that are always local: leases, logs, quality results.
     """
 
     warehouse: str
@@ -67,7 +67,7 @@ class Layout:
 
     @property
     def leases(self) -> Path:
-        """Folder of the lock files: beside local tables, so that all who share the tables use it."""
+        """Folder of the lock files: beside local tables, for all processes that share the tables."""
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"

@@ -29,7 +29,7 @@ FOLLOW = "follow"
 
 
 def _duration(text: object) -> str:
-    """A duration as Spark reads it: Spark knows no short units."""
+    """A duration in Spark's notation, which has no short units such as ``s``."""
     length = parse_duration(text) if isinstance(text, str) else None
     if length is None:
         raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
@@ -43,7 +43,7 @@ def _trigger(text: object) -> str:
 
 
 def _as_texts(given: object) -> object:
-    """Numbers and booleans of YAML as text, which is what Kafka and Spark take."""
+    """Numbers and booleans of YAML as text, as Kafka and Spark expect them."""
     if not isinstance(given, Mapping):
         return given
     return {
@@ -55,7 +55,7 @@ def _as_texts(given: object) -> object:
 def _kafka_trigger(text: object) -> str:
     if _is_follow(text):
         raise ValueError(
-            "it reads Kafka and has no table to follow; write an interval like '1 second', or 'asap'"
+            "bronze reads Kafka and has no table to follow; write an interval like '1 second', or 'asap'"
         )
     return _trigger(text)
 
@@ -73,15 +73,15 @@ Duration = Annotated[str, BeforeValidator(_duration)]
 Trigger = Annotated[
     str,
     BeforeValidator(_kafka_trigger),
-    Field(description="Interval between micro-batches; 'asap' starts the next one as soon as data is there."),
+    Field(description="Interval between micro-batches; 'asap' starts the next one as soon as there is data."),
 ]
 FollowingTrigger = Annotated[
     str,
     BeforeValidator(_following_trigger),
     Field(
-        description="'follow': a micro-batch starts as soon as a query of the same process has written the "
-        "table it reads; commits of other processes are looked for every 2 seconds. Or an interval between "
-        "micro-batches; or 'asap', which looks without a pause."
+        description="'follow': a micro-batch starts as soon as a query of the same process has committed to "
+        "a source table; a poll every 2 seconds finds commits of other processes. Or an interval between "
+        "micro-batches; or 'asap', which polls without a pause."
     ),
 ]
 
@@ -97,7 +97,7 @@ class _Section(BaseModel):
 
 
 class KafkaSettings(_Section):
-    """Which broker, and how to reach it."""
+    """The Kafka broker and its clients."""
 
     bootstrap_servers: str | None = Field(
         default=None,
@@ -109,7 +109,7 @@ class KafkaSettings(_Section):
     )
     port: int = Field(default=0, ge=0, le=65535, description="Embedded broker's port; 0 takes a free one.")
     controller_port: int = Field(
-        default=0, ge=0, le=65535, description="Port of its controller; 0 takes a free one."
+        default=0, ge=0, le=65535, description="Port of the embedded broker's controller; 0 takes a free one."
     )
     heap_mb: int = Field(default=384, ge=128, description="Embedded broker's heap, MiB.")
     partitions: int = Field(default=2, ge=1, description="Partitions of a topic that the engine creates.")
@@ -138,15 +138,16 @@ class SilverSettings(_Section):
 
     trigger: FollowingTrigger = FOLLOW
     max_files_per_trigger: int = Field(
-        default=200, ge=1, description="Files of the table it reads, per micro-batch."
+        default=200, ge=1, description="Files of a source table per micro-batch."
     )
     max_bytes_per_trigger: str | None = Field(
-        default=None, description="Soft limit such as 512m; unset: files only."
+        default=None,
+        description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
     )
     schema_registry: Annotated[str | None, AfterValidator(_without_login)] = Field(
         default=None,
         description="Where schemas of framed Avro values are: a registry's http(s) address, or a folder of "
-        "<id>.avsc.",
+        "<id>.avsc files.",
     )
     schema_registry_login: str | None = Field(
         default=None,
@@ -158,7 +159,7 @@ class SilverSettings(_Section):
         default="auto",
         pattern="^(auto|log|snapshot)$",
         description="How a new table is filled: log replays bronze's commits from the first; snapshot loads "
-        "bronze as it is, by event time; auto replays where the log is whole.",
+        "bronze as it is, by event time; auto replays if the log is complete.",
     )
     first_load_rows: int = Field(
         default=1_000_000, ge=1, description="Rows of bronze per commit of a load from a snapshot."
@@ -175,10 +176,11 @@ class GoldSettings(_Section):
 
     trigger: FollowingTrigger = FOLLOW
     max_files_per_trigger: int = Field(
-        default=200, ge=1, description="Files of the table it reads, per micro-batch."
+        default=200, ge=1, description="Files of a source table per micro-batch."
     )
     max_bytes_per_trigger: str | None = Field(
-        default=None, description="Soft limit such as 512m; unset: files only."
+        default=None,
+        description="Soft limit of bytes per micro-batch, such as 512m; unset: only files are limited.",
     )
     compact_every: int = Field(
         default=100,
@@ -221,7 +223,7 @@ class SparkSettings(_Section):
     )
     fsync: bool = Field(
         default=True,
-        description="On a local disk: a commit waits until the disk has it, so that a power cut loses none.",
+        description="On a local disk: a commit waits until it is flushed, so that a power cut loses none.",
     )
     state_store: str = Field(
         default="rocksdb", pattern="^(rocksdb|memory)$", description="rocksdb or memory."
@@ -236,13 +238,13 @@ class JarSettings(_Section):
     """The locked jars."""
 
     cache_dir: Path | None = Field(
-        default=None, description="Unset: medallion/jars in the user's cache folder."
+        default=None, description="Folder of the jars; unset: medallion/jars in the user's cache folder."
     )
     ivy_settings: Path | None = Field(default=None, description="Your own ivysettings.xml, for a mirror.")
 
 
 class Settings(BaseSettings):
-    """All settings of a run."""
+    """All settings."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -254,13 +256,16 @@ class Settings(BaseSettings):
 
     pipeline: Path | None = Field(default=None, description="The pipeline file; -p on the command line.")
     data_dir: Path = Field(
-        default=Path("data"), description="Local folder for the broker, logs, leases, and all that follows."
+        default=Path("data"),
+        description="Local folder of the broker, logs and leases; by default also of tables and checkpoints.",
     )
     warehouse: str | None = Field(
-        default=None, description="Where tables live: a folder or an object store's URI; unset: in data_dir."
+        default=None, description="Where tables are: a folder or an object store's URI; unset: in data_dir."
     )
-    checkpoints: str | None = Field(default=None, description="Where checkpoints live; unset: in data_dir.")
-    java_home: Path | None = Field(default=None, description="Home of a Java 17 or 21; unset: searched for.")
+    checkpoints: str | None = Field(default=None, description="Where checkpoints are; unset: in data_dir.")
+    java_home: Path | None = Field(
+        default=None, description="Home of a Java 17 or 21; unset: the first one found."
+    )
     stop_timeout_seconds: float = Field(
         default=60, gt=0, description="How long a stop waits for a micro-batch boundary."
     )
@@ -332,9 +337,9 @@ def load_settings(
     """Settings from all sources.
 
     Args:
-        file: The settings file; unset: ``medallion.yaml`` of the current folder where there is one.
+        file: The settings file; unset: ``medallion.yaml`` in the current folder, if it exists.
         overrides: ``key.sub=value`` texts, as ``--set`` takes them; values are read as YAML.
-        flags: Top-level settings given by a flag of their own; ``None`` values are left out.
+        flags: Top-level settings that have their own flag; ``None`` values are ignored.
 
     Raises:
         SettingsError: A key is unknown (the nearest one is named), or a value does not fit.
@@ -377,7 +382,9 @@ def _set_override(tree: dict[str, Any], text: str) -> None:
     for name in parents:
         tree = tree.setdefault(name, {})
         if not isinstance(tree, dict):
-            raise SettingsError(f"--set {key}: {name} has been given a value before; set it one way.")
+            raise SettingsError(
+                f"--set {key}: {name} already has a single value; set either {name} or the settings below it."
+            )
     tree[leaf] = tree_value
 
 

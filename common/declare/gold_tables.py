@@ -314,7 +314,7 @@ class Custom(GoldTable):
     ``write(rows, gold)`` gets the rows of a micro-batch and a ``gold.custom.Writer``, whose writes are
     idempotent when the micro-batch is replayed. Rows that the function ignores are not written anywhere, nor
     are those of a micro-batch whose exception the function catches. The engine does not know how the tables
-    follow from silver, so it never fills them anew.
+    follow from silver, so it cannot rebuild them.
 
     Attributes:
         name: The query, its checkpoint and one of its tables.

@@ -110,9 +110,9 @@ class _Start:
 
     @property
     def way_back(self) -> str:
-        """What brings the rows back that a RESTORE has removed."""
-        anew = f"fill it anew with: medallion rebuild {self.table}, or " if self.may_begin_anew else ""
-        return f"{anew}RESTORE it to version {(self.restore or 0) - 1}"
+        """Commands that bring back the rows that a RESTORE has removed, for an error message."""
+        rebuild = f"rebuild it with: medallion rebuild {self.table}, or " if self.may_begin_anew else ""
+        return f"{rebuild}RESTORE it to version {(self.restore or 0) - 1}"
 
 
 _Refusals = tuple[tuple[Callable[[_Start], bool], str], ...]
@@ -125,7 +125,7 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
             "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
             "{start.committed}, but the table at {start.table_path} holds none of them: it was "
             "deleted or created again. Going on would leave its rows out. Restore the table, or move the "
-            "checkpoint away too and fill both anew."
+            "checkpoint away too: the query then starts from the beginning."
         ),
     ),
     (
@@ -133,8 +133,8 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
         (
             "there is a table at {start.table_path}, but its checkpoint {start.checkpoint_path} is "
             "gone, and so are the commits that say who wrote it. Starting without it would write the "
-            "table's rows again. Restore the checkpoint, or move the table away too and fill both "
-            "anew."
+            "table's rows again. Restore the checkpoint, or move the table away too: the query then starts "
+            "from the beginning."
         ),
     ),
 )
@@ -145,7 +145,7 @@ _WITH_OWN_COMMIT: _Refusals = (
         (
             "the table at {start.table_path} holds rows, but its checkpoint {start.checkpoint_path} "
             "is gone. Starting without it would write the rows again. Restore the checkpoint, or move"
-            " the table away too and fill both anew."
+            " the table away too: the query then starts from the beginning."
         ),
     ),
     (
@@ -198,13 +198,15 @@ def check_side_table(table: str, table_path: str, checkpoint_path: str, query: s
         raise CheckpointMismatchError(
             f"{table}: version {restore} of the table at {table_path} is a RESTORE to an older one: rows "
             f"that {query} has written there are not in it, and are not written again. Restore it to version "
-            f"{restore - 1}, or move the checkpoint {checkpoint_path} and its tables away and fill them anew."
+            f"{restore - 1}, or move the checkpoint {checkpoint_path} and its tables away: the query then "
+            "starts from the beginning."
         )
     if LogReader(table_path).latest_version() is None:
         raise CheckpointMismatchError(
             f"{table}: the checkpoint {checkpoint_path} has committed micro-batches up to {committed}, but "
             f"there is no table at {table_path}: it was deleted, and its rows are not written again. Restore "
-            "it, or move the checkpoint and its tables away and fill them anew."
+            "it, or move the checkpoint and its tables away: the query then "
+            "starts from the beginning."
         )
 
 

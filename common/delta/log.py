@@ -71,7 +71,7 @@ class LogReader:
     def latest_version(self) -> int | None:
         """The newest version; None when there is no table."""
         created_ms = self._log.modified_ms(_name(0))
-        if created_ms != self._created_ms:  # the table was deleted and created anew
+        if created_ms != self._created_ms:  # the table was deleted and created again
             self._forget(created_ms)
         version = self._latest if self._latest is not None else self._checkpoint_version()
         if version is None or not self._log.exists(_name(version)):
@@ -232,7 +232,8 @@ class LogReader:
             oldest = min(self._listed_versions())
             raise HistoryGoneError(
                 f"{self.path}: commit {version} is gone from the log; the oldest one left is {oldest}. "
-                "A query that reads this table commit by commit cannot go on from there: fill its table anew."
+                "A query that reads this table commit by commit cannot continue from there: rebuild the "
+                "table that it writes."
             )
 
     def _parse(self, version: int, content: bytes) -> Commit:

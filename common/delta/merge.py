@@ -87,7 +87,7 @@ def replace_groups(  # noqa: PLR0913
         step: Names the write among the query's writes.
 
     Returns:
-        Rows ``inserted``, ``updated`` and ``deleted``; empty where the table had the step already.
+        Rows ``inserted``, ``updated`` and ``deleted``; empty if the table contains the step already.
     """
     if delta_table.is_written(path, batch, step):
         return {}

@@ -73,9 +73,9 @@ class MicroBatch:
         return _version(self.end(source))
 
     def in_first_state(self, source: int = 0) -> bool:
-        """Whether all rows of the batch belong to the state that the source had when the query started.
+        """Whether all rows of the batch belong to the source's state at the query's first start.
 
-        A writer that reads the source itself, at ``source_version()``, has all of that state since the first
+        A writer that reads the source itself, at ``source_version()``, reads all of that state in the first
         micro-batch.
         """
         end, start = self.end(source), self.start(source)
@@ -86,7 +86,7 @@ class MicroBatch:
         return start is not None and start.in_snapshot and start.version == _version(end)
 
     def begins(self, source: int = 0) -> bool:
-        """Whether the batch has the first part of the state that the source had when it was first read."""
+        """Whether the batch contains the first part of the source's state at its first read."""
         end = self.end(source)
         return end is not None and end.in_snapshot and self.start(source) is None
 

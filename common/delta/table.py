@@ -86,7 +86,8 @@ def ensure(  # noqa: PLR0913
     if have != want:
         raise TableShapeError(
             f"{table} at {path} has other columns than the pipeline declares: {_difference(have, want)}. "
-            "Give the changed table a new name, or move the old table and its checkpoint away and start anew."
+            "Give the changed table a new name, or move the old table and its checkpoint away and start the "
+            "query again."
         )
 
 

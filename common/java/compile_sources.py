@@ -1,8 +1,8 @@
-"""The value reader's jar: its Java source compiled once per version, into the user's cache.
+"""Builds the value reader's jar: the Java sources, compiled once per version into the user's cache.
 
-The source is in ``sources/`` beside this module. It is compiled by janino, which Spark ships, so that
-any Java will do: a JDK is not needed. The jar's name holds a hash of the source and of Spark's version;
-the jar's own sha256 lies beside it and is compared at every start.
+The sources are in ``sources/`` beside this module. They are compiled by janino, which Spark ships, so that
+any Java runtime suffices and no JDK is needed. The jar's name contains a hash of the sources and of Spark's
+version. The jar's sha256 is stored beside the jar and verified at every start.
 
     <cache>/reader/value-reader-<hash>.jar      value-reader-<hash>.jar.sha256
 """
@@ -29,39 +29,39 @@ from common.java.sealed_file import seal, state_of
 from common.machine.terminal import say
 
 _SOURCES = Path(__file__).with_name("sources")
-_FIXED = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same source
+_FIXED = (1980, 1, 1, 0, 0, 0)  # the same sources give the same bytes
 _FIXED_SECONDS = 315532800.0
 
 
 def jar_file(settings: Settings) -> Path:
-    """Where the jar lies, or would."""
+    """Path of the jar, whether the jar exists or not."""
     return cache_dir(settings) / "reader" / f"value-reader-{_digest(_sources())}.jar"
 
 
 def reader_jar(settings: Settings) -> Path:
-    """The jar, verified; built first where it is missing, cut short or changed.
+    """The verified jar; built first if it is missing, truncated or altered.
 
-    Safe while other processes do the same: the same source gives the same bytes.
+    Several processes may build the jar at the same time: the same sources give the same bytes.
 
     Raises:
-        JarError: The source cannot be compiled, or the jar cannot be written.
-        JavaError: It must be built and there is no Java to do it with.
+        JarError: The sources cannot be compiled, or the jar cannot be written.
+        JavaError: The jar must be built and no Java was found.
     """
     path = jar_file(settings)
     state = state_of(path)
     if state == "ok":
         return path
     if state == "altered":
-        say(Console(stderr=True), f"{path} is cut short or changed; building it again")
+        say(Console(stderr=True), f"{path} is truncated or altered; rebuilding it")
     _write(path, compiled(_sources(), find_java(settings), [*require(settings, "spark")]))
     return path
 
 
 def compiled(sources: Mapping[str, str], java: Java, beside: Sequence[Path]) -> dict[str, bytes]:
-    """Class files by name, from Java source by file name; ``beside`` are jars that the source needs.
+    """Compile Java sources, given by file name, to class files by name; ``beside`` are jars they need.
 
     Raises:
-        JarError: The source cannot be compiled.
+        JarError: The sources cannot be compiled.
     """
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
     from py4j.protocol import Py4JError, Py4JJavaError
@@ -88,7 +88,7 @@ def compiled(sources: Mapping[str, str], java: Java, beside: Sequence[Path]) -> 
     except (Py4JError, OSError, ValueError, StopIteration) as error:
         raise JarError(
             f"The value reader cannot be compiled: {java.executable} does not start with the jars in {jars}. "
-            "Install pyspark anew: pip install --force-reinstall --no-deps -r requirements.lock"
+            "Reinstall pyspark: pip install --force-reinstall --no-deps -r requirements.lock"
         ) from error
 
 
@@ -119,10 +119,10 @@ def _sources() -> dict[str, str]:
 
 
 def _digest(sources: Mapping[str, str]) -> str:
-    told = hashlib.sha256(version("pyspark").encode())
+    digest = hashlib.sha256(version("pyspark").encode())
     for name, text in sorted(sources.items()):
-        told.update(f"\0{name}\0{text}".encode())
-    return told.hexdigest()[:16]
+        digest.update(f"\0{name}\0{text}".encode())
+    return digest.hexdigest()[:16]
 
 
 def _spark_jars() -> Path:
@@ -131,7 +131,7 @@ def _spark_jars() -> Path:
 
 
 def _write(path: Path, classes: Mapping[str, bytes]) -> None:
-    """Put the jar there whole: a process that starts this moment finds it, or does the same work."""
+    """Write the jar atomically: another process finds the whole jar, or builds the same bytes itself."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as jar:
         for name, code in sorted(classes.items()):
@@ -141,7 +141,7 @@ def _write(path: Path, classes: Mapping[str, bytes]) -> None:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".build-", delete=False) as draft:
             draft.write(content.getvalue())
         Path(draft.name).chmod(0o644)
-        # The archive of classes names the time of each jar: one that is built again must fit it.
+        # The class archive records each jar's modification time, which a rebuilt jar must keep.
         os.utime(draft.name, (_FIXED_SECONDS, _FIXED_SECONDS))
         os.replace(draft.name, path)  # noqa: PTH105
         seal(path)

@@ -111,7 +111,7 @@ def _ivy_jar() -> Path:
     if not found:
         raise JarError(
             f"{folder}: pyspark's ivy-*.jar is missing, which downloads jars. "
-            "Install pyspark anew: pip install --force-reinstall --no-deps -r requirements.lock"
+            "Reinstall pyspark: pip install --force-reinstall --no-deps -r requirements.lock"
         )
     return found[-1]
 

@@ -245,9 +245,7 @@ def _not_fetched(settings: Settings, left: Sequence[Jar], wanted: Sequence[Jar],
     what = f"{len(left)} of {len(wanted)} jars could not be fetched into {_home_as_tilde(cache)}: {names}."
     other = [jar.coordinate for jar in left if any(scratch.rglob(jar.file_name))]
     if other:
-        what += (
-            f" {len(other)} had another sha256 than the locked one and were refused: {', '.join(other[:5])}."
-        )
+        what += f" The sha256 of {len(other)} differs from the locked one: {', '.join(other[:5])} (refused)."
     log = cache / "fetch.log"
     return JarError(
         f"{what} Check the network, or name your own mirror with the setting jars.ivy_settings, then: "

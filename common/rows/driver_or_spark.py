@@ -222,7 +222,7 @@ class Rows(ABC):
 
 
 class ArrowRows(Rows):
-    """Rows collected in the driver; their frame is made on first use: most rows never need one."""
+    """Rows collected in the driver; their DataFrame is created on first use; most rows need none."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class ArrowRows(Rows):
             arrow: The rows.
             limits: What may be collected of rows that are computed from these.
             schema: Spark's types; unset: those of the frame.
-            frame: Makes the frame; unset: it is made of the rows themselves.
+            frame: Creates the DataFrame; unset: it is created from the rows themselves.
         """
         self.session, self.limits = session, limits
         self._arrow, self._schema, self._make = arrow, schema, frame

@@ -57,7 +57,7 @@ def column(name: str, field: str | None = None) -> Expression:
 
 
 def text(value: str) -> Expression:
-    """The same text in each row; a table made of it may have nulls in the column."""
+    """The same text in each row. The column is nullable, also in a table that is created from it."""
     return Expression(lambda: F.when(F.lit(True), F.lit(value)), lambda rows: pa.repeat(value, rows.num_rows))
 
 

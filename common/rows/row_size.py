@@ -10,7 +10,7 @@ _UNKNOWN = 8192  # bytes per row until the first batch was measured
 _MINIMUM = 1024  # bytes per row: the next rows may be larger than the last ones
 _REPRESENTATIVE = 1000  # rows from which on a batch may lower the estimate; a smaller batch only raises it
 _DECAY = 0.98
-_REFUSED_TIMES = 4  # a batch that the driver refused had about this many times the limit
+_REFUSED_TIMES = 4  # a batch that the driver refused is assumed to be this many times the limit
 
 
 @dataclass

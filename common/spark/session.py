@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = "-Dmedallion.log={}"
-"""Where the JVM logs; it also tells our JVMs from others."""
+"""The JVM option that names the log file; by it the engine also finds its JVMs among all processes."""
 
 Compiled = Literal["quickly", "rows", "all"]
-"""How well the JVM compiles: all of a job of months; only what touches rows in a run that ends, where
-compiling what plans takes longer than planning; nothing in a run of a minute or two."""
+"""Which code Spark's JVM compiles with full optimization. ``all``: for jobs that run for months. ``rows``:
+only the code that processes rows, for runs that end; compiling the planner would take longer than planning.
+``quickly``: none, for runs of a minute or two."""
 
 DIRECTIVES = Path(__file__).with_name("compiler.json")
 _COMPILER: Mapping[Compiled, Sequence[str]] = {
@@ -47,19 +48,19 @@ def build_session(
     *,
     compiled: Compiled = "all",
 ) -> SparkSession:
-    """A classic Spark session with Delta and Kafka, or the one `spark-submit` has already made.
+    """A classic Spark session with Delta and Kafka, or the session that `spark-submit` has already started.
 
     Args:
         settings: Master, memory, partitions, state store, and any further Spark setting.
         app: Name of the application; also names its log file.
-        log_dir: Folder of ``<app>.log``, where Spark's own log goes instead of the console, of
-            ``<app>.jvm.log`` with what its JVM prints, and of ``<app>.python.log`` for Python's libraries.
+        log_dir: Folder of the log files: ``<app>.log`` of Spark, instead of the console; ``<app>.jvm.log``
+            with the output of Spark's JVM; ``<app>.python.log`` of Python's libraries.
         sets: Sets of locked jars to load.
-        compiled: How well the JVM compiles.
+        compiled: Which code the JVM compiles with full optimization.
 
     Raises:
         JavaError: No usable Java.
-        JarError: A locked jar cannot be had.
+        JarError: A locked jar is missing and cannot be fetched.
     """
     java = find_java(settings)
     jars = (*require(settings, *sets), reader_jar(settings))
@@ -80,7 +81,7 @@ def build_session(
     return _launch(conf, log_dir / f"{app}.log", log_dir / f"{app}.jvm.log")
 
 
-def session_conf(  # noqa: PLR0913, PLR0917  # all that has a say in it
+def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
     settings: Settings,
     app: str,
     log_dir: Path,
@@ -88,15 +89,15 @@ def session_conf(  # noqa: PLR0913, PLR0917  # all that has a say in it
     java_options: Sequence[str],
     submitted: Mapping[str, str],
 ) -> dict[str, str]:
-    """A session's configuration: the profile's, then ``spark.conf`` of the settings, then what was submitted.
+    """A session's configuration; later sources win: the profile, the setting ``spark.conf``, `spark-submit`.
 
     Args:
         settings: Master, memory, partitions, state store, and any further Spark setting.
         app: Name of the application.
-        log_dir: Folder of its log.
-        jars: What the session loads.
-        java_options: The engine's own; those of ``spark.conf`` come after them.
-        submitted: What `spark-submit` was given; its master chooses the profile, if it has one.
+        log_dir: Folder of the log files.
+        jars: Jars that the session loads.
+        java_options: The engine's JVM options; those of ``spark.conf`` are appended.
+        submitted: Configuration given to `spark-submit`; its master, if set, determines the profile.
     """
     profile = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master))
     paths = [str(jar) for jar in jars]
@@ -110,33 +111,33 @@ def session_conf(  # noqa: PLR0913, PLR0917  # all that has a say in it
         spark_conf.MASTER: settings.spark.master,
     }
     warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
-    given = _chosen(settings) | registry_conf(settings) | warehouse | loaded | always
+    given = _engine_settings(settings) | registry_conf(settings) | warehouse | loaded | always
     return {**spark_conf.values(profile, given), **own, **always, **submitted}
 
 
-def _chosen(settings: Settings) -> dict[str, str]:
-    """What the engine's own settings say, in Spark's words."""
-    chosen = settings.spark
+def _engine_settings(settings: Settings) -> dict[str, str]:
+    """The engine's own settings, by Spark's names."""
+    own = settings.spark
     return {
-        spark_conf.DRIVER_MEMORY: chosen.driver_memory,
-        spark_conf.SHUFFLE_PARTITIONS: str(chosen.shuffle_partitions),
-        spark_conf.STATE_STORE: spark_conf.STATE_STORES[chosen.state_store],
-        spark_conf.UI: str(chosen.ui).lower(),
+        spark_conf.DRIVER_MEMORY: own.driver_memory,
+        spark_conf.SHUFFLE_PARTITIONS: str(own.shuffle_partitions),
+        spark_conf.STATE_STORE: spark_conf.STATE_STORES[own.state_store],
+        spark_conf.UI: str(own.ui).lower(),
     }
 
 
 def _submitted() -> dict[str, str]:
-    """What `spark-submit` was given, whose JVM is there already; nothing else where it did not start us."""
+    """Configuration given to `spark-submit`, which has started the JVM; empty without `spark-submit`."""
     from pyspark import SparkConf  # half a second that `medallion status` saves
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
-    jvm.connect()  # before that a SparkConf has none of the JVM's values
+    jvm.connect()  # without a connection a SparkConf has no values of the JVM
     return dict(SparkConf().getAll())
 
 
 def registry_conf(settings: Settings) -> dict[str, str]:
-    """Where the reader of Avro values finds schemas: a session keeps it, for all that read values in it."""
+    """Place and login of the schema registry, as configuration for the session's readers of Avro values."""
     place, login = settings.silver.schema_registry, settings.silver.schema_registry_login
     if place is not None and "://" not in place:
         place = str(Path(place).absolute())
@@ -147,8 +148,8 @@ def registry_conf(settings: Settings) -> dict[str, str]:
     }
 
 
-def _hush() -> None:
-    """Keep PySpark from writing each error's whole plan to stderr: whoever catches one tells it in a line."""
+def _silence_error_logs() -> None:
+    """Keep PySpark from printing each error's whole plan: the engine prints one line per error."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -156,12 +157,12 @@ def _hush() -> None:
 
 
 def _release_at_last_use() -> None:
-    """Have Python release each object of the JVM at its last use, with all that it holds there.
+    """Have Python release each JVM object, with everything that the object references, at its last use.
 
-    py4j keeps each member that was looked up (``frame.select``) in the object's proxy, and the member refers
-    to the proxy: a reference cycle per object, which stays until Python's collector next looks at everything.
-    In a job of hours that is hundreds of micro-batches later. A member without a cache costs a microsecond,
-    its call a hundred.
+    py4j caches each member that was looked up (``frame.select``) in the object's proxy, and the member refers
+    to the proxy: a reference cycle per object, which stays until the next full run of Python's garbage
+    collector. In a job of hours, hundreds of micro-batches pass until then. Looking up a member without the
+    cache takes a microsecond; calling the member takes a hundred.
     """
     from py4j.java_gateway import JavaMember, JavaObject, is_magic_member
 
@@ -174,27 +175,27 @@ def _release_at_last_use() -> None:
 
 
 def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
-    """Start the JVM, unless it is there already, with what it prints in a file; then the session in it."""
+    """Start the JVM, unless one runs already, with its output in a file; return the session in the JVM."""
     from pyspark import SparkConf  # half a second that `medallion status` saves
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    _hush()
+    _silence_error_logs()
     _release_at_last_use()
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     if not jvm.is_launched():
         try:
-            with output.open("ab") as said:
-                gateway = launch_gateway(wanted, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
+            with output.open("ab") as printed:
+                gateway = launch_gateway(wanted, {"stdout": printed, "stderr": printed})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
             raise SetupError(
                 f"Spark's JVM did not start: {' | '.join(tail)}. Its output is in {output}."
             ) from error
         except BaseException:
-            # Interrupted: PySpark takes the folder away in which the JVM is to leave its port, and a JVM
-            # that cannot do so stays for ever.
+            # Interrupted: PySpark deletes the folder into which the JVM is to write its port, and a JVM
+            # that cannot write its port never ends.
             for pid in processes.find_by_command_line(_LOG.format(log)):
                 if processes.parent_pid(pid) == os.getpid():
                     processes.terminate(pid, processes.start_mark(pid), timeout_seconds=_END_SECONDS)
@@ -204,7 +205,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
 
 
 def _log_python(file: Path) -> None:
-    """What libraries log goes into a file: py4j would print a stack trace of each micro-batch that fails."""
+    """Log libraries to a file: py4j would print a stack trace for each micro-batch that fails."""
     handler = logging.FileHandler(file, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.getLogger().addHandler(handler)
@@ -216,9 +217,9 @@ def _java_options(log_file: Path) -> list[str]:
         f"-Dlog4j2.configurationFile={config.as_uri()}",
         _LOG.format(log_file),
         "-Djava.net.preferIPv4Stack=true",
-        # A JVM that goes on without memory has lost a thread at random, and its job waits for ever.
+        # A JVM that continues after an OutOfMemoryError has lost an arbitrary thread, and its job hangs.
         "-XX:+ExitOnOutOfMemoryError",
-        # Each plan has code of its own; 48 MB, a quick compiler's share, is full with a dozen queries.
+        # Each plan has generated code; the 48 MB of -XX:TieredStopAtLevel=1 are full with a dozen queries.
         "-XX:ReservedCodeCacheSize=256m",
         "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 2 else "-XX:+UseG1GC",  # noqa: PLR2004
     ]

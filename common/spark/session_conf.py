@@ -1,9 +1,9 @@
-"""Every setting of Spark that the engine makes, with its value per profile and the reason for it. Data.
+"""Every Spark setting that the engine sets, with the value per profile and the reason. Data only.
 
-A profile is the kind of place that Spark's master names: ``small``, one machine whose one process does all
-the work, or ``cluster``. The user's own settings win over all of these but the few of ``OURS``;
-``docs/settings.md`` is made of this module. What a place must choose for itself (memory, partitions) is a
-setting of the engine, and shows here by its name.
+The profile follows from Spark's master: ``small`` is one machine with one process that does all the work;
+``cluster`` is everything else. The user's settings take precedence over all of these except ``OURS``.
+``docs/settings.md`` is generated from this module. A value that each installation must choose (memory,
+partitions) is a setting of the engine and appears here by the name of that setting.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ STATE_STORES = {
 
 @dataclass(frozen=True, slots=True)
 class OfRun:
-    """A value that only a run knows.
+    """A value that is known only when a session is built.
 
     Attributes:
-        shown: What it is, for the page of settings.
+        shown: Description of the value in ``docs/settings.md``.
     """
 
     shown: str
@@ -51,13 +51,13 @@ Value = str | OfRun | None
 
 @dataclass(frozen=True, slots=True)
 class Conf:
-    """One setting of Spark.
+    """One Spark setting.
 
     Attributes:
-        key: Its name.
-        small: On one machine; ``None`` leaves what Spark has.
-        cluster: On a cluster.
-        why: What it is for.
+        key: Name of the setting.
+        small: Value on one machine; ``None`` keeps Spark's default.
+        cluster: Value on a cluster; ``None`` keeps Spark's default.
+        why: Reason for the values, as shown in ``docs/settings.md``.
     """
 
     key: str
@@ -66,24 +66,25 @@ class Conf:
     why: str
 
     def of(self, profile: Profile) -> Value:
-        """Its value under a profile."""
+        """The value under a profile."""
         return self.small if profile == "small" else self.cluster
 
 
 def profile_of(master: str) -> Profile:
-    """The profile of a Spark master; ``local-cluster`` has executors of their own, as any cluster has."""
+    """The profile of a Spark master; ``local-cluster`` has separate executors, as any cluster has."""
     return "small" if master.startswith("local") and not master.startswith("local-cluster") else "cluster"
 
 
 def values(profile: Profile, of_run: Mapping[str, str]) -> dict[str, str]:
-    """What the engine sets under a profile.
+    """The Spark settings that the engine sets under a profile.
 
     Args:
-        profile: Where it runs.
-        of_run: The values that only the run knows; one that is left out is not set.
+        profile: The profile.
+        of_run: A value for each setting that is declared as ``OfRun``; a setting without one is not set.
 
     Raises:
-        AssertionError: A value is given that is not the run's to give: it has no place on the page.
+        AssertionError: ``of_run`` names a setting that is not declared as ``OfRun`` under this profile, and
+            that ``docs/settings.md`` would therefore not list.
     """
     found: dict[str, str] = {}
     expected = set()
@@ -104,25 +105,25 @@ def _both(key: str, value: Value, why: str) -> Conf:
 
 
 _MIB = 1024 * 1024
-_FOR_MONTHS = "What is over (reports, plans, jobs) would fill the driver of a job that runs for months."
+_FOR_MONTHS = "Finished reports, plans and jobs would fill the driver's heap in a job that runs for months."
 
 RELIED_ON: Sequence[Conf] = (
     _both(
         "spark.sql.extensions",
         "io.delta.sql.DeltaSparkSessionExtension",
-        "Delta's SQL. A value of your own must name this one too.",
+        "Delta's SQL. Your own value must include this class.",
     ),
     _both(
         "spark.sql.catalog.spark_catalog",
         "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "Tables are Delta tables.",
+        "Resolves tables as Delta tables.",
     ),
-    _both("spark.sql.session.timeZone", "UTC", "A time without a zone means the same wherever it is read."),
+    _both("spark.sql.session.timeZone", "UTC", "A time without a zone means the same on every machine."),
     _both(
         "spark.sql.ansi.enabled",
         "true",
-        "An expression that overflows or casts what is no number fails, and sets its row aside, instead of "
-        "giving another value.",
+        "An expression that overflows, or casts a text that is not a number, fails and has its row "
+        "quarantined, instead of giving a wrong value or null.",
     ),
     _both(
         "spark.sql.parquet.outputTimestampType",
@@ -132,121 +133,123 @@ RELIED_ON: Sequence[Conf] = (
     _both(
         "spark.databricks.delta.skipRecordingEmptyCommits",
         "false",
-        "A micro-batch without a row leaves its commit too: by it a replay is known, and a checkpoint its "
-        "table.",
+        "A micro-batch without rows commits too: by its commits a table recognizes a replayed micro-batch "
+        "and the checkpoint that belongs to it.",
     ),
     _both(
         "spark.databricks.delta.v2.enableMode",
         "NONE",
-        "Delta's newer source, which it may choose by itself, has positions and options of its own.",
+        "Delta may otherwise choose its newer streaming source, whose offsets and options differ.",
     ),
     Conf(
         "spark.delta.logStore.file.impl",
         "medallion.disk.LinkLogStore",
         "io.delta.storage.LocalLogStore",
-        "On one machine a version of a table on the local disk has one writer, and is flushed before it "
-        "counts. On a cluster it is Delta's own that starts fewest processes per commit; there the lease "
-        "alone keeps a second writer away.",
+        "On one machine, only one writer can commit a version of a table on the local disk, and the commit "
+        "is flushed before it becomes visible. On a cluster: the log store of Delta's that starts the fewest "
+        "processes per commit; only the lease excludes a second writer there.",
     ),
     Conf(
         "spark.hadoop.fs.file.impl",
         "medallion.disk.LocalDisk",
         None,
-        "The local disk by system calls: no process forked per file, and a rename that replaces nothing.",
+        "The local disk by system calls: no process is started per file, and a rename never replaces a file.",
     ),
     Conf(
         "spark.hadoop.fs.AbstractFileSystem.file.impl",
         "medallion.disk.LocalFiles",
         None,
-        "The same by Hadoop's other interface, which checkpoints use.",
+        "The local disk by system calls behind Hadoop's other interface, which checkpoints use.",
     ),
     _both(
         "spark.driver.maxResultSize",
         "256m",
-        "Results that come to the driver are few; what would fill its heap is refused before it does. Of all "
-        "queries so many results come at once as fit into half of the heap at this size.",
+        "A job whose result would fill the driver's heap fails before that; the engine collects only small "
+        "results. The engine lets as many queries collect at a time as fit into half of the heap at this "
+        "size.",
     ),
     _both(
         "spark.sql.redaction.options.regex",
         "(?i)url|secret|password|token|jaas|key",
-        "Options that may hold a secret are not shown in plans and logs.",
+        "Redacts options that may contain a secret in plans and logs.",
     ),
 )
-"""A result or a guarantee rests on these."""
+"""Results or guarantees depend on these settings."""
 
 CHOSEN: Sequence[Conf] = (
     _both(DRIVER_MEMORY, OfRun("`spark.driver_memory`"), "The driver's heap."),
     _both(
         SHUFFLE_PARTITIONS,
         OfRun("`spark.shuffle_partitions`"),
-        "State partitions, fixed at a query's first start: see below.",
+        "State partitions, fixed at a query's first start (see below).",
     ),
     _both(
         STATE_STORE,
         OfRun("`spark.state_store`"),
-        "Where state is kept; fixed at a query's first start too.",
+        "Where a query keeps its state; fixed at the query's first start too.",
     ),
     _both(UI, OfRun("`spark.ui`"), "Spark's web UI."),
-    _both(avro_schema.REGISTRY, OfRun("`silver.schema_registry`"), "Where schemas of Avro values are."),
+    _both(avro_schema.REGISTRY, OfRun("`silver.schema_registry`"), "Where the schemas of Avro values are."),
     _both(
         avro_schema.REGISTRY_LOGIN,
         OfRun("`silver.schema_registry_login`"),
-        "Names the variable with its login.",
+        "Name of the environment variable with the schema registry's login.",
     ),
     _both(
         WAREHOUSE,
         OfRun("a folder beside the log"),
-        "Where Spark would put tables of its own; the engine's are elsewhere.",
+        "Where Spark would create its own tables; the engine's tables are elsewhere.",
     ),
     Conf(
         CLASS_PATH,
         OfRun("the locked jars"),
         None,
-        "On the driver's own class path the classes load faster than from a child loader. A value of your "
-        "own must name them too.",
+        "Classes on the driver's class path load faster than from a child class loader. Your own value must "
+        "include these jars.",
     ),
     Conf(
         JARS,
         None,
         OfRun("the locked jars"),
-        "Executors fetch them from the driver. A value of your own must name them too.",
+        "Executors fetch these jars from the driver. Your own value must include them.",
     ),
 )
-"""Settings of the engine, in Spark's words."""
+"""The engine's own settings, by Spark's names."""
 
 COSTS: Sequence[Conf] = (
     Conf(
         "spark.sql.adaptive.enabled",
         "false",
         None,
-        "Planning anew between the stages of a query takes small batches time, and has little to choose "
-        "among a few partitions.",
+        "Replanning between the stages of a query delays small micro-batches, and gains little with a few "
+        "partitions.",
     ),
     _both(
         "spark.databricks.delta.snapshotPartitions",
         "2",
-        "A fresh table's state is rebuilt at every commit: 50 tasks by default, for a handful of files.",
+        "Delta rebuilds a table's state after every commit: by default with 50 tasks, for a handful of "
+        "files.",
     ),
     _both(
         WITHOUT_ROWS,
         "false",
-        "Each micro-batch without rows costs a commit. A query that closes windows by one asks for them "
-        "itself, whatever this says.",
+        "Each micro-batch without rows costs a commit. A query that needs such micro-batches to close "
+        "windows turns them on for itself, whatever the value here.",
     ),
     _both(
         "spark.sql.streaming.minBatchesToRetain",
         "50",
-        "So many micro-batches back a checkpoint is kept: half of Spark's 100, and half the files.",
+        "Number of micro-batches whose files a checkpoint keeps: half of Spark's 100, so half the files.",
     ),
     _both(
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
         "true",
-        "A micro-batch writes what changed in its state, not the state.",
+        "A micro-batch writes the changes of its state, not the whole state.",
     ),
     _both(
         "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage",
         "true",
-        "All states of a process share one bound of memory.",
+        "All state stores of a process share one memory limit.",
     ),
     _both(
         "spark.sql.parquet.compression.codec",
@@ -256,7 +259,7 @@ COSTS: Sequence[Conf] = (
     _both(
         "spark.sql.inMemoryColumnarStorage.compressed",
         "false",
-        "A micro-batch is kept for seconds: a search for the best encoding costs more than it saves.",
+        "A micro-batch is cached for seconds: choosing the best encoding costs more than it saves.",
     ),
     Conf(
         "spark.buffer.pageSize",
@@ -268,45 +271,52 @@ COSTS: Sequence[Conf] = (
     _both(
         "spark.sql.codegen.cache.maxEntries",
         "1000",
-        "A few queries have more plans than the 100 classes kept by default: each compiled anew in every "
-        "batch.",
+        "A few queries generate more than the 100 classes cached by default, and would compile each class "
+        "again in every micro-batch.",
     ),
     _both(
         "spark.sql.sources.parallelPartitionDiscovery.parallelism",
         "16",
-        "Tasks that list a folder, for VACUUM: 10,000 by default, a minute and more for the smallest table.",
+        "Maximum number of tasks by which VACUUM lists files: with the default of 10,000, VACUUM of the "
+        "smallest table takes more than a minute.",
     ),
-    _both("spark.scheduler.mode", "FAIR", "Each query has a pool of its own; none waits for another's job."),
+    _both(
+        "spark.scheduler.mode",
+        "FAIR",
+        "Each query has its own scheduler pool; no query waits for another query's job.",
+    ),
     _both(
         "spark.databricks.delta.optimize.maxFileSize",
         str(64 * _MIB),
-        "A MERGE writes whole files anew, and a reader of few keys reads whole files: neither wants huge "
-        "ones.",
+        "A MERGE rewrites whole files, and a reader of few keys reads whole files: large files make both "
+        "slow.",
     ),
     _both(
         SMALL_FILE,
         str(48 * _MIB),
-        "Smaller files than this are put together.",
+        "OPTIMIZE compacts files smaller than this.",
     ),
     _both(
         "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold",
         str(1024 * _MIB),
-        "Up to here rows that are clustered already are clustered again with new ones.",
+        "A group of clustered files up to this size is clustered again together with new files.",
     ),
     _both(
         "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize",
         str(1536 * _MIB),
-        "Bytes of rows that are clustered as one.",
+        "Target size of a group of files that are clustered together.",
     ),
     _both(
         "spark.sql.ui.explainMode",
         "simple",
-        "Each plan is written out for a UI: in the long form 4 % of the CPU in a profile of small batches.",
+        "Spark formats each plan as text for its UI: the long form took 4 % of the CPU in a profile of small "
+        "micro-batches.",
     ),
     _both(
         "spark.python.sql.dataFrameDebugging.enabled",
         "false",
-        "Where a column was written in Python: asking costs more than all else that building a plan does.",
+        "Records where a column was created in Python; the look-up costs more than the rest of building a "
+        "plan.",
     ),
     _both("spark.sql.streaming.numRecentProgressUpdates", "20", _FOR_MONTHS),
     _both("spark.sql.streaming.ui.retainedProgressUpdates", "20", _FOR_MONTHS),
@@ -314,21 +324,22 @@ COSTS: Sequence[Conf] = (
     _both("spark.ui.retainedJobs", "50", _FOR_MONTHS),
     _both("spark.ui.retainedStages", "50", _FOR_MONTHS),
     _both("spark.ui.retainedTasks", "2000", _FOR_MONTHS),
-    _both("spark.ui.showConsoleProgress", "false", "The terminal is the engine's."),
+    _both("spark.ui.showConsoleProgress", "false", "The engine writes to the terminal itself."),
 )
-"""What they change is time, memory and the size of files, never a result."""
+"""These settings change time, memory and file sizes, never a result."""
 
 OURS: Sequence[Conf] = (
-    _both(MASTER, OfRun("`spark.master`"), "It chooses the profile. `spark-submit` has its own."),
-    _both(APP_NAME, OfRun("the job's name"), "Names the log. `spark-submit` has its own."),
+    _both(MASTER, OfRun("`spark.master`"), "Determines the profile. `spark-submit --master` replaces it."),
+    _both(APP_NAME, OfRun("the job's name"), "The application's name. `spark-submit --name` replaces it."),
     _both(
         JAVA_OPTIONS,
         OfRun("ours, then yours"),
-        "Yours are added: ours say where the JVM logs, how it collects garbage, that it ends when its heap "
-        "is full, and, in a run that ends, what it need not optimize (`common/spark/compiler.json`).",
+        "Your options are appended to the engine's, which set the JVM's log file and garbage collector, have "
+        "the JVM exit when its heap is full, and, in a run that ends, restrict which code is optimized "
+        "(`common/spark/compiler.json`).",
     ),
 )
-"""These ``spark.conf`` cannot replace."""
+"""Settings that ``spark.conf`` cannot replace."""
 
 ALL: Sequence[Conf] = (*RELIED_ON, *CHOSEN, *COSTS, *OURS)
-"""All of them, each key once."""
+"""All settings of this module, each key once."""

@@ -54,17 +54,17 @@ def wakeable(spark: SparkSession, query: str) -> Iterator[Callable[[], None]]:
     queries, classes = jvm.streaming_listeners(spark), jvm.packages().medallion.streaming
     try:
         clock = classes.WakingClock()
-        giver = classes.ClockGiver(queries, query, _CLOCK, clock)
+        replacer = classes.ClockReplacer(queries, query, _CLOCK, clock)
     except TypeError:  # py4j takes a class that does not exist for a package
         _warn(query, "the engine's own jar is not on Spark's class path")
         yield lambda: None
         return
-    queries.addListener(giver)
+    queries.addListener(replacer)
     try:
         yield clock.wake
     finally:
-        queries.removeListener(giver)
-    if problem := giver.problem():
+        queries.removeListener(replacer)
+    if problem := replacer.problem():
         _warn(query, problem)
 
 

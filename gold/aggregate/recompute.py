@@ -45,8 +45,8 @@ _COVERS = "covers"
 def build_query(context: Context, gold: Aggregate) -> Stream:
     """The query of one recomputed aggregate; creates the table where there is none.
 
-    The first micro-batch of a checkpoint writes the whole table; those whose rows belong to the state that
-    silver had then have nothing to do.
+    The first micro-batch of a checkpoint writes the whole table from silver's state at that time; later
+    micro-batches whose rows belong to that state write nothing.
 
     Raises:
         PipelineError: An expression does not fit silver's columns.

@@ -188,7 +188,7 @@ def _changes_of_other(context: Context, gold: Join, path: str) -> DataFrame:
     if not feed and not (gold.joins_a_table and grows):
         shown = "Storage(change_feed=True)" if gold.joins_a_table else "delta.enableChangeDataFeed = true"
         raise TableShapeError(
-            f"{gold.table} is joined anew when {gold.joins} changes, and the table at {path} keeps no change "
-            f'data feed. Give it one, with {shown}, or take mode="lookup".'
+            f"{gold.table} recomputes its rows when {gold.joins} changes, but the table at {path} keeps no "
+            f'change data feed. Turn it on with {shown}, or use mode="lookup".'
         )
     return delta_stream(context, path, Reading(), feed=feed)

@@ -42,6 +42,6 @@ def explain_missing_history(stream: Stream, gold: Gold, path: str) -> Stream:
 def _history_gone(table: str, reads: str, path: str, cause: str) -> HistoryGoneError:
     return HistoryGoneError(
         f"{table}: {reads} at {path} cannot be read any more at the version that this micro-batch needs: its "
-        f"old files or commits were cleaned away ({cause}). Fill {table} anew from the current rows: "
+        f"old files or commits were cleaned away ({cause}). Rebuild {table} from the current rows: "
         f"medallion rebuild {table}."
     )

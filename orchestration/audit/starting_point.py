@@ -24,7 +24,7 @@ class StartingPoint:
     Attributes:
         label: Names the starting point for messages, such as ``the audit of 2026-01-01 08:00:00Z``.
         versions: Per table, the last version before the starting point.
-        position: How far silver had read bronze; always between two commits of bronze.
+        position: Position in bronze up to which silver has read; always between two commits of bronze.
         processed: Per partition, the next offset that silver was to process.
         batch_id: Silver's last micro-batch before the starting point.
         query_id: The id of silver's query.

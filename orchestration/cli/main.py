@@ -92,7 +92,7 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        # The reader of stdout has ended (`medallion … | head`): there is nobody to print an error for.
+        # The reader of stdout has ended (`medallion … | head`): no error can be shown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:

@@ -249,7 +249,7 @@ class Supervisor:
         """Stop every query at a micro-batch boundary.
 
         Returns:
-            The tables of the queries that had to be stopped inside a micro-batch.
+            The tables of the queries that were stopped inside a micro-batch.
         """
         self.gate.close()
         deadline = time.monotonic() + self._timeout

@@ -149,7 +149,7 @@ class Validator:
 
 
 def _forget_definitions(folder: Path) -> None:
-    """Delete all definitions, which the pipeline declares anew; results of earlier runs are kept."""
+    """Delete all definitions, which are created again from the pipeline; results of earlier runs are kept."""
     for name in ("expectations", "validation_definitions", "checkpoints"):
         shutil.rmtree(folder / "gx" / name, ignore_errors=True)
     (folder / "gx" / "great_expectations.yml").unlink(missing_ok=True)

@@ -88,7 +88,7 @@ def check_types(frame: DataFrame, *, key: Sequence[str], event_time: str, place:
     for name in key:
         kind = known.get(name)
         if isinstance(kind, (ArrayType, MapType, StructType, VariantType)):
-            text = f"is a {kind.simpleString()}; a key is made of plain values: take fields out of it"
+            text = f"is a {kind.simpleString()}; a key consists of plain values: use fields of it"
             problems.append(Problem(f"{place}, key {name!r}", text, source))
     kind = known.get(event_time)
     if kind is not None and kind.simpleString() != "timestamp":

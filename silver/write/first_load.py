@@ -129,8 +129,8 @@ class FirstLoad:
         if found is None and done is not None:
             raise CheckpointMismatchError(
                 f"{self.silver.table}: its first load has begun, and the rows it has yet to write are gone "
-                f"from {self.staging}. Restore that folder, or move the table and those beside it away and "
-                "start anew."
+                f"from {self.staging}. Restore that folder, or move the table and its side tables away "
+                "and start the query again."
             )
         if found is None:
             self._stage(spark)

@@ -81,8 +81,8 @@ class ChangeWatch:
         who = ", ".join(text for text in (commit.user, commit.engine, commit.user_metadata) if text)
         raise ForeignChangeError(
             f"{self.bronze}: version {commit.version} ({commit.operation or 'no operation named'}, "
-            f"{commit.timestamp:%Y-%m-%d %H:%M:%S} UTC, by {who or 'nobody named'}) changed rows, and is no "
-            f"erasure or repair of this engine's. {self.silver} reads no such commit: what it wrote is in no "
-            "silver row, what it took out stays in silver. See what it did (describe history), append what "
+            f"{commit.timestamp:%Y-%m-%d %H:%M:%S} UTC, by {who or 'an unnamed writer'}) changed rows, and "
+            f"is no erasure or repair by this engine. {self.silver} reads no such commit: rows it wrote are "
+            "not in silver, rows it deleted stay in silver. See what it did (DESCRIBE HISTORY), append what "
             f"is missing, and go on with the setting silver.accept_changes='[\"{named}\"]'."
         )

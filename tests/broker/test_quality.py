@@ -159,8 +159,8 @@ def test_a_process_validates_with_a_session_of_its_own(filled: Filled, tmp_path:
         passed = commands.run(*given)
         commands.pipeline = filled.stricter
         failed = commands.run(*given)
-    assert (passed.code(), failed.code()) == (0, 3), failed.said
-    assert "Traceback" not in failed.said
+    assert (passed.code(), failed.code()) == (0, 3), failed.stderr
+    assert "Traceback" not in failed.stderr
 
 
 @_LIBRARY

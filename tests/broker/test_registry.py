@@ -221,5 +221,5 @@ def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
     ]
     with pytest.raises(Exception, match="RegistryUnavailable") as told:
         read(framed(6, b""))
-    assert "something else than a schema" in (registry_failure(str(told.value)) or "")
+    assert "the answer is not a schema" in (registry_failure(str(told.value)) or "")
     assert registry.answered.count(("/schemas/ids/6", 200)) == 3

@@ -194,11 +194,11 @@ def aftermath(
                 job = jobs[layer]
                 job.await_growth()
                 time.sleep(chance.uniform(0, 1.5))
-                assert job.command.is_running, job.command.said
+                assert job.command.is_running, job.command.stderr
                 before, at_kill = job.at_start, job.version
                 job.kill(kind)
                 code = job.command.code()
-                kills.append((layer, kind, code, job.command.said, before, at_kill))
+                kills.append((layer, kind, code, job.command.stderr, before, at_kill))
                 job.start()
             for job in jobs.values():
                 job.await_growth()
@@ -206,7 +206,7 @@ def aftermath(
         await_that(lambda: is_caught_up(commands), "all is caught up", *running)
         for command in running:
             command.signal(signal.SIGTERM)
-        ends = [(command.code(), command.said) for command in running]
+        ends = [(command.code(), command.stderr) for command in running]
         audit = started("audit", "--json", more=BOUNDS)
         audit.code()
         yield Aftermath(commands.layout, feed.sent, planned, kills, ends, audit)
@@ -257,7 +257,7 @@ def test_silver_and_quarantine_are_the_oracles(aftermath: Aftermath) -> None:
 
 def test_the_audit_finds_every_offset_in_its_one_place(aftermath: Aftermath) -> None:
     """From real positions of a real broker, through every kill."""
-    assert aftermath.audit.code() == 0, aftermath.audit.said
+    assert aftermath.audit.code() == 0, aftermath.audit.stderr
     told = json.loads(aftermath.audit.stdout)
     assert told["offsets"] == len(aftermath.sent)
     totals = told["tables"][0]["totals"]

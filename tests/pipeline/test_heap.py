@@ -36,13 +36,13 @@ def test_a_query_that_has_ended_leaves_nothing_in_the_jvm(spark: Any, tmp_path: 
         engine.run("silver", "gold")
 
     restart(0)
-    before = heap.settled(spark, {heap.QUERY: 3, heap.SESSION: 9, heap.PLAN: 30})
+    before = heap.counts_within(spark, {heap.QUERY: 3, heap.SESSION: 9, heap.PLAN: 30})
     for number in range(1, RESTARTS + 1):
         restart(number)
     assert len(engine.rows("gold.totals")) == RESTARTS + 1
     more = {heap.QUERY: 3, heap.SESSION: 3, heap.PLAN: 20}
     bounds = {name: before[name] + most for name, most in more.items()}
-    found = heap.settled(spark, bounds)
+    found = heap.counts_within(spark, bounds)
     assert all(found[name] <= most for name, most in bounds.items()), (before, found)
 
 
@@ -65,7 +65,7 @@ def test_a_query_that_has_died_leaves_nothing_in_the_jvm(
     for _ in range(2 * RESTARTS):
         with pytest.raises(QueryFailedError, match="the disk is gone"):
             engine.run("silver")
-    found = heap.settled(spark, bounds)
+    found = heap.counts_within(spark, bounds)
     assert all(found[name] <= most for name, most in bounds.items()), (before, found)
 
 

@@ -86,9 +86,9 @@ def assert_tables_hold(commands: Medallion, sent: list[Message]) -> None:
 
 def assert_told_in_words(command: Command) -> str:
     """The one error that a command ended with; neither Python's nor Java's stack is among its lines."""
-    assert "Traceback" not in command.said
-    assert "\tat " not in command.said
-    (error,) = [line for line in command.said.splitlines() if line.startswith("error: ")]
+    assert "Traceback" not in command.stderr
+    assert "\tat " not in command.stderr
+    (error,) = [line for line in command.stderr.splitlines() if line.startswith("error: ")]
     return error
 
 
@@ -115,7 +115,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """The README's commands, from an empty folder to Ctrl-C."""
     with medallion(tmp_path_factory.mktemp("up")) as commands:
         killed = commands.start("up")
-        killed.await_said("running bronze.quakes")
+        killed.await_stderr("running bronze.quakes")
         produced = commands.start("produce", "--count", "1200", "--rate", "100", "--json")
         await_that(lambda: count(commands, "gold.quakes_latest") > 0, "gold has rows", killed)
         killed.kill_group()
@@ -144,7 +144,7 @@ def test_up_that_was_killed_goes_on_with_the_broker_that_it_left(up: Up) -> None
     """By SIGKILL to Python and JVM at once; the lease of the killed process holds nobody up."""
     assert up.killed.code() == -signal.SIGKILL
     assert 0 < up.rows_at_kill <= 1200
-    assert "the broker of pid" in up.up.said
+    assert "the broker of pid" in up.up.stderr
 
 
 def test_a_second_job_ends_at_once_with_exit_code_4_and_names_the_first(up: Up) -> None:
@@ -152,7 +152,7 @@ def test_a_second_job_ends_at_once_with_exit_code_4_and_names_the_first(up: Up) 
     assert up.second.code() == 4
     error = assert_told_in_words(up.second)
     assert f"bronze.quakes is being written by up (pid {up.up.pid} on " in error
-    assert "Spark" not in up.second.said
+    assert "Spark" not in up.second.stderr
 
 
 def test_status_tells_who_writes_while_up_runs_and_nobody_after(up: Up) -> None:
@@ -184,8 +184,8 @@ def test_query_answers_while_up_runs(up: Up) -> None:
 def test_ctrl_c_ends_up_at_a_boundary_with_exit_code_0(up: Up) -> None:
     """What was planned is done, the broker it had started is gone, and its JVM too."""
     assert up.up.code() == 0
-    assert up.up.said.rstrip().endswith(BOUNDARY)
-    assert "Traceback" not in up.up.said
+    assert up.up.stderr.rstrip().endswith(BOUNDARY)
+    assert "Traceback" not in up.up.stderr
     for table in all_tables(load_pipeline(EXAMPLE)):
         checkpoint = Checkpoint(up.commands.layout.checkpoint_path(table))
         assert checkpoint.last_planned() == checkpoint.last_committed()
@@ -230,8 +230,8 @@ def backfill(
 def test_an_interrupted_backfill_exits_130_and_says_how_to_go_on(backfill: Backfill) -> None:
     """Whole micro-batches are there, and the rest is not."""
     assert backfill.first.code() == 130
-    assert f"{BOUNDARY}; no data is lost. To continue: medallion backfill" in backfill.first.said
-    assert "Traceback" not in backfill.first.said
+    assert f"{BOUNDARY}; no data is lost. To continue: medallion backfill" in backfill.first.stderr
+    assert "Traceback" not in backfill.first.stderr
     assert 0 < backfill.between < len(backfill.sent)
     document = json.loads(backfill.first.stdout)
     assert document["complete"] is False
@@ -241,7 +241,7 @@ def test_an_interrupted_backfill_exits_130_and_says_how_to_go_on(backfill: Backf
 @pytest.mark.long
 def test_the_next_backfill_goes_on_from_there_and_completes(backfill: Backfill) -> None:
     """What both have read of the topic is all of it, once."""
-    assert backfill.second.code() == 0, backfill.second.said
+    assert backfill.second.code() == 0, backfill.second.stderr
     document = json.loads(backfill.second.stdout)
     assert document["complete"] is True
     assert [layer["layer"] for layer in document["layers"]] == ["bronze", "silver", "gold"]
@@ -307,7 +307,7 @@ def test_a_job_that_is_killed_ends_the_run_and_is_named(separate: Separate) -> N
     assert separate.killed.code() == 1
     error = assert_told_in_words(separate.killed)
     assert error.startswith("error: the silver job failed: it was ended by signal 9 (SIGKILL)")
-    assert separate.killed.said.count(BOUNDARY) == 2
+    assert separate.killed.stderr.count(BOUNDARY) == 2
 
 
 @pytest.mark.long
@@ -321,10 +321,10 @@ def test_the_next_separate_run_goes_on_and_ends_on_sigterm(
     await_that(lambda: is_caught_up(commands), "all is caught up", stopped)
     below = [(pid, process.start_mark(pid)) for pid in descendants(stopped.pid)]
     stopped.signal(signal.SIGTERM)
-    assert stopped.code() == 0, stopped.said
+    assert stopped.code() == 0, stopped.stderr
     await_that(lambda: not left(below), "nothing of it is left")
-    assert stopped.said.count(BOUNDARY) == 4
-    assert "Traceback" not in stopped.said
+    assert stopped.stderr.count(BOUNDARY) == 4
+    assert "Traceback" not in stopped.stderr
     assert_tables_hold(commands, [*separate.sent, *more])
 
 
@@ -351,11 +351,11 @@ def test_a_layer_whose_source_is_not_there_is_refused_in_words(alone: Medallion)
 def test_a_layer_that_waits_for_its_source_can_be_stopped(alone: Medallion) -> None:
     """It has nothing running yet, so there is no boundary to wait for, and no error."""
     command = alone.start("run", "gold")
-    command.await_said("waiting for silver.quakes")
+    command.await_stderr("waiting for silver.quakes")
     command.signal(signal.SIGTERM)
-    assert command.code() == 0, command.said
-    assert command.said.rstrip().endswith("stopped before a query started")
-    assert "Traceback" not in command.said
+    assert command.code() == 0, command.stderr
+    assert command.stderr.rstrip().endswith("stopped before a query started")
+    assert "Traceback" not in command.stderr
 
 
 @pytest.mark.long
@@ -367,7 +367,7 @@ def test_a_job_that_is_stopped_while_it_starts_takes_its_broker_with_it(tmp_path
         await_that(state.exists, "its broker is launched", command)
         command.signal(signal.SIGTERM)
         assert command.code() == 130
-        assert "Traceback" not in command.said
+        assert "Traceback" not in command.stderr
         assert embedded.describe(commands.settings) is None
         await_that(lambda: not process.find_by_command_line(str(tmp_path)), "its JVM is gone")
 
@@ -403,6 +403,6 @@ def test_a_query_that_dies_ends_the_run_with_its_cause_in_one_line(
         assert error.startswith("error: silver.numbers failed: ")
         assert "not_five" in error
         assert f"{topic}/" in error
-        assert command.said.rstrip().endswith(error)
+        assert command.stderr.rstrip().endswith(error)
         assert count(commands, "bronze.numbers") == 10
         assert count(commands, "silver.numbers") == 0

@@ -38,7 +38,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with medallion(tmp_path_factory.mktemp("demo")) as commands:
         command = commands.start("demo", "--seconds", "5", "--rate", "200")
         status = last_status(commands, command)
-        assert command.code() == 0, command.said
+        assert command.code() == 0, command.stderr
         yield Demo(command, status)
 
 
@@ -53,9 +53,9 @@ def last_status(commands: Medallion, command: Command) -> Status:
         status = collector.collect()
         if all(table.holder and table.now for table in status.tables) and status.broker:
             found[:] = [status]
-        assert time.monotonic() < deadline, command.said
+        assert time.monotonic() < deadline, command.stderr
         time.sleep(0.5)
-    assert found, command.said
+    assert found, command.stderr
     return found[0]
 
 
@@ -63,7 +63,7 @@ def test_the_demo_prints_what_the_readme_shows(demo: Demo) -> None:
     """Every line of the README's block, but for numbers and for the rows of data."""
     block = re.search(r"```\n(first gold rows.*?)```", README, flags=re.DOTALL)
     assert block is not None
-    printed = set(map(without_values, [*demo.command.said.splitlines(), *demo.command.stdout.splitlines()]))
+    printed = set(map(without_values, [*demo.command.stderr.splitlines(), *demo.command.stdout.splitlines()]))
     shown = [without_values(line) for line in block[1].splitlines() if not is_data(line)]
     assert len(shown) > 20
     assert [line for line in shown if line not in printed] == []

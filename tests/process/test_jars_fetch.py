@@ -100,7 +100,7 @@ class TestMirror:
             jar_cache.require(settings, "ours")
 
         assert "1 of 2 jars could not be fetched" in str(caught.value)
-        assert "1 had another sha256 than the locked one and were refused: org.example:cup:1.0" in str(
+        assert "The sha256 of 1 differs from the locked one: org.example:cup:1.0 (refused)" in str(
             caught.value
         )
         assert jar_cache.verify(settings) == [(tea, "ok"), (cup, "missing")]

@@ -66,7 +66,7 @@ def test_everything_starts_without_a_network(tmp_path: Path) -> None:
     with medallion(tmp_path) as commands:
         for words in (("setup",), ("produce", "--count", "200", "--rate", "max"), ("backfill",)):
             command = commands.run(*words, more=more, env=env, within=within)
-            assert command.code() == 0, command.said
+            assert command.code() == 0, command.stderr
         sample = load_pipeline(EXAMPLE).bronze[0].sample
         assert sample is not None
         expected = outcome(list(islice(sample(7), 200)))
@@ -112,24 +112,24 @@ def test_a_damaged_jar_is_named_and_without_a_network_the_way_out_is_told(damage
     """By the command that looks, and by those that would have run with it; no half jar is ever used."""
     verified = damaged.commands.run("jars", "verify", more=damaged.more)
     assert verified.code() == 1
-    assert f"{damaged.path} is altered" in verified.said
+    assert f"{damaged.path} is altered" in verified.stderr
     env, more = dead(damaged.commands.folder)
     for words in (("setup",), ("produce", "--count", "1")):
         command = damaged.commands.run(*words, more=[*damaged.more, *more], env=env)
         assert command.code() == 1
-        assert "Traceback" not in command.said
-        assert "error: 1 of 1 jars could not be fetched" in command.said
-        assert damaged.jar.coordinate in command.said
-        assert "medallion jars fetch --from DIR" in command.said
+        assert "Traceback" not in command.stderr
+        assert "error: 1 of 1 jars could not be fetched" in command.stderr
+        assert damaged.jar.coordinate in command.stderr
+        assert "medallion jars fetch --from DIR" in command.stderr
         assert not (damaged.commands.folder / "data" / "kafka" / "state.json").exists()
 
 
 def test_a_damaged_jar_is_brought_again(damaged: Damaged) -> None:
     """That one and no other, and it is what was locked."""
     fetched = damaged.commands.run("jars", "fetch", "--json", "--set-name", "kafka-server", more=damaged.more)
-    if fetched.code() and "could not be fetched" in fetched.said:
+    if fetched.code() and "could not be fetched" in fetched.stderr:
         pytest.skip("the jar repository cannot be reached from here")
-    assert fetched.code() == 0, fetched.said
+    assert fetched.code() == 0, fetched.stderr
     document = json.loads(fetched.stdout)
     assert document["fetched"] == [damaged.jar.coordinate]
     assert {jar["state"] for jar in document["jars"]} == {"ok"}

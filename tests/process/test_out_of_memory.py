@@ -36,7 +36,7 @@ def test_a_job_without_memory_ends_at_once_and_says_what_to_set(
     send(topic, [Message(b"k", b'{"id": 1}')])
     with medallion(tmp_path, tmp_path / "numbers.py", f"kafka.bootstrap_servers={broker}") as commands:
         command = commands.start("up")
-        command.await_said("running ")
+        command.await_stderr("running ")
         send(topic, [Message(b"k", b'{"id": 400000000}')])
         output = commands.layout.log / "up.jvm.log"
         await_that(lambda: "OutOfMemoryError" in output.read_text(), "its heap is full")

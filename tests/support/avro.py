@@ -1,4 +1,4 @@
-"""Avro's binary encoding, written by hand from its specification: no code is shared with what reads it."""
+"""Avro's binary encoding, written from its specification; shares no code with the product's reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def number(value: int) -> bytes:
 
 
 def encode(schema: Any, value: Any) -> bytes:  # noqa: PLR0911  # one line per type
-    """A value as its schema writes it; a union takes None for null, and its first other branch else."""
+    """Encode a value by its schema. In a union, None is null; other values take the first other branch."""
     if isinstance(schema, list):
         place = next(i for i, branch in enumerate(schema) if (branch == "null") == (value is None))
         return number(place) + encode(schema[place], value)
@@ -54,7 +54,7 @@ def encode(schema: Any, value: Any) -> bytes:  # noqa: PLR0911  # one line per t
 
 
 def framed(schema_id: int, datum: bytes) -> bytes:
-    """A datum behind the registry's five bytes."""
+    """A datum with the five leading bytes of the schema registry's framing."""
     return b"\0" + schema_id.to_bytes(4, "big") + datum
 
 

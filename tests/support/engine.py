@@ -1,4 +1,4 @@
-"""A pipeline of a test's own, run by the real wiring and supervisor; its tables read by delta-rs."""
+"""Runs a test's pipeline by the real wiring and supervisor, and reads its tables by delta-rs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Engine:
         self.layout = Layout.of(pipeline, settings)
 
     def run(self, *layers: Layer, stop_after: int = 0) -> list[RunningQuery]:
-        """Process what is there, layer after layer; raises what the first query to die died of.
+        """Process all available data, layer after layer; raises the error of the first query that fails.
 
-        With ``stop_after`` a layer is stopped as soon as that many of its micro-batches are written.
+        With ``stop_after``, a layer is stopped as soon as it has written that many micro-batches.
         """
         wiring = Wiring(self.spark, self.pipeline, self.settings, self.layout, self.broker)
         ran: list[RunningQuery] = []
@@ -51,7 +51,7 @@ class Engine:
         return ran
 
     def publish(self) -> list[RunningQuery]:
-        """Send on what the tables have now."""
+        """Publish the rows that the tables have now."""
         wiring = Wiring(self.spark, self.pipeline, self.settings, self.layout, self.broker)
         supervisor = Supervisor(self.spark, StopSignal(), stop_timeout_seconds=60)
         supervisor.start(wiring.publications(), available_now=True)
@@ -59,7 +59,7 @@ class Engine:
         return supervisor.queries
 
     def faults(self, number: int = 0) -> tuple[Any, ...]:
-        """What the audit finds amiss with a silver table; nothing where every offset is in its one place."""
+        """Faults that the audit finds in a silver table; none if every offset is in exactly one place."""
         silver = self.pipeline.silver[number]
         return audit(self.spark, self.pipeline, silver, self.layout, again_seconds=0).faults
 
@@ -81,10 +81,10 @@ class Engine:
         return int(DeltaTable(self.path(table)).version())
 
     def commits(self, table: str) -> list[dict[str, Any]]:
-        """What our own commits say of themselves, oldest first."""
+        """Metadata of the engine's own commits, oldest first."""
         ours = [one for one in reversed(self.history(table)) if "userMetadata" in one]
-        told = [json.loads(one["userMetadata"]) for one in ours]
-        return sorted(told, key=lambda one: int(one.get("batch_id", -1)))
+        metadata = [json.loads(one["userMetadata"]) for one in ours]
+        return sorted(metadata, key=lambda one: int(one.get("batch_id", -1)))
 
     def history(self, table: str) -> list[dict[str, Any]]:
         """Delta's history, newest first."""
@@ -95,7 +95,7 @@ class Engine:
         return Path(self.layout.checkpoint_path(query))
 
     def undo_last_commit(self, query: str) -> int:
-        """Make the last micro-batch one that was not marked as done; returns its number."""
+        """Remove the checkpoint's commit of the last micro-batch; returns the micro-batch's id."""
         folder = self.checkpoint(query) / "commits"
         last = max(int(file.name) for file in folder.iterdir() if file.name.isdigit())
         (folder / str(last)).unlink()
@@ -107,7 +107,7 @@ class Engine:
         shutil.rmtree(path)
 
     def append_bronze(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """One commit of one file in a bronze table; makes the table where there is none."""
+        """One commit of one file in a bronze table; creates the table if there is none."""
         path = self.path(table)
         delta_table.ensure(self.spark, table, path, SCHEMA, PROPERTIES)
         self.spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(path)
@@ -119,7 +119,7 @@ class Engine:
 
 
 def _stopping(stream: Stream, batches: int, supervisor: Supervisor, stop: StopSignal) -> Stream:
-    """The stream, asking for a stop itself once it has written that many micro-batches."""
+    """The stream; it requests a stop once it has written that many micro-batches."""
     written = count(1)
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:

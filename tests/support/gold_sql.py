@@ -1,6 +1,6 @@
-"""What gold tables must hold, as SQL for DuckDB over silver at one version.
+"""The expected rows of gold tables, as SQL for DuckDB over one version of silver.
 
-Times are compared as microseconds since 1970, so that neither engine's notion of a zone matters.
+Times are compared as microseconds since 1970, so that the engines' time zones do not matter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _grouped(columns: str, rows: str, measures: str) -> str:
 
 
 def _windows(size: int, slide: int) -> str:
-    """Orders, once per window of so many minutes that covers them."""
+    """Each order once per window that contains it; ``size`` and ``slide`` are minutes."""
     long, step = size * _MINUTE, slide * _MINUTE
     starts = f"range(seen_at // {step} * {step}, seen_at - {long}, {-step})"
     return f"""(select *, window_start + {long} as window_end
@@ -119,7 +119,7 @@ def answer(sql: str, tables: Mapping[str, pa.Table]) -> Counter[Row]:
 
 
 def multiset(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
-    """Rows by what is in them; columns in no order, times as microseconds."""
+    """Rows as a multiset; the order of columns does not matter, times are microseconds."""
     return Counter(tuple(sorted((name, _plain(value)) for name, value in row.items())) for row in rows)
 
 
@@ -128,7 +128,7 @@ def _plain(value: Any) -> Any:
 
 
 def _whole(table: pa.Table) -> pa.Table:
-    """Times as the whole numbers that are compared."""
+    """The table with its times as microseconds, the form in which they are compared."""
     for place, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             whole = table.column(place).cast(pa.timestamp("us", field.type.tz)).cast(pa.int64())

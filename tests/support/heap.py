@@ -1,4 +1,4 @@
-"""What is alive in Spark's JVM: objects of a class after a full collection, counted by the JVM itself."""
+"""Counts live objects per class in Spark's JVM, by the JVM's own class histogram."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 20.0
 
 
 def live(spark: Any, names: Sequence[str]) -> dict[str, int]:
-    """Live objects by class name; the histogram begins with a full collection."""
+    """Live objects by class name; the JVM runs a full garbage collection before the histogram."""
     found = dict.fromkeys(names, 0)
     for line in _histogram(spark).splitlines():
         words = line.split()
@@ -24,7 +24,7 @@ def live(spark: Any, names: Sequence[str]) -> dict[str, int]:
 
 
 def _histogram(spark: Any) -> str:
-    """What ``jcmd <pid> GC.class_histogram`` prints, without a JDK."""
+    """The output of ``jcmd <pid> GC.class_histogram``, without a JDK."""
     jvm, array = spark.sparkContext._jvm, spark.sparkContext._gateway.new_array
     lang, management = jvm.java.lang, jvm.java.lang.management.ManagementFactory
     words, types = array(lang.Object, 1), array(lang.String, 1)
@@ -32,22 +32,22 @@ def _histogram(spark: Any) -> str:
     given = array(lang.Object, 4)
     given[0] = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     given[1], given[2], given[3] = "gcClassHistogram", words, types
-    # By reflection: py4j calls no method of a class that its module does not export, as the server's is.
+    # By reflection: the server's class is in a module that does not export it, so py4j cannot call it.
     methods = lang.Class.forName("javax.management.MBeanServer").getMethods()
     invoke = next(method for method in methods if method.getName() == "invoke")
     return str(invoke.invoke(management.getPlatformMBeanServer(), given))
 
 
-def settled(spark: Any, at_most: Mapping[str, int]) -> dict[str, int]:
-    """The counts once none is over its bound, or as they are after a time.
+def counts_within(spark: Any, at_most: Mapping[str, int]) -> dict[str, int]:
+    """The counts as soon as none exceeds its bound, or after a time limit.
 
-    One collection is not enough: what the JVM releases has Python release objects, and these have the JVM
-    release others.
+    One garbage collection is not enough: objects that the JVM releases let Python release others, and these
+    let the JVM release more.
     """
-    over = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + _SECONDS
     while True:
         gc.collect()
         found = live(spark, [*at_most])
-        if all(found[name] <= most for name, most in at_most.items()) or time.monotonic() > over:
+        if all(found[name] <= bound for name, bound in at_most.items()) or time.monotonic() > deadline:
             return found
         time.sleep(0.5)

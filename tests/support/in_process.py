@@ -1,4 +1,4 @@
-"""The ``medallion`` command within the test's own process: the real entry point, without seconds to start."""
+"""Runs ``medallion`` commands in the test's own process, by the real entry point: no process to start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Ended:
 
     @property
     def error(self) -> str:
-        """The one error that it ended with; neither Python's nor Java's stack is among its lines."""
+        """The one error line of stderr, which contains no stack trace of Python or Java."""
         assert "Traceback" not in self.stderr
         assert "\tat " not in self.stderr
         (error,) = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
@@ -30,7 +30,7 @@ class Ended:
 
 
 def run(*words: str, settings: Sequence[str] = ()) -> Ended:
-    """Run a command to its end, under ``--set`` texts; its output is what it would be in a file."""
+    """Run a command to its end, with ``--set`` texts; it prints as it would into a file."""
     given = [part for text in settings for part in ("--set", text)]
     code: object = None
     out, err = io.StringIO(), io.StringIO()

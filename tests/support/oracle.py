@@ -1,4 +1,4 @@
-"""What the earthquakes pipeline must make of a list of messages, in plain Python and without Spark.
+"""The expected tables of the earthquakes pipeline for a list of messages, in plain Python without Spark.
 
 Slow, short, and meant to be obviously right. Messages of one key share a partition, so the order in
 which they were sent is the order of their offsets.
@@ -34,7 +34,7 @@ class Outcome:
 
 
 TOMBSTONE = "tombstone"
-"""Of a message without a value: it is counted, and stays in bronze."""
+"""Marks a message without a value, which is counted and stays in bronze only."""
 
 
 def outcome(messages: Sequence[Message]) -> Outcome:
@@ -61,7 +61,7 @@ def outcome(messages: Sequence[Message]) -> Outcome:
     for row in rows:
         quakes.setdefault(row[0], []).append(row)
     for versions in quakes.values():
-        versions.sort(key=lambda row: row[1])  # stable: of equal ones the last is the one that came last
+        versions.sort(key=lambda row: row[1])  # stable: of equal times the newest message stays last
     return Outcome(
         rows,
         quarantine,
@@ -117,7 +117,7 @@ def _time(milliseconds: int) -> datetime:
 
 
 def magnitude_class(magnitude: float) -> str:
-    """The classes of the example."""
+    """The magnitude class, as the example defines it."""
     for bound, name in ((2, "micro"), (4, "minor"), (5, "light"), (6, "moderate")):
         if magnitude < bound:
             return name
@@ -143,8 +143,8 @@ def _by_hour(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[str, datetime], tupl
 
 
 def _runs(versions: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Id, magnitude, from when, until when, versions, the last of them; ``versions`` is in order."""
-    last = {row[1]: row for row in versions}  # of one time the last counts
+    """Rows of the history: id, magnitude, start, end, number of versions, time of the last; input sorted."""
+    last = {row[1]: row for row in versions}  # of versions with equal times the last one counts
     runs: list[list[Any]] = []
     for at, row in last.items():
         state = None if row[6] else row[3]
@@ -169,7 +169,7 @@ def _latency(quakes: Iterable[Sequence[tuple[Any, ...]]]) -> dict[str, tuple[int
 
 
 def percentile(values: Sequence[int], share: float) -> float:
-    """Of sorted values; between two of them in a straight line."""
+    """The percentile of sorted values, with linear interpolation."""
     place = share * (len(values) - 1)
     low = int(place)
     high = min(low + 1, len(values) - 1)

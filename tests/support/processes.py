@@ -1,6 +1,6 @@
-"""The ``medallion`` command as real processes: started, watched, signalled, and ended whatever happens.
+"""Runs ``medallion`` commands as real processes, and ends every process at the end of a test.
 
-Deadlines are generous on purpose: they end a test that hangs, they measure nothing.
+Deadlines are generous on purpose: they end a test that hangs and measure nothing.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ pipeline = replace(example, bronze=topics, gold=example.gold[:3], publish=())
 
 
 def await_that(fact: Callable[[], bool], what: str, *running: Command) -> None:
-    """Return once a fact holds; fail in words at the deadline, or when a process that must run has ended."""
+    """Return once ``fact`` is true; fail at the deadline, or if a command that must run has ended."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while True:
         began = time.monotonic()
         if fact():
             return
-        # A look that takes long takes CPU from what it waits for: twice as long without one.
+        # A slow check takes CPU from the command: pause for twice as long as the check took.
         pause = max(0.1, 2 * (time.monotonic() - began))
         for command in running:
-            assert command.is_running, f"waiting until {what}, but {command} ended:\n{command.said}"
-        said = "\n".join(f"{command}:\n{command.said}" for command in running)
-        assert time.monotonic() < deadline, f"waited in vain until {what}\n{said}"
+            assert command.is_running, f"waiting until {what}, but {command} ended:\n{command.stderr}"
+        output = "\n".join(f"{command}:\n{command.stderr}" for command in running)
+        assert time.monotonic() < deadline, f"waited in vain until {what}\n{output}"
         time.sleep(pause)
 
 
 class Command:
-    """One started ``medallion`` command, its output in files."""
+    """A started ``medallion`` command whose output goes to files."""
 
     def __init__(
         self, words: Sequence[str], output: Path, env: Mapping[str, str], within: Sequence[str]
@@ -76,7 +76,7 @@ class Command:
         self.words = tuple(words)
         self._out, self._err = output.with_suffix(".out"), output.with_suffix(".err")
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            # A session of its own, as under a service manager; it also makes the group killable by its id.
+            # A new session, as under a service manager; the process group can be killed by its id.
             self._process = subprocess.Popen(
                 [*within, sys.executable, "-m", "orchestration", *words],
                 stdin=subprocess.DEVNULL,
@@ -92,52 +92,52 @@ class Command:
 
     @property
     def pid(self) -> int:
-        """Of its Python."""
+        """Id of the command's Python process."""
         return self._process.pid
 
     @property
     def stdout(self) -> str:
-        """Results so far."""
+        """What the command has printed to stdout so far."""
         return self._out.read_text(encoding="utf-8")
 
     @property
-    def said(self) -> str:
-        """Messages so far."""
+    def stderr(self) -> str:
+        """What the command has printed to stderr so far."""
         return self._err.read_text(encoding="utf-8")
 
     @property
     def is_running(self) -> bool:
-        """Whether its Python lives."""
+        """Whether the command's Python process runs."""
         return self._process.poll() is None
 
     @property
     def jvm(self) -> int | None:
-        """Pid of its Spark, once that has started."""
+        """Id of the command's Spark JVM; None before the JVM has started."""
         return next((pid for pid in children(self.pid) if "java" in processes.command_line(pid)), None)
 
-    def await_said(self, text: str) -> None:
-        """Wait until its messages hold this."""
-        await_that(lambda: text in self.said, f"it says {text!r}", self)
+    def await_stderr(self, text: str) -> None:
+        """Wait until stderr contains a text."""
+        await_that(lambda: text in self.stderr, f"stderr contains {text!r}", self)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to its Python alone."""
+        """Send a signal to the Python process alone."""
         self._process.send_signal(number)
 
     def code(self) -> int:
-        """Its exit code, once it has ended."""
+        """Wait for the command's end; returns its exit code."""
         try:
             return self._process.wait(DEADLINE_SECONDS)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self} does not end:\n{self.said}") from None
+            raise AssertionError(f"{self} does not end:\n{self.stderr}") from None
 
     def kill_group(self) -> None:
-        """SIGKILL for its Python and its JVM at once."""
+        """Send SIGKILL to Python and the JVM at once."""
         os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """Leave nothing of it: whatever it started goes first, by pid, then itself."""
-        # Of one that has ended nothing may be looked up: its pid may be another process's by now.
+        """Kill the processes that the command started, then the command."""
+        # The pid of a command that has ended may belong to another process by now.
         if self.is_running:
             for pid in reversed(descendants(self.pid)):
                 _kill(pid)
@@ -157,7 +157,7 @@ class Medallion:
 
     @property
     def layout(self) -> Layout:
-        """Where its tables lie."""
+        """Paths of the pipeline."""
         return Layout.of(load_pipeline(self.pipeline), self.settings)
 
     def start(
@@ -170,10 +170,10 @@ class Medallion:
         """Start a command.
 
         Args:
-            words: Its verb and arguments.
+            words: The command's verb and arguments.
             more: Further ``--set`` texts.
             env: Further variables.
-            within: What runs it; it becomes the command by `exec`.
+            within: A program and its arguments that run the command by `exec`.
         """
         options = [*self._options, *_set(*more)]
         if words[0] not in _WITHOUT_PIPELINE:
@@ -190,13 +190,13 @@ class Medallion:
         env: Mapping[str, str] | None = None,
         within: Sequence[str] = (),
     ) -> Command:
-        """Start a command, as ``start`` does, and wait for its end."""
+        """Start a command as ``start`` does, and wait until it has ended."""
         command = self.start(*words, more=more, env=env, within=within)
         command.code()
         return command
 
     def end(self) -> None:
-        """End everything that was started here, the embedded broker too."""
+        """End all commands and the embedded broker."""
         for command in self._started:
             command.end()
         facts = embedded.describe(self.settings)
@@ -206,7 +206,7 @@ class Medallion:
 
 @contextmanager
 def medallion(folder: Path, pipeline: Path = EXAMPLE, *overrides: str) -> Iterator[Medallion]:
-    """Commands over one folder; whatever they started is ended at the end."""
+    """Commands that share one folder; at the end all their processes are ended."""
     folder.mkdir(parents=True, exist_ok=True)
     commands = Medallion(folder, pipeline, overrides)
     try:
@@ -216,8 +216,8 @@ def medallion(folder: Path, pipeline: Path = EXAMPLE, *overrides: str) -> Iterat
 
 
 def example_on(folder: Path, topic: str) -> Path:
-    """The example's pipeline, as a file that reads this topic, with a gold table each that is written anew,
-    merged by its newest rows, and computed anew.
+    """A file with the example's pipeline on this topic, with three gold tables: one is overwritten, one is
+    merged by key, one is recomputed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "feed.py"
@@ -226,19 +226,19 @@ def example_on(folder: Path, topic: str) -> Path:
 
 
 def is_caught_up(commands: Medallion) -> bool:
-    """Whether every table's query has done all there is to do."""
+    """Whether no table's query has anything left to process."""
     pipeline = load_pipeline(commands.pipeline)
     status = Collector(pipeline, commands.layout, BrokerOffsets(pipeline, commands.settings)).collect()
     return all(table.lag.count == 0 and table.last_batch_id is not None for table in status.tables)
 
 
 def children(pid: int) -> list[int]:
-    """Pids of a process's children, zombies left out."""
+    """Ids of a process's children, without zombies."""
     return _running(pid, recursive=False)
 
 
 def descendants(pid: int) -> list[int]:
-    """Children, their children and so on; parents first."""
+    """Ids of all descendants, parents first."""
     return _running(pid, recursive=True)
 
 

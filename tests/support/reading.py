@@ -1,7 +1,7 @@
-"""What a strict reader must make of a JSON value, in plain Python: the json module with hooks, and decimals.
+"""The expected result of the strict JSON reader, in plain Python: the json module with hooks, and decimals.
 
-The document's own faults are only told apart where there is one kind; which of several comes first depends
-on where a reader is when it meets them.
+If a document has faults of several kinds, only that it has one is comparable: which of them a reader reports
+depends on the order in which it reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIME = re.compile(
 
 
 class Number(str):
-    """A number as it was written."""
+    """The text of a number."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ def read(value: bytes, fields: dict[str, Any], depth: int = 64) -> tuple[str | N
 
 
 def document(value: bytes, depth: int) -> dict[str, Any]:
-    """The object, or the document's own fault."""
+    """The object; raises the fault of the whole document."""
     if not value.strip(b" \t\r\n"):
         raise FaultError("empty_value")
     try:
@@ -74,7 +74,7 @@ def document(value: bytes, depth: int) -> dict[str, Any]:
 
 
 def typed(value: Any, kind: Any) -> Any:  # noqa: C901, PLR0911, PLR0912  # a line per type
-    """A value as a column's, or its fault."""
+    """A value as a column's type; raises the value's fault."""
     if value is None:
         return None
     if isinstance(kind, dict):
@@ -195,7 +195,7 @@ def _binary(text: str, kind: str) -> float:
 
 
 def _is_printed(exact: Fraction, shortest: Fraction, text: str) -> bool:
-    """Whether a text is the shortest one, or the exact value rounded to the digits of the text."""
+    """Whether a text is the shortest text of a number, or the exact value rounded to the text's digits."""
     sent = Decimal(text)
     digits = "".join(map(str, sent.as_tuple().digits))
     unit = Fraction(10) ** (int(sent.as_tuple().exponent) + len(digits) - len(digits.rstrip("0")))

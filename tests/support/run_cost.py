@@ -1,7 +1,7 @@
-"""What a run of the tests cost: seconds per kind, JVMs, brokers, queries started, the slowest tests.
+"""The cost of a test run: seconds per kind, JVMs, brokers and queries started, the slowest tests.
 
-Every process that a test starts inherits a mark in its environment, by which it is found in ``/proc``: also a
-broker that outlives the process that started it. Where there is no ``/proc``, processes are not counted.
+Every process that a test starts inherits a mark in its environment, by which ``/proc`` shows it: also a
+broker that outlives the process that started it. On systems without ``/proc`` processes are not counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Processes:
-    """The processes of a run, counted by kind, and the CPU seconds that each was last seen with."""
+    """The processes of a run by kind, with the CPU seconds of each at the last look."""
 
     def __init__(self) -> None:
         self.mark = f"{MARK}={uuid4().hex}"
@@ -38,13 +38,13 @@ class Processes:
         self._thread = threading.Thread(target=self._watch, name="run-cost", daemon=True)
 
     def start(self) -> None:
-        """Mark the environment and begin to look."""
+        """Mark the environment and start to poll."""
         os.environ[MARK] = self.mark.partition("=")[2]
         if _PROC.exists():
             self._thread.start()
 
     def end(self) -> None:
-        """Look a last time."""
+        """Poll a last time."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -64,16 +64,16 @@ class Processes:
         return Counter(self.kinds.values())
 
     def look(self) -> None:
-        """Note what runs now."""
+        """Record the processes that run now."""
         for folder in _PROC.glob("[0-9]*"):
             try:
                 self._note(folder)
-            except OSError:  # it ended meanwhile, or is somebody else's
+            except OSError:  # the process has ended meanwhile, or belongs to another user
                 continue
 
     def _note(self, folder: Path) -> None:
         stat = (folder / "stat").read_text().rpartition(")")[2].split()
-        key = f"{folder.name}@{stat[19]}"  # a pid is used again, with another time of its start
+        key = f"{folder.name}@{stat[19]}"  # a pid may be used again, with another start time
         if key in self._strangers:
             return
         command = (folder / "cmdline").read_bytes()
@@ -108,7 +108,7 @@ class _Spent:
 
 @dataclass(eq=False)
 class RunCost:
-    """Collects in every process, and prints in the one that the user started."""
+    """Collects the cost in every pytest process, and prints it in the process that the user started."""
 
     config: pytest.Config
     began: float = field(default_factory=monotonic)
@@ -122,7 +122,7 @@ class RunCost:
         return hasattr(self.config, "workerinput")
 
     def pytest_sessionstart(self) -> None:
-        """Queries are counted where they start, processes where the run does."""
+        """Count queries in every pytest process, and processes in the first one."""
         self._count_queries()
         if not self._is_worker:
             self._processes.start()
@@ -140,26 +140,26 @@ class RunCost:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self) -> None:
-        """Before a test's set-up."""
+        """Remember the CPU seconds before a test's set-up."""
         self._before = _cpu_seconds()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[Any]:
-        """A report carries the CPU seconds of its phase."""
+        """Add the CPU seconds of a phase to the phase's report."""
         report = yield
         now = _cpu_seconds()
         report.cpu, self._before = now - self._before, now
         return report
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """In the process that prints: also for the tests of the workers."""
+        """Add up the reports; the first process also gets those of the workers."""
         spent = self.spent.setdefault(report.nodeid, _Spent())
         spent.tests += report.when == "call"
         spent.seconds += report.duration
         spent.cpu += getattr(report, "cpu", 0.0)
 
     def pytest_sessionfinish(self) -> None:
-        """A worker hands over what it counted."""
+        """A worker sends its count of queries to the first process."""
         if self._is_worker:
             self.config.workeroutput["queries"] = self.queries  # type: ignore[attr-defined]
         else:
@@ -167,16 +167,16 @@ class RunCost:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        """A worker has ended."""
+        """Add the count of a worker that has ended."""
         self.queries += getattr(node, "workeroutput", {}).get("queries", 0)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """The last lines of a run."""
+        """Print the cost at the end of a run."""
         if self._is_worker or not self.spent:
             return
         write = terminalreporter.write_line
-        terminalreporter.section("what the run cost")
+        terminalreporter.section("cost of the run")
         write(f"{'kind':10}{'tests':>7}{'seconds':>10}{'CPU s':>9}")
         for kind, total in sorted(self._by_kind().items(), key=lambda one: -one[1].seconds):
             write(f"{kind:10}{total.tests:>7}{total.seconds:>10.1f}{total.cpu:>9.1f}")
@@ -211,7 +211,7 @@ class RunCost:
 
 
 def _cpu_seconds() -> float:
-    """Of this process, the children that ended, and its Spark."""
+    """CPU seconds of this process, of its ended children, and of its Spark JVM."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system + _jvm_seconds()
 

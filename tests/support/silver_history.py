@@ -1,6 +1,6 @@
-"""Random lives of a silver table: what is done to it, commit by commit, as hypothesis draws it.
+"""Random histories of silver tables: commits that hypothesis draws.
 
-Orders and customers have few keys, few times and many ties, so that every few rows meet.
+Orders and customers have few keys, few times and many ties, so that rows often share a key or a time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DDL = {
 
 @dataclass(frozen=True)
 class Append:
-    """One commit of a file per list of rows."""
+    """A commit with one file per list of rows."""
 
     table: str
     files: Sequence[Sequence[tuple[Any, ...]]]
@@ -60,7 +60,7 @@ class Append:
 
 @dataclass(frozen=True)
 class Late:
-    """One commit of rows that come late: an insert-only MERGE."""
+    """A commit of late rows: an insert-only MERGE."""
 
     table: str
     rows: Sequence[tuple[Any, ...]]
@@ -68,7 +68,7 @@ class Late:
 
 @dataclass(frozen=True)
 class Delete:
-    """One commit that takes rows out."""
+    """A commit that deletes rows."""
 
     table: str
     where: str
@@ -76,7 +76,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Update:
-    """One commit that changes rows, all of them at once."""
+    """A commit that updates rows."""
 
     table: str
     where: str
@@ -85,19 +85,19 @@ class Update:
 
 @dataclass(frozen=True)
 class Compact:
-    """One commit that changes files and no row."""
+    """A commit that compacts files and changes no row."""
 
     table: str
 
 
-Deed = Append | Late | Delete | Update | Compact
+SilverCommit = Append | Late | Delete | Update | Compact
 
 Row = tuple[tuple[Any, ...], tuple[int, int]]
-"""What a row says; its partition, and the second of Kafka's time. The offset is the row's own."""
+"""A row's values; its partition and the second of its Kafka time. Each row gets a new offset."""
 
 
 def orders(*lines: str) -> list[Row]:
-    """Orders in words: key, version, country, amount, status, minute and customer; ``-`` is null."""
+    """Orders from text: key, version, country, amount, status, minute and customer; ``-`` is null."""
     found = []
     for number, line in enumerate(lines):
         k, version, country, amount, status, minute, customer = map(_word, line.split())
@@ -107,7 +107,7 @@ def orders(*lines: str) -> list[Row]:
 
 
 def customers(*lines: str) -> list[Row]:
-    """Customers in words: id and name."""
+    """Customers from text: id and name."""
     return [(tuple(map(_word, line.split())), (0, 0)) for line in lines]
 
 
@@ -148,7 +148,7 @@ _NEW_VALUES = st.sampled_from(
         (("seen_at", "seen_at + interval '10 minutes'"),),
         (("status", "'gone'"),),
         (("customer", "2"),),
-        # A newer row of the key takes the place of this one.
+        # The updated row becomes the newest of its key.
         (("version", "coalesce(version, 0) + 1"), ("_kafka_offset", "_kafka_offset + 1000000")),
     ]
 )
@@ -158,36 +158,36 @@ def _rows(row: SearchStrategy[tuple[Any, ...]], most: int) -> SearchStrategy[lis
     return st.lists(st.tuples(row, _PLACE), min_size=1, max_size=most)
 
 
-def _brought(table: str, row: SearchStrategy[tuple[Any, ...]]) -> SearchStrategy[Deed]:
+def _addition(table: str, row: SearchStrategy[tuple[Any, ...]]) -> SearchStrategy[SilverCommit]:
     files = st.lists(_rows(row, 8), min_size=1, max_size=2)
     return st.one_of(
         files.map(lambda found: Append(table, found)), _rows(row, 3).map(lambda found: Late(table, found))
     )
 
 
-BROUGHT = _brought(ORDERS, _ORDER)
-"""A commit that brings orders."""
+ADDITION = _addition(ORDERS, _ORDER)
+"""A commit that adds orders."""
 
-CHANGED: SearchStrategy[Deed] = st.one_of(
+CHANGE: SearchStrategy[SilverCommit] = st.one_of(
     _SOME_ORDERS.map(lambda where: Delete(ORDERS, where)),
     st.builds(Update, st.just(ORDERS), _SOME_ORDERS, _NEW_VALUES),
-    _brought(CUSTOMERS, _CUSTOMER),
+    _addition(CUSTOMERS, _CUSTOMER),
     st.sampled_from(["id = 1", "id is null", "_kafka_offset % 2 = 0"]).map(lambda w: Delete(CUSTOMERS, w)),
     st.just(Update(CUSTOMERS, "id = 2", (("name", "'eve'"),))),
 )
-"""A commit that takes orders back or changes them, or does something to customers."""
+"""A commit that deletes or updates orders, or any commit to customers."""
 
-COMPACTED: SearchStrategy[Deed] = st.just(Compact(ORDERS))
-
-
-def deeds(*, changes: bool) -> SearchStrategy[list[Deed]]:
-    """What happens between two runs of gold; without ``changes`` no row is ever taken back."""
-    either = [BROUGHT, BROUGHT, CHANGED, CHANGED, CHANGED] if changes else [BROUGHT] * 4
-    return st.lists(st.one_of(*either, COMPACTED), min_size=1, max_size=3)
+COMPACTION: SearchStrategy[SilverCommit] = st.just(Compact(ORDERS))
 
 
-class Life:
-    """Does deeds to the silver tables of one engine; each row gets an offset of its own."""
+def commits_between_runs(*, changes: bool) -> SearchStrategy[list[SilverCommit]]:
+    """Commits between two runs of gold; without ``changes`` no commit deletes or updates a row."""
+    either = [ADDITION, ADDITION, CHANGE, CHANGE, CHANGE] if changes else [ADDITION] * 4
+    return st.lists(st.one_of(*either, COMPACTION), min_size=1, max_size=3)
+
+
+class SilverTables:
+    """Writes commits to the silver tables of one engine; each row gets a new offset."""
 
     def __init__(self, engine: Engine, tables: Sequence[str]) -> None:
         self.engine, self.tables = engine, tables
@@ -196,25 +196,25 @@ class Life:
             schema = StructType.fromDDL(_DDL[table])
             delta_table.ensure(engine.spark, table, engine.path(table), schema, properties())
 
-    def do(self, deed: Deed) -> None:
-        """One commit, or none where nothing meets its condition."""
-        path = self.engine.path(deed.table)
-        match deed:
+    def write(self, commit: SilverCommit) -> None:
+        """Write one commit, or none if no row meets its condition."""
+        path = self.engine.path(commit.table)
+        match commit:
             case Append():
-                self._append(DeltaTable(path), [self._arrow(deed.table, rows) for rows in deed.files])
+                self._append(DeltaTable(path), [self._arrow(commit.table, rows) for rows in commit.files])
             case Late():
-                rows = [tuple(row.values()) for row in self._arrow(deed.table, deed.rows).to_pylist()]
-                frame = self.engine.spark.createDataFrame(rows, _DDL[deed.table])
+                rows = [tuple(row.values()) for row in self._arrow(commit.table, commit.rows).to_pylist()]
+                frame = self.engine.spark.createDataFrame(rows, _DDL[commit.table])
                 insert_new(
                     frame,
                     path,
-                    delta_table.maintenance_metadata("shop", deed.table, "replay"),
+                    delta_table.maintenance_metadata("shop", commit.table, "replay"),
                     key=COORDINATES,
                 )
             case Delete():
-                DeltaTable(path).delete(deed.where)
+                DeltaTable(path).delete(commit.where)
             case Update():
-                DeltaTable(path).update(updates=dict(deed.values), predicate=deed.where)
+                DeltaTable(path).update(updates=dict(commit.values), predicate=commit.where)
             case Compact():
                 DeltaTable(path).optimize.compact()
 
@@ -229,7 +229,7 @@ class Life:
 
     @staticmethod
     def _append(table: DeltaTable, files: Sequence[pa.Table]) -> None:
-        """One commit; delta-rs itself would put all rows into one file."""
+        """Write one commit of several files; delta-rs's own write would create one file."""
         actions = []
         for rows in files:
             name = f"{uuid4()}.parquet"

@@ -1,6 +1,6 @@
-"""Aggregates over windows in plain Python: what Spark's three output modes should have after a micro-batch.
+"""Windowed aggregates in plain Python: the expected rows of Spark's three output modes after a micro-batch.
 
-A row is (k, at, amount). Rows whose amount is null or negative are left out, as the tests' ``where`` says.
+A row is (k, at, amount). Rows whose amount is null or negative are ignored, as by the tests' ``where``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def measures(amounts: Sequence[int]) -> tuple[int, int, int]:
 
 
 def kept(rows: Iterable[Row]) -> list[Kept]:
-    """Rows that meet the condition and have a time."""
+    """The rows that meet the condition and have a time."""
     return [
         (k, at, amount) for k, at, amount in rows if amount is not None and amount >= 0 and at is not None
     ]
 
 
 def watermarks(batches: Sequence[Sequence[Row]], delay: timedelta) -> list[datetime]:
-    """By which watermark each micro-batch closes windows; its late rows go by the one before."""
+    """The watermark by which each micro-batch closes windows; rows are late by the previous one."""
     found, highest = [], EPOCH
     for batch in batches:
         found.append(highest)
@@ -40,7 +40,7 @@ def watermarks(batches: Sequence[Sequence[Row]], delay: timedelta) -> list[datet
 
 
 def windows(size: timedelta, slide: timedelta) -> Callable[[datetime], list[datetime]]:
-    """Starts of the windows that a moment is in."""
+    """A function from a time to the starts of the windows that contain the time."""
 
     def starts(at: datetime) -> list[datetime]:
         last = EPOCH + slide * ((at - EPOCH) // slide)
@@ -56,13 +56,13 @@ class Windows:
         self.size, self._starts = size, windows(size, slide)
 
     def all_of(self, batches: Sequence[Sequence[Row]]) -> Table:
-        """Every window, nothing late."""
+        """Every window, with no row late."""
         return self._table((group, amount) for rows in batches for group, amount in self._pairs(rows))
 
     def under(
         self, batches: Sequence[Sequence[Row]], delay: timedelta, *, closed_only: bool
     ) -> tuple[Table, int]:
-        """The windows in time, or those of them that are closed; and what was late in the last batch."""
+        """All windows, or the closed ones, without late rows; number of late groups in the last batch."""
         closes, groups = watermarks(batches, delay), []
         late: set[Group] = set()
         for n, rows in enumerate(batches):
@@ -93,11 +93,11 @@ class Sessions:
         self.gap, self.per_k = gap, per_k
 
     def all_of(self, batches: Sequence[Sequence[Row]]) -> Table:
-        """Every session, nothing late."""
+        """Every session, with no row late."""
         return self._table(self._merged([self._alone(row) for rows in batches for row in kept(rows)]))
 
     def closed(self, batches: Sequence[Sequence[Row]], delay: timedelta) -> tuple[Table, int]:
-        """Sessions that were closed, as they were then; and what was late in the last batch."""
+        """Sessions as they were when they closed; and the number of late sessions in the last batch."""
         closes = watermarks(batches, delay)
         open_: list[tuple[str | None, datetime, datetime, list[int]]] = []
         done: list[tuple[str | None, datetime, datetime, list[int]]] = []

@@ -27,21 +27,21 @@ from hypothesis.strategies import SearchStrategy
 from common.declare import Aggregate, Gold, History, Join, Pipeline, Session, Topic, Upsert, Window
 from tests.conftest import make_settings
 from tests.support import gold_sql
-from tests.support.deaths import survive
+from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
 from tests.support.silver_history import (
-    BROUGHT,
+    ADDITION,
     CUSTOMERS,
     ORDERS,
     Append,
     Compact,
-    Deed,
     Delete,
     Late,
-    Life,
+    SilverCommit,
+    SilverTables,
     Update,
+    commits_between_runs,
     customers,
-    deeds,
     orders,
 )
 
@@ -124,27 +124,27 @@ class Run:
     """What happens to silver, then to the checkpoint of one gold table, and then gold runs.
 
     Attributes:
-        deeds: Commits of silver.
+        commits: Commits of silver.
         replayed: The gold table whose last micro-batch comes again, by its place.
         lost: The gold table whose checkpoint is gone, by its place.
-        deaths: At which of all writes the process dies, and whether that write is still done.
+        crashes: By the number of a write: whether that write is done before the process crashes there.
         in_driver: Whether few rows are worked out in the driver, or like many by the executors.
     """
 
-    deeds: Sequence[Deed]
+    commits: Sequence[SilverCommit]
     replayed: int | None
     lost: int | None
-    deaths: Mapping[int, bool]
+    crashes: Mapping[int, bool]
     in_driver: bool = True
 
 
 def runs(*, changes: bool) -> SearchStrategy[list[Run]]:
     """A life: what is there before gold's first start, and what happens between two starts."""
     seldom = st.one_of(st.none(), st.none(), st.integers(0, 20))
-    deaths = st.dictionaries(st.integers(0, 30), st.booleans(), max_size=2)
-    first = st.lists(BROUGHT, min_size=1, max_size=2)
-    begins = st.builds(Run, first, st.none(), st.none(), deaths, st.booleans())
-    goes_on = st.builds(Run, deeds(changes=changes), seldom, seldom, deaths, st.booleans())
+    crashes = st.dictionaries(st.integers(0, 30), st.booleans(), max_size=2)
+    first = st.lists(ADDITION, min_size=1, max_size=2)
+    begins = st.builds(Run, first, st.none(), st.none(), crashes, st.booleans())
+    goes_on = st.builds(Run, commits_between_runs(changes=changes), seldom, seldom, crashes, st.booleans())
     return st.tuples(begins, st.lists(goes_on, min_size=2, max_size=3)).map(lambda life: [life[0], *life[1]])
 
 
@@ -163,7 +163,7 @@ BEGINS = Run(
     ],
     replayed=None,
     lost=None,
-    deaths={4: True},
+    crashes={4: True},
 )
 TAKEN_BACK = Run(
     [
@@ -176,7 +176,7 @@ TAKEN_BACK = Run(
     ],
     replayed=4,
     lost=2,
-    deaths={5: False},
+    crashes={5: False},
 )
 BY_EXECUTORS = Run(
     [
@@ -186,7 +186,7 @@ BY_EXECUTORS = Run(
     ],
     replayed=None,
     lost=None,
-    deaths={},
+    crashes={},
     in_driver=False,
 )
 ADDED = Run(
@@ -197,7 +197,7 @@ ADDED = Run(
     ],
     replayed=0,
     lost=1,
-    deaths={2: False},
+    crashes={2: False},
 )
 
 
@@ -217,14 +217,14 @@ def drawn(*, changes: bool) -> Any:
 WRITTEN = {
     "driver": [BEGINS, TAKEN_BACK],
     "executors": [BEGINS, BY_EXECUTORS],
-    "added": [replace(BEGINS, deaths={1: True}), replace(ADDED, in_driver=False)],
+    "added": [replace(BEGINS, crashes={1: True}), replace(ADDED, in_driver=False)],
 }
 
 
 def test_kinds_that_take_rows_back_are_a_batch_over_silver(spark: Any, session_dir: Path) -> None:
     """Late rows, deletes, updates, in one table and in the one that is joined."""
-    died, compared = live(spark, session_dir, EXACT, WRITTEN["driver"], 2)
-    assert (died, compared > 2 * len(EXACT)) == (2, True)
+    crashed, compared = live(spark, session_dir, EXACT, WRITTEN["driver"], 2)
+    assert (crashed, compared > 2 * len(EXACT)) == (2, True)
 
 
 @drawn(changes=True)
@@ -237,14 +237,14 @@ def test_kinds_that_take_rows_back_are_a_batch_over_any_silver(
 @pytest.mark.long
 def test_the_executors_go_on_where_the_driver_was(spark: Any, session_dir: Path) -> None:
     """The same tables, once few rows are no longer worked out in the driver."""
-    died, compared = live(spark, session_dir, EXACT, WRITTEN["executors"], 2)
-    assert (died, compared > 2 * len(EXACT)) == (1, True)
+    crashed, compared = live(spark, session_dir, EXACT, WRITTEN["executors"], 2)
+    assert (crashed, compared > 2 * len(EXACT)) == (1, True)
 
 
 def test_sparks_output_modes_are_a_batch_over_silver(spark: Any, session_dir: Path) -> None:
     """Late rows and compaction; no row is taken back."""
-    died, compared = live(spark, session_dir, SPARKS, WRITTEN["added"], 2)
-    assert (died, compared > 2 * len(SPARKS)) == (2, True)
+    crashed, compared = live(spark, session_dir, SPARKS, WRITTEN["added"], 2)
+    assert (crashed, compared > 2 * len(SPARKS)) == (2, True)
 
 
 @drawn(changes=False)
@@ -261,7 +261,7 @@ def live(
     life: Sequence[Run],
     files: int,
 ) -> tuple[int, int]:
-    """Live one life, and compare every version that a micro-batch left; how often it died, how many."""
+    """Live one life, and compare every version that a micro-batch left; how often it crashed, how many."""
     folder = session_dir / f"gold_random_{next(_folders)}"
     folder.mkdir()
     gold = [declared for declared, _ in kinds]
@@ -271,19 +271,19 @@ def live(
         rows = f"driver.batch_rows={20_000 if in_driver else 0}"
         given = make_settings(folder, "none:1", f"gold.max_files_per_trigger={files}", rows)
         engines[in_driver] = Engine(spark, pipeline, given)
-    silver, died = Life(engines[True], (ORDERS, CUSTOMERS)), 0
+    silver, crashed = SilverTables(engines[True], (ORDERS, CUSTOMERS)), 0
     for run in life:
         engine = engines[run.in_driver]
-        for deed in run.deeds:
-            silver.do(deed)
+        for commit in run.commits:
+            silver.write(commit)
         if run.replayed is not None:
             _replay(engine, gold[run.replayed % len(gold)].table)
         if run.lost is not None:
             shutil.rmtree(engine.checkpoint(gold[run.lost % len(gold)].table))
-        died += survive(partial(engine.run, "gold"), run.deaths)
+        crashed += run_through_crashes(partial(engine.run, "gold"), run.crashes)
     compared = compare(engines[True], kinds)
     shutil.rmtree(folder)
-    return died, compared
+    return crashed, compared
 
 
 def _replay(engine: Engine, query: str) -> None:

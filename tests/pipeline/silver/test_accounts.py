@@ -26,9 +26,9 @@ from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from orchestration.audit.run import audit
 from tests.conftest import make_settings
-from tests.support.deaths import survive
+from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
-from tests.support.fates import Fates, Record
+from tests.support.silver_oracle import Record, SilverOracle
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DELAY = timedelta(minutes=30)
@@ -101,7 +101,7 @@ CUTS = st.lists(
     min_size=4,
     max_size=7,
 )
-DEATHS = st.dictionaries(st.integers(0, 14), st.booleans(), min_size=1, max_size=4)
+CRASHES = st.dictionaries(st.integers(0, 14), st.booleans(), min_size=1, max_size=4)
 """At which of all writes the process dies, and whether that write is still done."""
 WRITTEN: list[list[bytes | None]] = [
     [_event("e0", 0, "5", ""), _event("e1", 5, "250", ', "note": "n"'), _event("e0", 9, "7.25", ""), *ROTTEN],
@@ -119,11 +119,11 @@ WRITTEN: list[list[bytes | None]] = [
 
 def test_every_offset_is_in_its_one_place(spark: Any, session_dir: Path) -> None:
     """Silver, late and quarantine equal the oracle as multisets, and the audit balances."""
-    died, fates = live(spark, session_dir, WRITTEN, {3: True, 7: False})
-    assert died == 2
-    assert fates.late & set(fates.silver)
-    assert fates.late - set(fates.silver)
-    assert fates.duplicates
+    crashed, oracle = live(spark, session_dir, WRITTEN, {3: True, 7: False})
+    assert crashed == 2
+    assert oracle.late & set(oracle.silver)
+    assert oracle.late - set(oracle.silver)
+    assert oracle.duplicates
 
 
 @pytest.mark.long
@@ -134,23 +134,23 @@ def test_every_offset_is_in_its_one_place(spark: Any, session_dir: Path) -> None
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@given(cuts=CUTS, deaths=DEATHS)
+@given(cuts=CUTS, crashes=CRASHES)
 def test_every_offset_of_any_topic_is_in_its_one_place(
-    spark: Any, session_dir: Path, cuts: list[list[bytes | None]], deaths: dict[int, bool]
+    spark: Any, session_dir: Path, cuts: list[list[bytes | None]], crashes: dict[int, bool]
 ) -> None:
     """Topics drawn anew in each run: three, or as many as ``ACCOUNT_EXAMPLES`` says."""
-    live(spark, session_dir, cuts, deaths)
+    live(spark, session_dir, cuts, crashes)
 
 
 def live(
-    spark: Any, session_dir: Path, cuts: Sequence[Sequence[bytes | None]], deaths: dict[int, bool]
-) -> tuple[int, Fates]:
-    """One topic through silver, compared and audited; how often it died, and what became of each record."""
+    spark: Any, session_dir: Path, cuts: Sequence[Sequence[bytes | None]], crashes: dict[int, bool]
+) -> tuple[int, SilverOracle]:
+    """Run one topic through silver, compare and audit it; returns the number of crashes and the oracle."""
     folder = session_dir / f"accounts_{next(_folders)}"
     folder.mkdir()
     engine = Engine(spark, PIPELINE, make_settings(folder, "none:1", "silver.max_files_per_trigger=1"))
     delta_table.ensure(spark, "bronze.events", engine.path("bronze.events"), SCHEMA, PROPERTIES)
-    fates, ends = Fates(DELAY), [0, 0]
+    oracle, ends = SilverOracle(DELAY), [0, 0]
     for number, values in enumerate(cuts):
         batch = []
         for value in values:
@@ -158,11 +158,11 @@ def live(
             batch.append(Record(partition, ends[partition], KAFKA_TIME, value))
             ends[partition] += 1
         bring(engine, number, batch, ends)
-        fates.batch(batch)
-    died = survive(lambda: engine.run("silver"), deaths)
-    compare(engine, fates, sum(ends))
-    balanced(engine, fates, sum(ends))
-    return died, fates
+        oracle.batch(batch)
+    crashed = run_through_crashes(lambda: engine.run("silver"), crashes)
+    compare(engine, oracle, sum(ends))
+    balanced(engine, oracle, sum(ends))
+    return crashed, oracle
 
 
 def bring(engine: Engine, number: int, batch: Sequence[Record], ends: Sequence[int]) -> None:
@@ -191,50 +191,50 @@ def bring(engine: Engine, number: int, batch: Sequence[Record], ends: Sequence[i
     )
 
 
-def compare(engine: Engine, fates: Fates, offsets: int) -> None:
+def compare(engine: Engine, oracle: SilverOracle, offsets: int) -> None:
     """Rows as multisets, reasons, and what the commits say."""
     silver = engine.rows("silver.events")
     assert Counter(map(_row, silver)) == Counter(
         (*place, event.id, event.at, event.amount, _text(event.rescued))
-        for place, event in fates.silver.items()
+        for place, event in oracle.silver.items()
     )
     aside = engine.rows("silver.events__quarantine")
     assert {
         _place(row): row["reasons"] for row in aside if row["verdict"] == "quarantine"
-    } == fates.quarantine
-    assert {_place(row): row["reasons"] for row in aside if row["verdict"] == "drop"} == fates.dropped
-    assert len(aside) == len(fates.quarantine) + len(fates.dropped)
+    } == oracle.quarantine
+    assert {_place(row): row["reasons"] for row in aside if row["verdict"] == "drop"} == oracle.dropped
+    assert len(aside) == len(oracle.quarantine) + len(oracle.dropped)
     late = engine.rows("silver.events__late")
-    assert Counter((row["_kafka_partition"], row["_kafka_offset"]) for row in late) == Counter(fates.late)
+    assert Counter((row["_kafka_partition"], row["_kafka_offset"]) for row in late) == Counter(oracle.late)
     told = [each["counts"] for each in engine.commits("silver.events") if each["step"] == "accepted"]
     total = Counter[str]()
     for counts in told:
         total.update({name: n for name, n in counts.items() if isinstance(n, int)})
-    assert total["duplicates"] == len(fates.duplicates)
-    assert total["tombstones"] == len(fates.tombstones)
-    assert total["late"] == len(fates.late)
-    assert total["quarantined"] == len(fates.quarantine)
-    assert total["dropped"] == len(fates.dropped)
-    assert sum(counts.get("rules", {}).get("usual_amount", 0) for counts in told) == fates.warned
+    assert total["duplicates"] == len(oracle.duplicates)
+    assert total["tombstones"] == len(oracle.tombstones)
+    assert total["late"] == len(oracle.late)
+    assert total["quarantined"] == len(oracle.quarantine)
+    assert total["dropped"] == len(oracle.dropped)
+    assert sum(counts.get("rules", {}).get("usual_amount", 0) for counts in told) == oracle.warned
     accepted = offsets - sum(
         total[name] for name in ("duplicates", "tombstones", "late", "quarantined", "dropped")
     )
     assert total["accepted"] == accepted
 
 
-def balanced(engine: Engine, fates: Fates, offsets: int) -> None:
+def balanced(engine: Engine, oracle: SilverOracle, offsets: int) -> None:
     """The audit finds every offset once, and where the oracle has it."""
     found = audit(engine.spark, PIPELINE, EVENTS, engine.layout, again_seconds=0)
     assert found.faults == ()
     assert {name: count for name, count in found.totals.items() if count} == {
         name: count
         for name, count in (
-            ("silver", len(fates.silver)),
-            ("duplicates", len(fates.duplicates)),
-            ("late", len(fates.late - set(fates.silver))),
-            ("quarantine", len(fates.quarantine)),
-            ("dropped", len(fates.dropped)),
-            ("tombstones", len(fates.tombstones)),
+            ("silver", len(oracle.silver)),
+            ("duplicates", len(oracle.duplicates)),
+            ("late", len(oracle.late - set(oracle.silver))),
+            ("quarantine", len(oracle.quarantine)),
+            ("dropped", len(oracle.dropped)),
+            ("tombstones", len(oracle.tombstones)),
         )
         if count
     }

@@ -167,7 +167,7 @@ def test_what_passes_now_enters_silver_once_and_gold_follows(shop: Shop, tmp_pat
     settings = shop.engine.settings
     with medallion(tmp_path / "commands", tmp_path / "shop.py", f"data_dir={settings.data_dir}") as commands:
         done = commands.run("quarantine", "replay", "--table", "orders", "--with-rules", "new", "--json")
-        assert done.code() == 0, done.said
+        assert done.code() == 0, done.stderr
         told = json.loads(done.stdout)
         assert (told["passed"], told["inserted"], told["duplicates"], told["failed"]) == (4, 2, 2, 2)
         left = commands.run("quarantine", "ls", "--json")

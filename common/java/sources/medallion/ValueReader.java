@@ -17,15 +17,16 @@ import java.util.HashMap;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Reads a message's value: any bytes come out as exactly one row, and never as an exception.
+ * Reads a message's value: any bytes give exactly one row, and never an exception.
  *
- * <p>Spark calls {@code read} by an expression of its own, without conversion of rows. Readers are
- * kept per thread, for they hold what they are reading; declarations are read once per JVM.
+ * <p>Spark calls {@code read} by a {@code StaticInvoke} expression, which takes Spark's internal
+ * rows without conversion. Readers are kept per thread, because a reader holds the value that it
+ * reads; declarations are parsed once per JVM.
  */
 public final class ValueReader {
     private static final ConcurrentHashMap<UTF8String, Spec> SPECS =
             new ConcurrentHashMap<UTF8String, Spec>();
-    private static final ThreadLocal<ValueReader> OWN = new ThreadLocal<ValueReader>();
+    private static final ThreadLocal<ValueReader> PER_THREAD = new ThreadLocal<ValueReader>();
 
     private static final int LARGE = 1048576;
 
@@ -37,33 +38,33 @@ public final class ValueReader {
     private ValueReader() {}
 
     /**
-     * The value as struct of fault, fault_field, rescued, value.
+     * Reads a value as a struct of fault, fault_field, rescued, value.
      *
      * @param value the message's bytes; null gives null
-     * @param spec what is declared, as JSON text
+     * @param spec the declaration, as JSON text
      */
     public static InternalRow read(byte[] value, UTF8String spec) {
         if (value == null) {
             return null;
         }
-        Object kept = OWN.get();
-        ValueReader own = (ValueReader) kept;
-        if (own == null) {
-            own = new ValueReader();
-            OWN.set(own);
+        Object kept = PER_THREAD.get();
+        ValueReader current = (ValueReader) kept;
+        if (current == null) {
+            current = new ValueReader();
+            PER_THREAD.set(current);
         }
-        if (own.lastText != spec) {
-            own.turnTo(spec);
+        if (current.lastText != spec) {
+            current.select(spec);
         }
-        return own.read(value);
+        return current.read(value);
     }
 
-    /** The bytes as a text, whatever they are. */
+    /** The bytes as a string, without validation. */
     public static UTF8String text(byte[] value) {
         return UTF8String.fromBytes(value);
     }
 
-    private void turnTo(UTF8String text) {
+    private void select(UTF8String text) {
         Object declared = SPECS.get(text);
         Spec spec = (Spec) declared;
         if (spec == null) {
@@ -95,11 +96,11 @@ public final class ValueReader {
         if ("text".equals(spec.format)) {
             return new TextReader();
         }
-        throw new IllegalArgumentException("format " + spec.format + " is not read");
+        throw new IllegalArgumentException("format " + spec.format + " is not supported");
     }
 
-    /** Lets go of the readers, and of the values that they still hold. */
-    private void forget() {
+    /** Drops this thread's readers, and with them the values that they still hold. */
+    private void dropReaders() {
         lastText = null;
         readers.clear();
     }
@@ -114,13 +115,13 @@ public final class ValueReader {
         try {
             return lastReader.read(value);
         } catch (RuntimeException defect) {
-            // A defect of the reader's must not stop a stream: the row is set aside, and can be
+            // A defect of a reader must not stop the stream: the row is quarantined and can be
             // replayed.
-            forget();
+            dropReaders();
             return Rows.fault(Reasons.READER_FAILED, null);
         } finally {
             if (value.length > LARGE) {
-                forget();
+                dropReaders();
             }
         }
     }

@@ -114,7 +114,7 @@ def test_a_mistake_on_the_command_line_says_so(override: str, message: str) -> N
 
 def test_a_section_cannot_be_a_value_as_well() -> None:
     assert refusal(None, ["bronze=1", "bronze.trigger=2 seconds"]) == (
-        "--set bronze.trigger: bronze has been given a value before; set it one way."
+        "--set bronze.trigger: bronze already has a single value; set either bronze or the settings below it."
     )
 
 
@@ -181,7 +181,7 @@ def test_silver_and_gold_follow_a_table_or_have_an_interval(layer: str, text: st
 
 def test_bronze_has_no_table_to_follow() -> None:
     assert refusal(None, ["bronze.trigger=follow"]) == (
-        "flag: bronze.trigger is 'follow': it reads Kafka and has no table to follow; "
+        "flag: bronze.trigger is 'follow': bronze reads Kafka and has no table to follow; "
         "write an interval like '1 second', or 'asap'."
     )
 

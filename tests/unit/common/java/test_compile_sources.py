@@ -65,7 +65,7 @@ def test_a_jar_that_is_cut_or_changed_is_built_again(
         seal.write_text("0" * 64)
     assert state_of(path) == "altered"
     assert reader_jar(settings(tmp_path)) == path
-    assert f"{path} is cut short or changed; building it again" in capsys.readouterr().err
+    assert f"{path} is truncated or altered; rebuilding it" in capsys.readouterr().err
     assert (path.read_bytes(), path.stat().st_mtime, state_of(path)) == (whole, time, "ok")
     monkeypatch.setattr(module, "compiled", lambda *_: pytest.fail("built again"))
     assert reader_jar(settings(tmp_path)) == path

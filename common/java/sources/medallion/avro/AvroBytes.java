@@ -9,15 +9,16 @@ import org.apache.avro.util.Utf8;
 import java.nio.ByteBuffer;
 
 /**
- * Avro's binary encoding over an array, read to the letter: nothing is allocated that the bytes do
- * not hold, a boolean is 0 or 1, and what does not fit is a fault.
+ * Decodes Avro's binary encoding from an array, strictly: no allocation is larger than the bytes
+ * that are left, a boolean is 0 or 1, and every violation is a fault.
  *
- * <p>Avro's own decoder believes a length that it reads, and takes any other byte than 1 for false.
+ * <p>Avro's own decoder trusts each length that it reads, and reads any byte other than 1 as false.
  */
 final class AvroBytes extends Decoder {
-    /** The last whole number read, and whether one was since this was last set to false. */
+    /** The integer read last. */
     long whole;
 
+    /** Whether an integer was read since the caller set this to false. */
     boolean hasWhole;
 
     private byte[] bytes;
@@ -135,8 +136,8 @@ final class AvroBytes extends Decoder {
     }
 
     /**
-     * Items of the next block; 0 ends. An item is at least one byte: schemas of shorter ones are
-     * refused.
+     * Number of items in the next block; 0 ends the array or map. An item has at least one byte:
+     * {@code AvroRules} forbids schemas with items of no bytes.
      */
     private long block() {
         long count = varint(10);
@@ -179,9 +180,9 @@ final class AvroBytes extends Decoder {
         return (int) found;
     }
 
-    private long varint(int most) {
+    private long varint(int maxBytes) {
         long found = 0L;
-        for (int i = 0; i < most; i++) {
+        for (int i = 0; i < maxBytes; i++) {
             int part = next();
             if (i == 9 && part > 1) {
                 throw malformed();

@@ -1,6 +1,6 @@
 package medallion.avro;
 
-/** Where in a value a reader is. */
+/** The path of the field being read. */
 final class AvroPath {
     private String[] names = new String[16];
     private int depth;
@@ -11,9 +11,9 @@ final class AvroPath {
 
     void enter(String name) {
         if (depth == names.length) {
-            String[] more = new String[2 * depth];
-            System.arraycopy(names, 0, more, 0, depth);
-            names = more;
+            String[] longer = new String[2 * depth];
+            System.arraycopy(names, 0, longer, 0, depth);
+            names = longer;
         }
         names[depth++] = name;
     }
@@ -22,7 +22,7 @@ final class AvroPath {
         depth--;
     }
 
-    /** Names with dots between them; null outside of every field. */
+    /** The names joined by dots; null outside of every field. */
     String text() {
         if (depth == 0) {
             return null;

@@ -20,16 +20,17 @@ import java.io.IOException;
 import java.util.HashMap;
 
 /**
- * Reads Avro values: any bytes come out as exactly one row. The one exception it throws is of the
- * schema registry, when that does not answer: then nothing can be said about a row.
+ * Reads Avro values: any bytes give exactly one row. The only exception is {@code
+ * RegistryUnavailable}: while the schema registry does not answer, a row can neither be read nor
+ * quarantined.
  *
- * <p>The writer's schema is resolved to the declared one by Avro's own decoder. Readers are kept
- * per thread.
+ * <p>Avro's own decoder resolves the writer's schema to the declared one. Readers are kept per
+ * thread.
  */
 public final class AvroReader {
     private static final int FRAME = 5;
-    private static final int MOST_WRITERS = 1000;
-    private static final ThreadLocal<Own> OWN = new ThreadLocal<Own>();
+    private static final int MAX_WRITERS = 1000;
+    private static final ThreadLocal<ThreadReaders> PER_THREAD = new ThreadLocal<ThreadReaders>();
 
     private final Schema schema;
     private final AvroValue root;
@@ -39,7 +40,7 @@ public final class AvroReader {
     private final AvroBytes bytes = new AvroBytes();
     private final AvroPath path = new AvroPath();
 
-    /** Decoders by the writer's id, each with the schema it was made for. */
+    /** By the id of the writer's schema: its decoder, or the name of the fault of its values. */
     private final HashMap<Integer, Object> decoders = new HashMap<Integer, Object>();
 
     private AvroReader(String text) {
@@ -47,7 +48,8 @@ public final class AvroReader {
         try {
             spec = new ObjectMapper().readTree(text);
         } catch (IOException error) {
-            throw new IllegalArgumentException("no JSON: " + error.getMessage());
+            throw new IllegalArgumentException(
+                    "the declaration is not JSON: " + error.getMessage());
         }
         schema = new Schema.Parser().parse(spec.get("schema").asText());
         root = AvroValue.of(schema);
@@ -58,25 +60,25 @@ public final class AvroReader {
     }
 
     /**
-     * The value as struct of fault, fault_field, rescued, value.
+     * Reads a value as a struct of fault, fault_field, rescued, value.
      *
      * @param value the message's bytes; null gives null
-     * @param spec what is declared, as JSON text
+     * @param spec the declaration, as JSON text
      */
     public static InternalRow read(byte[] value, UTF8String spec) {
         if (value == null) {
             return null;
         }
-        Object kept = OWN.get();
-        Own own = (Own) kept;
-        if (own == null) {
-            own = new Own();
-            OWN.set(own);
+        Object kept = PER_THREAD.get();
+        ThreadReaders current = (ThreadReaders) kept;
+        if (current == null) {
+            current = new ThreadReaders();
+            PER_THREAD.set(current);
         }
-        if (own.lastSpec != spec) {
-            own.turnTo(spec);
+        if (current.lastSpec != spec) {
+            current.select(spec);
         }
-        return own.lastReader.row(value);
+        return current.lastReader.row(value);
     }
 
     private InternalRow row(byte[] value) {
@@ -132,7 +134,10 @@ public final class AvroReader {
         return Rows.fault(reason, path.text());
     }
 
-    /** How a writer's values are decoded, or the name of the fault that keeps them from it. */
+    /**
+     * The decoder of values with this schema id, or the name of the fault that all such values
+     * have.
+     */
     private Object decoder(Integer id) {
         Object known = decoders.get(id);
         if (known != null) {
@@ -145,19 +150,21 @@ public final class AvroReader {
                 return Reasons.UNKNOWN_SCHEMA_ID;
             }
         }
-        Object made =
-                writer == SchemaRegistry.UNUSABLE ? Reasons.UNRESOLVABLE_SCHEMA : resolving(writer);
-        if (decoders.size() >= MOST_WRITERS) {
+        Object decoder =
+                writer == SchemaRegistry.UNUSABLE
+                        ? Reasons.UNRESOLVABLE_SCHEMA
+                        : resolvingDecoder(writer);
+        if (decoders.size() >= MAX_WRITERS) {
             decoders.clear();
         }
-        decoders.put(id, made);
-        return made;
+        decoders.put(id, decoder);
+        return decoder;
     }
 
-    private Object resolving(Schema writer) {
+    private Object resolvingDecoder(Schema writer) {
         try {
             Schema named = Schema.applyAliases(writer, schema);
-            if (AvroRules.forbid(named, schema)) {
+            if (AvroRules.isForbidden(named, schema)) {
                 return Reasons.UNRESOLVABLE_SCHEMA;
             }
             return DecoderFactory.get().resolvingDecoder(named, schema, null);
@@ -171,15 +178,16 @@ public final class AvroReader {
     }
 
     /**
-     * A thread's readers by what is declared, and the last one by the very object that declared it.
+     * One thread's readers by declaration. The reader used last is found by the identity of its
+     * declaration, without a look-up.
      */
-    private static final class Own {
+    private static final class ThreadReaders {
         private final HashMap<UTF8String, AvroReader> readers =
                 new HashMap<UTF8String, AvroReader>();
         UTF8String lastSpec;
         AvroReader lastReader;
 
-        void turnTo(UTF8String spec) {
+        void select(UTF8String spec) {
             Object known = readers.get(spec);
             lastReader = (AvroReader) known;
             if (lastReader == null) {

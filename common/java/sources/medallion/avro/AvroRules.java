@@ -6,27 +6,30 @@ import org.apache.avro.Schema;
 
 import java.util.HashSet;
 
-/** What Avro's resolution would let pass, and would not give the value that was written. */
+/**
+ * Forbids schemas that Avro's resolution accepts although it would not give the value that was
+ * written.
+ */
 final class AvroRules {
     private AvroRules() {}
 
     /**
-     * Whether values written so may not be read so: a unit or a scale differs, or items have no
-     * length.
+     * Whether values of the writer's schema must not be read with the reader's: a unit or a scale
+     * differs, or an array's items may have no bytes.
      */
-    static boolean forbid(Schema writer, Schema reader) {
+    static boolean isForbidden(Schema writer, Schema reader) {
         return hasEmptyItems(writer, new HashSet<String>())
-                || differ(writer, reader, new HashSet<String>());
+                || isDifferent(writer, reader, new HashSet<String>());
     }
 
     /**
-     * Avro gives the number under a logical type as it is: milliseconds would be read as
-     * microseconds.
+     * Whether a unit or a scale differs. Avro does not convert between logical types: milliseconds
+     * would be read as microseconds.
      */
-    private static boolean differ(Schema writer, Schema reader, HashSet<String> seen) {
+    private static boolean isDifferent(Schema writer, Schema reader, HashSet<String> seen) {
         if (writer.getType() == Schema.Type.UNION) {
             for (Schema branch : writer.getTypes()) {
-                if (differ(branch, reader, seen)) {
+                if (isDifferent(branch, reader, seen)) {
                     return true;
                 }
             }
@@ -34,23 +37,23 @@ final class AvroRules {
         }
         if (reader.getType() == Schema.Type.UNION) {
             for (Schema branch : reader.getTypes()) {
-                if (differ(writer, branch, seen)) {
+                if (isDifferent(writer, branch, seen)) {
                     return true;
                 }
             }
             return false;
         }
-        if (unlike(writer.getLogicalType(), reader.getLogicalType())) {
+        if (isOtherLogicalType(writer.getLogicalType(), reader.getLogicalType())) {
             return true;
         }
         if (writer.getType() != reader.getType()) {
             return false;
         }
         if (writer.getType() == Schema.Type.ARRAY) {
-            return differ(writer.getElementType(), reader.getElementType(), seen);
+            return isDifferent(writer.getElementType(), reader.getElementType(), seen);
         }
         if (writer.getType() == Schema.Type.MAP) {
-            return differ(writer.getValueType(), reader.getValueType(), seen);
+            return isDifferent(writer.getValueType(), reader.getValueType(), seen);
         }
         if (writer.getType() != Schema.Type.RECORD
                 || !seen.add(writer.getFullName() + " " + reader.getFullName())) {
@@ -58,14 +61,14 @@ final class AvroRules {
         }
         for (Schema.Field field : reader.getFields()) {
             Schema.Field written = writer.getField(field.name());
-            if (written != null && differ(written.schema(), field.schema(), seen)) {
+            if (written != null && isDifferent(written.schema(), field.schema(), seen)) {
                 return true;
             }
         }
         return false;
     }
 
-    private static boolean unlike(LogicalType written, LogicalType read) {
+    private static boolean isOtherLogicalType(LogicalType written, LogicalType read) {
         if (written == null || read == null) {
             return false;
         }
@@ -77,9 +80,7 @@ final class AvroRules {
                         != ((LogicalTypes.Decimal) read).getScale();
     }
 
-    /**
-     * Whether an array's items may be of no bytes: ten bytes could then say that there are 2^63.
-     */
+    /** Whether an array's items may have no bytes: then ten bytes could declare 2^63 items. */
     private static boolean hasEmptyItems(Schema schema, HashSet<String> seen) {
         Schema.Type type = schema.getType();
         if (type == Schema.Type.ARRAY) {

@@ -24,7 +24,7 @@ import java.util.List;
 import java.util.UUID;
 
 /**
- * One type of the declared schema: reads what the decoder stands at as Spark holds it. Not
+ * Reads values of one type of the declared schema from a decoder, as Spark's internal values. Not
  * thread-safe.
  */
 final class AvroValue {
@@ -38,6 +38,8 @@ final class AvroValue {
     private AvroValue[] inner = new AvroValue[0];
     private String[] names = new String[0];
     private UTF8String[] symbols;
+
+    /** Whether this is a union of several types besides null: its numbers are long or double. */
     private boolean isWide;
 
     private AvroValue(Schema schema) {
@@ -48,40 +50,40 @@ final class AvroValue {
     }
 
     static AvroValue of(Schema schema) {
-        AvroValue made = new AvroValue(schema);
-        if (made.type == Schema.Type.RECORD) {
+        AvroValue value = new AvroValue(schema);
+        if (value.type == Schema.Type.RECORD) {
             List<Schema.Field> fields = schema.getFields();
-            made.inner = new AvroValue[fields.size()];
-            made.names = new String[fields.size()];
-            for (int i = 0; i < made.inner.length; i++) {
+            value.inner = new AvroValue[fields.size()];
+            value.names = new String[fields.size()];
+            for (int i = 0; i < value.inner.length; i++) {
                 Object each = fields.get(i);
                 Schema.Field field = (Schema.Field) each;
-                made.inner[i] = of(field.schema());
-                made.names[i] = field.name();
+                value.inner[i] = of(field.schema());
+                value.names[i] = field.name();
             }
-        } else if (made.type == Schema.Type.UNION) {
+        } else if (value.type == Schema.Type.UNION) {
             List<Schema> branches = schema.getTypes();
-            made.inner = new AvroValue[branches.size()];
+            value.inner = new AvroValue[branches.size()];
             int plain = 0;
-            for (int i = 0; i < made.inner.length; i++) {
+            for (int i = 0; i < value.inner.length; i++) {
                 Object branch = branches.get(i);
-                made.inner[i] = of((Schema) branch);
-                plain += made.inner[i].type == Schema.Type.NULL ? 0 : 1;
+                value.inner[i] = of((Schema) branch);
+                plain += value.inner[i].type == Schema.Type.NULL ? 0 : 1;
             }
-            made.isWide = plain > 1;
-        } else if (made.type == Schema.Type.ARRAY) {
-            made.inner = new AvroValue[] {of(schema.getElementType())};
-        } else if (made.type == Schema.Type.MAP) {
-            made.inner = new AvroValue[] {of(schema.getValueType())};
-        } else if (made.type == Schema.Type.ENUM) {
+            value.isWide = plain > 1;
+        } else if (value.type == Schema.Type.ARRAY) {
+            value.inner = new AvroValue[] {of(schema.getElementType())};
+        } else if (value.type == Schema.Type.MAP) {
+            value.inner = new AvroValue[] {of(schema.getValueType())};
+        } else if (value.type == Schema.Type.ENUM) {
             List<String> texts = schema.getEnumSymbols();
-            made.symbols = new UTF8String[texts.size()];
-            for (int i = 0; i < made.symbols.length; i++) {
+            value.symbols = new UTF8String[texts.size()];
+            for (int i = 0; i < value.symbols.length; i++) {
                 Object symbol = texts.get(i);
-                made.symbols[i] = UTF8String.fromString((String) symbol);
+                value.symbols[i] = UTF8String.fromString((String) symbol);
             }
         }
-        return made;
+        return value;
     }
 
     Object read(ResolvingDecoder in, AvroBytes bytes, AvroPath path) throws IOException {
@@ -155,7 +157,7 @@ final class AvroValue {
             return text(in);
         }
         if (type == Schema.Type.LONG) {
-            return moment(in.readLong());
+            return longOrMicros(in.readLong());
         }
         if (type == Schema.Type.INT) {
             int found = in.readInt();
@@ -170,13 +172,13 @@ final class AvroValue {
         if (type == Schema.Type.DOUBLE) {
             bytes.hasWhole = false;
             double found = in.readDouble();
-            exact(found, bytes);
+            refuseRounded(found, bytes);
             return Double.valueOf(found);
         }
         if (type == Schema.Type.FLOAT) {
             bytes.hasWhole = false;
             float found = in.readFloat();
-            exact((double) found, bytes);
+            refuseRounded((double) found, bytes);
             return Float.valueOf(found);
         }
         if (type == Schema.Type.ENUM) {
@@ -210,8 +212,8 @@ final class AvroValue {
         return UTF8String.fromBytes(content);
     }
 
-    /** Whole numbers, and moments in microseconds. */
-    private Long moment(long found) {
+    /** A long; a timestamp in microseconds. */
+    private Long longOrMicros(long found) {
         long micros = found;
         if (logical.endsWith("timestamp-millis")) {
             if (found > Long.MAX_VALUE / 1000L || found < Long.MIN_VALUE / 1000L) {
@@ -238,7 +240,7 @@ final class AvroValue {
         }
         LogicalTypes.Decimal kind = (LogicalTypes.Decimal) schema.getLogicalType();
         BigInteger digits = new BigInteger(content);
-        // Long before its digits are counted, which takes long for a number of megabytes.
+        // Checked before precision(), which is slow for a number of megabytes.
         if (digits.bitLength() > 128) {
             throw new Fault(Reasons.NUMBER_OUT_OF_RANGE);
         }
@@ -254,8 +256,10 @@ final class AvroValue {
         return UTF8String.fromString(new UUID(parts.getLong(), parts.getLong()).toString());
     }
 
-    /** A whole number that the writer wrote and the declared type only nearly holds is a fault. */
-    private static void exact(double found, AvroBytes bytes) {
+    /**
+     * Throws a fault if the writer wrote an integer that the declared floating-point type rounds.
+     */
+    private static void refuseRounded(double found, AvroBytes bytes) {
         if (bytes.hasWhole && ((long) found != bytes.whole || found >= 9.223372036854775807E18)) {
             throw new Fault(Reasons.NUMBER_ROUNDED);
         }

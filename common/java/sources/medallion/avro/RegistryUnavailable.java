@@ -1,8 +1,8 @@
 package medallion.avro;
 
 /**
- * The schema registry does not answer, so that nothing can be said about a row; it is asked again
- * later.
+ * The schema registry does not answer, so that a row can neither be read nor quarantined. The query
+ * is retried later.
  */
 public final class RegistryUnavailable extends RuntimeException {
     private static final long serialVersionUID = 1L;

@@ -21,23 +21,23 @@ import java.util.Base64;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Writers' schemas by id, from a registry's address or a folder of {@code <id>.avsc}; each is
- * fetched once per JVM. That an id is not known is remembered for half a minute: it may be
- * registered later.
+ * Writers' schemas by id, from a registry's address or a folder of {@code <id>.avsc}. Each schema
+ * is fetched once per JVM. An unknown id is not looked up again for half a minute; its schema may
+ * be registered later.
  */
 final class SchemaRegistry {
     /** No schema has this id. */
     static final Schema UNKNOWN = Schema.create(Schema.Type.NULL);
 
-    /** What has this id is no Avro schema. */
+    /** This id belongs to something other than a valid Avro schema. */
     static final Schema UNUSABLE = Schema.create(Schema.Type.NULL);
 
     private static final long MISS_NANOS = 30000000000L;
-    private static final int MOST_MISSES = 10000;
+    private static final int MAX_MISSES = 10000;
     private static final int TRIES = 3;
     private static final int CONNECT_MILLIS = 2000;
     private static final int READ_MILLIS = 5000;
-    private static final int LARGEST = 16777216;
+    private static final int MAX_BYTES = 16777216;
     private static final ConcurrentHashMap<String, SchemaRegistry> ALL =
             new ConcurrentHashMap<String, SchemaRegistry>();
 
@@ -53,10 +53,10 @@ final class SchemaRegistry {
     }
 
     /**
-     * The registry of a place.
+     * The registry of a place, one object per JVM.
      *
      * @param place an http(s) address, or a folder
-     * @param login name of the environment variable with the login; empty: none
+     * @param login name of the environment variable that holds the login; empty without a login
      */
     static SchemaRegistry at(String place, String login) {
         String key = place + " " + login;
@@ -69,7 +69,7 @@ final class SchemaRegistry {
         return (SchemaRegistry) registry;
     }
 
-    /** The schema of an id; UNKNOWN or UNUSABLE where there is none. */
+    /** The schema of an id; UNKNOWN or UNUSABLE if there is none. */
     Schema schema(int id) {
         Integer key = Integer.valueOf(id);
         Object known = found.get(key);
@@ -86,7 +86,7 @@ final class SchemaRegistry {
             misses.remove(key);
             return fetched;
         }
-        if (misses.size() >= MOST_MISSES) {
+        if (misses.size() >= MAX_MISSES) {
             misses.clear();
         }
         misses.put(key, Long.valueOf(System.nanoTime()));
@@ -98,16 +98,16 @@ final class SchemaRegistry {
         if (known != null) {
             return (Schema) known;
         }
-        // No registry gives out a number that its own language takes for negative; asked, it may
-        // say anything.
+        // Registries assign positive ids; their answer to a request for a negative one is
+        // undefined.
         if (id < 0) {
             return UNKNOWN;
         }
         String number = Integer.toString(id);
         if (!place.startsWith("http://") && !place.startsWith("https://")) {
-            return ofFile(number);
+            return fromFile(number);
         }
-        JsonNode answer = asked("/schemas/ids/" + number);
+        JsonNode answer = request("/schemas/ids/" + number);
         if (answer == null) {
             return UNKNOWN;
         }
@@ -117,7 +117,7 @@ final class SchemaRegistry {
         }
         try {
             Schema.Parser parser = new Schema.Parser();
-            return referring(answer, parser, 0)
+            return parseReferences(answer, parser, 0)
                     ? parser.parse(Member.of(answer, "schema").asText())
                     : UNUSABLE;
         } catch (AvroRuntimeException error) {
@@ -125,8 +125,11 @@ final class SchemaRegistry {
         }
     }
 
-    /** Parses the schemas that one refers to, so that their names are known to its parser. */
-    private boolean referring(JsonNode answer, Schema.Parser parser, int depth) {
+    /**
+     * Parses the schemas that an answer refers to, so that the parser knows their names; returns
+     * false if one is missing.
+     */
+    private boolean parseReferences(JsonNode answer, Schema.Parser parser, int depth) {
         JsonNode references = Member.of(answer, "references");
         for (JsonNode reference : references) {
             String name = Member.of(reference, "name").asText();
@@ -139,12 +142,12 @@ final class SchemaRegistry {
             JsonNode found =
                     depth > 20
                             ? null
-                            : asked(
+                            : request(
                                     "/subjects/"
                                             + subject
                                             + "/versions/"
                                             + Member.of(reference, "version").asText());
-            if (found == null || !referring(found, parser, depth + 1)) {
+            if (found == null || !parseReferences(found, parser, depth + 1)) {
                 return false;
             }
             parser.parse(Member.of(found, "schema").asText());
@@ -152,10 +155,10 @@ final class SchemaRegistry {
         return true;
     }
 
-    private Schema ofFile(String number) {
+    private Schema fromFile(String number) {
         File folder = new File(place);
         if (!folder.isDirectory()) {
-            throw new RegistryUnavailable("the folder of schemas " + place + " is not there");
+            throw new RegistryUnavailable("the folder of schemas " + place + " does not exist");
         }
         File file = new File(folder, number + ".avsc");
         if (!file.exists()) {
@@ -171,26 +174,27 @@ final class SchemaRegistry {
         }
     }
 
-    /** The registry's answer; null where it knows no such thing. */
-    private JsonNode asked(String path) {
+    /** Requests a path, with retries; null if the registry reports that it does not exist. */
+    private JsonNode request(String path) {
         String why = "";
         for (int i = 0; i < TRIES; i++) {
             try {
                 Thread.sleep(200L * i);
-                return once(path);
+                return requestOnce(path);
             } catch (InterruptedException error) {
                 Thread.currentThread().interrupt();
-                throw new RegistryUnavailable("the wait for it was interrupted");
+                throw new RegistryUnavailable(
+                        "the request to the schema registry at " + place + " was interrupted");
             } catch (IOException error) {
                 String message = error.getMessage();
                 why = message == null ? error.getClass().getSimpleName() : message;
             }
         }
         throw new RegistryUnavailable(
-                "the schema registry at " + place + " does not answer: " + why);
+                "the schema registry at " + place + " does not answer with a schema: " + why);
     }
 
-    private JsonNode once(String path) throws IOException {
+    private JsonNode requestOnce(String path) throws IOException {
         HttpURLConnection connection = (HttpURLConnection) new URL(place + path).openConnection();
         try {
             connection.setConnectTimeout(CONNECT_MILLIS);
@@ -206,15 +210,15 @@ final class SchemaRegistry {
                 return null;
             }
             if (code != 200) {
-                throw new IOException("it answers with status " + code);
+                throw new IOException("the answer has status " + code);
             }
             JsonNode answer = new ObjectMapper().readTree(content(connection.getInputStream()));
             if (answer == null || !Member.of(answer, "schema").isTextual()) {
-                throw new IOException("it answers with something else than a schema");
+                throw new IOException("the answer is not a schema");
             }
             return answer;
         } catch (com.fasterxml.jackson.core.JsonProcessingException error) {
-            throw new IOException("it answers with something else than a schema");
+            throw new IOException("the answer is not a schema");
         } finally {
             connection.disconnect();
         }
@@ -225,21 +229,22 @@ final class SchemaRegistry {
         byte[] part = new byte[8192];
         for (int size = stream.read(part); size >= 0; size = stream.read(part)) {
             whole.write(part, 0, size);
-            if (whole.size() > LARGEST) {
-                throw new IOException("it answers with more than " + LARGEST + " bytes");
+            if (whole.size() > MAX_BYTES) {
+                throw new IOException("the answer has more than " + MAX_BYTES + " bytes");
             }
         }
         return whole.toByteArray();
     }
 
     /**
-     * {@code user:password} as Basic; a text that begins with {@code Bearer} as it is. Never in a
-     * message.
+     * The header for a login: {@code user:password} as Basic, a text that begins with {@code
+     * Bearer} unchanged. The login never appears in a message.
      */
     private String authorization() throws IOException {
         String secret = System.getenv(login);
         if (secret == null || secret.length() == 0) {
-            throw new IOException("environment variable " + login + " with its login is not set");
+            throw new IOException(
+                    "environment variable " + login + " with the registry's login is not set");
         }
         if (secret.startsWith("Bearer ")) {
             return secret;

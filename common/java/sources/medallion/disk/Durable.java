@@ -6,7 +6,10 @@ import java.nio.file.OpenOption;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
-/** Waits until the disk has what was written: after a power cut it is there, or it never was. */
+/**
+ * Flushes files and folders to the disk, so that a write that was reported as done survives a power
+ * cut.
+ */
 final class Durable {
     private static final boolean ON = !Boolean.getBoolean("medallion.disk.volatile");
 
@@ -20,11 +23,11 @@ final class Durable {
         force(path, StandardOpenOption.READ);
     }
 
-    private static void force(Path path, OpenOption how) throws IOException {
+    private static void force(Path path, OpenOption access) throws IOException {
         if (!ON) {
             return;
         }
-        FileChannel channel = FileChannel.open(path, new OpenOption[] {how});
+        FileChannel channel = FileChannel.open(path, new OpenOption[] {access});
         try {
             channel.force(true);
         } finally {

@@ -20,11 +20,12 @@ import java.util.TreeSet;
 import java.util.UUID;
 
 /**
- * A Delta log on a local disk. Of two processes that write one version one is told that it is
- * there.
+ * A Delta log on a local disk. If two processes write the same version, one of them fails with
+ * {@code FileAlreadyExistsException}.
  *
- * <p>A commit file is linked to its name when it and the data files that it adds are on the disk:
- * after a power cut the table is as it was before the commit or after it.
+ * <p>A commit file gets its name, by a hard link, once the commit file and the data files that the
+ * commit adds are on the disk. After a power cut the table is therefore in the state before the
+ * commit or in the state after it.
  */
 public class LinkLogStore extends HadoopFileSystemLogStore {
     private static final String ADD = "{\"add\":{\"path\":\"";
@@ -54,7 +55,7 @@ public class LinkLogStore extends HadoopFileSystemLogStore {
                     String action = (String) next;
                     out.write(action.getBytes(StandardCharsets.UTF_8));
                     out.write('\n');
-                    settle(action, log.getParent(), folders);
+                    flushAdded(action, log.getParent(), folders);
                 }
             } finally {
                 out.close();
@@ -80,18 +81,18 @@ public class LinkLogStore extends HadoopFileSystemLogStore {
     }
 
     /**
-     * Have the data file or the change file that an action adds on the disk, and remember its
-     * folder.
+     * Flushes the data file or the change file that an action adds, and adds its folder to the
+     * folders to flush.
      */
-    private static void settle(
+    private static void flushAdded(
             String action, java.nio.file.Path table, TreeSet<java.nio.file.Path> folders)
             throws IOException {
         if (!action.startsWith(ADD) && !action.startsWith(CHANGE)) {
             return;
         }
-        // Both beginnings are of one length.
-        String written = action.substring(ADD.length(), action.indexOf('"', ADD.length()));
-        URI added = URI.create(written);
+        // ADD and CHANGE have the same length.
+        String encoded = action.substring(ADD.length(), action.indexOf('"', ADD.length()));
+        URI added = URI.create(encoded);
         if (added.getScheme() != null && !"file".equals(added.getScheme())) {
             return;
         }

@@ -21,11 +21,11 @@ import java.util.EnumSet;
 import java.util.Set;
 
 /**
- * The local disk, by system calls. Hadoop's own asks chmod, ls and readlink, a process each,
- * several per file.
+ * The local disk, by system calls. Hadoop's own file system starts chmod, ls and readlink as
+ * processes, several per file.
  *
- * <p>A file is renamed by a hard link, so that of two who rename to one name one is told that it is
- * taken.
+ * <p>A file is renamed by a hard link: if two processes rename a file to the same name, one of them
+ * fails and the file of the other is not replaced.
  */
 public class LocalDisk extends RawLocalFileSystem {
     private static final LinkOption[] FOLLOW = {};
@@ -33,26 +33,26 @@ public class LocalDisk extends RawLocalFileSystem {
 
     @Override
     public void setPermission(Path path, FsPermission permission) throws IOException {
-        Set<PosixFilePermission> wanted = EnumSet.noneOf(PosixFilePermission.class);
+        Set<PosixFilePermission> granted = EnumSet.noneOf(PosixFilePermission.class);
         grant(
-                wanted,
+                granted,
                 permission.getUserAction(),
                 PosixFilePermission.OWNER_READ,
                 PosixFilePermission.OWNER_WRITE,
                 PosixFilePermission.OWNER_EXECUTE);
         grant(
-                wanted,
+                granted,
                 permission.getGroupAction(),
                 PosixFilePermission.GROUP_READ,
                 PosixFilePermission.GROUP_WRITE,
                 PosixFilePermission.GROUP_EXECUTE);
         grant(
-                wanted,
+                granted,
                 permission.getOtherAction(),
                 PosixFilePermission.OTHERS_READ,
                 PosixFilePermission.OTHERS_WRITE,
                 PosixFilePermission.OTHERS_EXECUTE);
-        Files.setPosixFilePermissions(pathToFile(path).toPath(), wanted);
+        Files.setPosixFilePermissions(pathToFile(path).toPath(), granted);
     }
 
     @Override
@@ -80,24 +80,26 @@ public class LocalDisk extends RawLocalFileSystem {
         }
     }
 
-    /** Give a file another name; it is on the disk, under that name, once this returns. */
+    /** Renames a file; once this method returns, the disk has the file under the new name. */
     static void link(File source, File target) throws IOException {
         Durable.file(source.toPath());
         try {
             Files.createLink(target.toPath(), source.toPath());
         } catch (FileAlreadyExistsException taken) {
             throw taken;
-        } catch (UnsupportedOperationException none) {
-            moved(source, target);
-        } catch (FileSystemException none) {
-            moved(source, target);
+        } catch (UnsupportedOperationException unsupported) {
+            moveWithoutLink(source, target);
+        } catch (FileSystemException unsupported) {
+            moveWithoutLink(source, target);
         }
         Files.deleteIfExists(source.toPath());
         Durable.folder(target.toPath().getParent());
     }
 
-    /** On a disk without hard links: what is left is to look first. */
-    private static void moved(File source, File target) throws IOException {
+    /**
+     * Renames on a disk without hard links. Another process may create the target after the check.
+     */
+    private static void moveWithoutLink(File source, File target) throws IOException {
         if (target.exists()) {
             throw new FileAlreadyExistsException(target.getPath());
         }
@@ -112,10 +114,11 @@ public class LocalDisk extends RawLocalFileSystem {
             found = (PosixFileAttributes) read;
         } catch (NoSuchFileException missing) {
             throw new FileNotFoundException("File " + path + " does not exist");
-        } catch (FileSystemException odd) {
-            // A file where a folder should be on the way to it: for whoever asks, it is not there.
+        } catch (FileSystemException refused) {
+            // Such as a file in the path where a folder is expected: the path does not exist.
             throw (IOException)
-                    new FileNotFoundException("File " + path + " does not exist").initCause(odd);
+                    new FileNotFoundException("File " + path + " does not exist")
+                            .initCause(refused);
         }
         return new FileStatus(
                 found.isDirectory() ? 0L : found.size(),

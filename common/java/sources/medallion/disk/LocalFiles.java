@@ -10,9 +10,7 @@ import java.io.IOException;
 import java.net.URI;
 import java.net.URISyntaxException;
 
-/**
- * The same local disk for those who ask Hadoop's newer interface for it, as Spark's checkpoints do.
- */
+/** The local disk behind Hadoop's newer interface, which Spark's checkpoints use. */
 public class LocalFiles extends DelegateToFileSystem {
     private final LocalDisk disk;
 
@@ -47,7 +45,7 @@ public class LocalFiles extends DelegateToFileSystem {
         try {
             LocalDisk.link(source, target);
         } catch (java.nio.file.FileAlreadyExistsException taken) {
-            throw new FileAlreadyExistsException("File " + to + " is there already");
+            throw new FileAlreadyExistsException("File " + to + " already exists");
         }
     }
 }

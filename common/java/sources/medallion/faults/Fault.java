@@ -1,7 +1,8 @@
 package medallion.faults;
 
 /**
- * Why a value cannot be read. It ends the reading, and costs no stack trace: data is often wrong.
+ * The reason why a value cannot be read, thrown to stop reading the value. A fault has no stack
+ * trace: invalid values are frequent, and traces are expensive.
  */
 public final class Fault extends RuntimeException {
     private static final long serialVersionUID = 1L;

@@ -1,6 +1,6 @@
 package medallion.faults;
 
-/** The names of the faults, as they stand in a quarantined row's reasons. */
+/** Names of the faults, as written in the reasons of a quarantined row. */
 public final class Reasons {
     public static final String EMPTY_VALUE = "empty_value";
     public static final String NOT_UTF8 = "not_utf8";

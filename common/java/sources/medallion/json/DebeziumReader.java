@@ -8,7 +8,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 
 /**
- * A change event: the envelope itself, or {@code {"schema": …, "payload": envelope}} in any order.
+ * Reads Debezium change events. A value is the envelope itself, or {@code {"schema": …, "payload":
+ * envelope}} with the members in any order.
  */
 public final class DebeziumReader extends JsonReader {
     private static final byte[] SCHEMA = new byte[] {'s', 'c', 'h', 'e', 'm', 'a'};
@@ -27,10 +28,11 @@ public final class DebeziumReader extends JsonReader {
             isWrapped = isText(SCHEMA) || isText(PAYLOAD);
         }
         at = start;
-        return isWrapped ? wrapped() : struct(spec.root);
+        return isWrapped ? unwrapped() : struct(spec.root);
     }
 
-    private InternalRow wrapped() {
+    /** Reads the envelope in the member payload; any third member is an unknown field. */
+    private InternalRow unwrapped() {
         Names seen = enter();
         int before = rescued == null ? 0 : rescued.begin('{');
         InternalRow row = new GenericInternalRow(new Object[spec.root.fields.length]);
@@ -50,7 +52,7 @@ public final class DebeziumReader extends JsonReader {
             if (isPayload && next == '{') {
                 row = members(spec.root);
             } else if (isPayload && next != 'n') {
-                mismatch();
+                skipMismatch();
             } else {
                 skip();
                 if (rescued != null && !isPayload && !isSchema) {

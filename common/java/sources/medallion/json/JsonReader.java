@@ -18,19 +18,19 @@ import java.util.ArrayList;
 import java.util.Arrays;
 
 /**
- * One JSON object as a row of the declared type, in one pass.
+ * Reads one JSON object as a row of the declared type, in one pass.
  *
- * <p>A document that is no JSON object is faulted for that. Else the first value that does not fit
- * its field is the fault, and last a required field that is not there. Not thread-safe.
+ * <p>The fault of a row is, in this order: that the document is not one JSON object; the first
+ * value that does not fit its field; the first required field that is absent. Not thread-safe.
  */
 public class JsonReader extends Scanner implements Reader {
     final Spec spec;
     final Scalars scalars;
 
-    /** Unknown fields as they are found; null where nobody asks for them. */
+    /** Unknown fields found so far; null if the declaration does not keep unknown fields. */
     final Rescued rescued;
 
-    /** Per level the name of the declared field that is being read. */
+    /** Name of the declared field being read, per nesting level. */
     String[] trail = new String[8];
 
     int trailDepth;
@@ -74,7 +74,7 @@ public class JsonReader extends Scanner implements Reader {
             if (!isObject) {
                 return Rows.fault(Reasons.NOT_AN_OBJECT, null);
             }
-            return judged(row);
+            return result(row);
         } catch (Fault found) {
             return Rows.fault(found.reason, path());
         } catch (StackOverflowError tooDeep) {
@@ -82,7 +82,7 @@ public class JsonReader extends Scanner implements Reader {
         }
     }
 
-    private InternalRow judged(InternalRow row) {
+    private InternalRow result(InternalRow row) {
         if (fault != null) {
             return Rows.fault(fault, faultField);
         }
@@ -93,30 +93,32 @@ public class JsonReader extends Scanner implements Reader {
         return Rows.value(row, rescued == null ? null : rescued.text());
     }
 
-    /** The root object. */
+    /** Reads the root object. */
     InternalRow document() {
         return struct(spec.root);
     }
 
-    /** The value that begins here, as this type. */
+    /** Reads the value that comes next, as this type. */
     final Object value(Type type) {
         int next = peek();
-        if (next == 'n' && word("null")) {
+        if (next == 'n' && readWord("null")) {
             return null;
         }
         switch (type.kind) {
             case Type.STRING:
                 return text(type, next);
             case Type.STRUCT:
-                return next == '{' ? struct(type) : mismatch();
+                return next == '{' ? struct(type) : skipMismatch();
             case Type.ARRAY:
-                return next == '[' ? array(type) : mismatch();
+                return next == '[' ? array(type) : skipMismatch();
             case Type.MAP:
-                return next == '{' ? map(type) : mismatch();
+                return next == '{' ? map(type) : skipMismatch();
             case Type.BOOLEAN:
-                return next == 't' && word("true")
+                return next == 't' && readWord("true")
                         ? (Object) Boolean.TRUE
-                        : next == 'f' && word("false") ? (Object) Boolean.FALSE : mismatch();
+                        : next == 'f' && readWord("false")
+                                ? (Object) Boolean.FALSE
+                                : skipMismatch();
             default:
                 return scalar(type, next);
         }
@@ -133,33 +135,35 @@ public class JsonReader extends Scanner implements Reader {
             found = UTF8String.fromBytes(source, from, at - from);
         }
         Object kept = scalars.string(type, found);
-        return kept == null ? note(scalars.fault) : kept;
+        return kept == null ? recordFault(scalars.fault) : kept;
     }
 
     private Object scalar(Type type, int next) {
         if (next == '"') {
             string();
             Object found = scalars.as(type, text, textFrom, textTo);
-            return found == null ? note(scalars.fault) : found;
+            return found == null ? recordFault(scalars.fault) : found;
         }
         if (next == '-' || (next >= '0' && next <= '9')) {
             number();
             Object found = numbers.as(type);
-            return found == null ? note(numbers.fault) : found;
+            return found == null ? recordFault(numbers.fault) : found;
         }
-        return mismatch();
+        return skipMismatch();
     }
 
-    final Object mismatch() {
-        Object nothing = note(Reasons.WRONG_TYPE);
+    /** Records a value of the wrong type and skips the value; returns null. */
+    final Object skipMismatch() {
+        recordFault(Reasons.WRONG_TYPE);
         skip();
-        return nothing;
+        return null;
     }
 
     /**
-     * Keeps the first fault of a value; reading goes on, for the document may be no JSON at all.
+     * Records a fault, unless the value has one already, and returns null. Reading continues,
+     * because the rest of the document may turn out not to be JSON.
      */
-    private Object note(String reason) {
+    private Object recordFault(String reason) {
         if (fault == null) {
             fault = reason;
             faultField = path();
@@ -185,9 +189,9 @@ public class JsonReader extends Scanner implements Reader {
         int mark = generation;
         Object[] values = new Object[type.names.length];
         if (peek() != '}') {
-            int guess = 0;
+            int expected = 0;
             do {
-                guess = member(type, guess, values, marks, mark, unknown, level) + 1;
+                expected = member(type, expected, values, marks, mark, unknown, level) + 1;
             } while (isMore('}'));
         }
         leave();
@@ -202,18 +206,21 @@ public class JsonReader extends Scanner implements Reader {
     }
 
     /**
-     * Reads one member; the place of its field, or that before {@code guess} where it is unknown.
+     * Reads one member of an object.
+     *
+     * @param expected index of the field that comes next in the declared order
+     * @return index of the member's field; {@code expected - 1} for an unknown name
      */
     private int member(
             Type type,
-            int guess,
+            int expected,
             Object[] values,
             int[] marks,
             int mark,
             Names unknown,
             int level) {
         int from = peek() < 0 ? end : at;
-        int field = name(type, guess);
+        int field = name(type, expected);
         if (field < 0) {
             trail[level] = null;
             if (!unknown.add(text, textFrom, textTo)) {
@@ -227,7 +234,7 @@ public class JsonReader extends Scanner implements Reader {
             if (rescued != null) {
                 rescued.field(source, from, nameTo, valueFrom, at);
             }
-            return guess - 1;
+            return expected - 1;
         }
         trail[level] = type.labels[field];
         if (marks[field] == mark) {
@@ -242,16 +249,16 @@ public class JsonReader extends Scanner implements Reader {
     }
 
     /**
-     * Reads a name; the place of its field, -1 for an unknown one. Fields mostly come in their
-     * order.
+     * Reads a name and returns the index of its field, -1 for an unknown name. Fields mostly come
+     * in the declared order, so the expected field is compared first.
      */
-    private int name(Type type, int guess) {
-        if (guess < type.quoted.length) {
-            byte[] quoted = type.quoted[guess];
+    private int name(Type type, int expected) {
+        if (expected < type.quoted.length) {
+            byte[] quoted = type.quoted[expected];
             int to = at + quoted.length;
             if (to <= end && Arrays.equals(quoted, 0, quoted.length, source, at, to)) {
                 at = to;
-                return guess;
+                return expected;
             }
         }
         string();
@@ -264,10 +271,10 @@ public class JsonReader extends Scanner implements Reader {
         }
         int before = rescued.size();
         rescued.name(source, nameFrom, nameTo);
-        int opened = rescued.size();
+        int emptySize = rescued.size();
         Object found = value(type);
-        if (rescued.size() == opened) {
-            rescued.cut(before);
+        if (rescued.size() == emptySize) {
+            rescued.truncate(before);
         }
         return found;
     }
@@ -278,12 +285,12 @@ public class JsonReader extends Scanner implements Reader {
         trail[level] = "element";
         boolean isRescuing = rescued != null && type.element.kind <= Type.MAP;
         int before = isRescuing ? rescued.begin('[') : 0;
-        boolean isAny = false;
+        boolean hasUnknown = false;
         ArrayList<Object> elements = new ArrayList<Object>();
         if (peek() != ']') {
             do {
                 if (isRescuing) {
-                    isAny |= element(type.element, elements);
+                    hasUnknown |= element(type.element, elements);
                 } else {
                     elements.add(value(type.element));
                 }
@@ -292,22 +299,22 @@ public class JsonReader extends Scanner implements Reader {
         leave();
         pop();
         if (isRescuing) {
-            rescued.end(before, isAny);
+            rescued.end(before, hasUnknown);
         }
         return new GenericArrayData(elements.toArray());
     }
 
-    /** Reads an element; whether anything unknown was in it. */
+    /** Reads an array's element; returns whether the element holds an unknown field. */
     private boolean element(Type type, ArrayList<Object> elements) {
         if (!elements.isEmpty()) {
             rescued.comma();
         }
-        int opened = rescued.size();
+        int emptySize = rescued.size();
         elements.add(value(type));
-        if (rescued.size() > opened) {
+        if (rescued.size() > emptySize) {
             return true;
         }
-        rescued.nothing();
+        rescued.nullElement();
         return false;
     }
 
@@ -368,7 +375,7 @@ public class JsonReader extends Scanner implements Reader {
         return seen[level];
     }
 
-    /** The declared field that is being read, with dots; null at the root. */
+    /** Dotted name of the declared field being read; null at the root. */
     private String path() {
         StringBuilder path = new StringBuilder();
         for (int i = 0; i < trailDepth && trail[i] != null; i++) {

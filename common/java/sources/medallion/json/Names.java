@@ -8,29 +8,30 @@ import java.util.Arrays;
 import java.util.HashSet;
 
 /**
- * The names seen in one JSON object. A few are compared one by one; many go into a hash set, whose
- * overfull buckets are trees: names chosen to collide cost no more than a logarithm.
+ * The names seen in one JSON object, to detect a duplicate. Up to 16 names are compared one by one;
+ * more names go into a hash set. The set keeps overfull buckets as trees, so that the look-up of
+ * names chosen to collide takes logarithmic time.
  */
 final class Names {
-    private static final int FEW = 16;
+    private static final int LINEAR_LIMIT = 16;
 
     private int count;
-    private final int[] hashes = new int[FEW];
-    private final byte[][] sources = new byte[FEW][];
-    private final int[] froms = new int[FEW];
-    private final int[] tos = new int[FEW];
-    private HashSet<UTF8String> many;
+    private final int[] hashes = new int[LINEAR_LIMIT];
+    private final byte[][] sources = new byte[LINEAR_LIMIT][];
+    private final int[] froms = new int[LINEAR_LIMIT];
+    private final int[] tos = new int[LINEAR_LIMIT];
+    private HashSet<UTF8String> hashSet;
 
     void clear() {
         Arrays.fill(sources, 0, count, null);
         count = 0;
-        many = null;
+        hashSet = null;
     }
 
-    /** False where the name has been there before. */
+    /** Adds a name; returns false if the object has the name already. */
     boolean add(byte[] source, int from, int to) {
-        if (many != null) {
-            return many.add(UTF8String.fromBytes(source, from, to - from));
+        if (hashSet != null) {
+            return hashSet.add(UTF8String.fromBytes(source, from, to - from));
         }
         int hash = Type.hash(source, from, to);
         for (int i = 0; i < count; i++) {
@@ -39,12 +40,12 @@ final class Names {
                 return false;
             }
         }
-        if (count == FEW) {
-            many = new HashSet<UTF8String>();
+        if (count == LINEAR_LIMIT) {
+            hashSet = new HashSet<UTF8String>();
             for (int i = 0; i < count; i++) {
-                many.add(UTF8String.fromBytes(sources[i], froms[i], tos[i] - froms[i]));
+                hashSet.add(UTF8String.fromBytes(sources[i], froms[i], tos[i] - froms[i]));
             }
-            return many.add(UTF8String.fromBytes(source, from, to - from));
+            return hashSet.add(UTF8String.fromBytes(source, from, to - from));
         }
         hashes[count] = hash;
         sources[count] = source;

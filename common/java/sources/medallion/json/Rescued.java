@@ -5,9 +5,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 import java.util.Arrays;
 
 /**
- * Unknown fields as one JSON object, each at its place and with the very bytes that were sent.
- * Elements of an array that hold none are {@code null}, so that places do not change. What was
- * opened and holds nothing unknown is taken back when it is closed.
+ * Collects the unknown fields of a value as one JSON object. Each field keeps its path and the
+ * bytes that were sent. An array's element without an unknown field becomes {@code null}, so that
+ * the other elements keep their index. An object or array without an unknown field is removed when
+ * it is closed.
  */
 final class Rescued {
     private static final byte[] NULL = new byte[] {'n', 'u', 'l', 'l'};
@@ -28,24 +29,24 @@ final class Rescued {
         return size;
     }
 
-    /** Takes back all from here on. */
-    void cut(int mark) {
+    /** Removes everything after this mark. */
+    void truncate(int mark) {
         size = mark;
     }
 
-    /** A field that no type names: its name with quotes, its value. */
+    /** Adds an unknown field: its quoted name and its value. */
     void field(byte[] source, int nameFrom, int nameTo, int valueFrom, int valueTo) {
         name(source, nameFrom, nameTo);
         put(source, valueFrom, valueTo);
     }
 
-    /** Opens an object or array; the mark to close it with. */
+    /** Opens an object or array; returns the mark that closes it. */
     int begin(int bracket) {
         put(bracket);
         return size - 1;
     }
 
-    /** Closes an object; nothing of it stays where nothing is in it. */
+    /** Closes an object; removes an empty one. */
     void end(int mark) {
         if (size > mark + 1) {
             put('}');
@@ -54,15 +55,16 @@ final class Rescued {
         }
     }
 
-    /** Closes an array; nothing of it stays where no element holds anything. */
-    void end(int mark, boolean isAny) {
-        if (isAny) {
+    /** Closes an array; removes an array without an unknown field. */
+    void end(int mark, boolean hasUnknown) {
+        if (hasUnknown) {
             put(']');
         } else {
             size = mark;
         }
     }
 
+    /** Adds a member's quoted name. */
     void name(byte[] source, int from, int to) {
         if (bytes[size - 1] != '{') {
             put(',');
@@ -75,22 +77,22 @@ final class Rescued {
         put(',');
     }
 
-    void nothing() {
+    void nullElement() {
         put(NULL, 0, NULL.length);
     }
 
     private void put(int one) {
-        room(1);
+        reserve(1);
         bytes[size++] = (byte) one;
     }
 
     private void put(byte[] source, int from, int to) {
-        room(to - from);
+        reserve(to - from);
         System.arraycopy(source, from, bytes, size, to - from);
         size += to - from;
     }
 
-    private void room(int more) {
+    private void reserve(int more) {
         if (size + more > bytes.length) {
             bytes = Arrays.copyOf(bytes, Math.max(size + more, bytes.length * 2));
         }

@@ -9,9 +9,9 @@ import org.apache.spark.unsafe.Platform;
 import java.util.Arrays;
 
 /**
- * JSON by RFC 8259, byte by byte, over bytes that are known to be UTF-8: finds where each thing
- * ends, and refuses what is not JSON, names that are there twice, half surrogates, and more levels
- * than are allowed.
+ * Scans JSON (RFC 8259) byte by byte, over bytes that are known to be UTF-8. Finds the end of each
+ * token, and refuses invalid JSON, duplicate names, unpaired surrogates, and nesting deeper than
+ * the limit.
  */
 abstract class Scanner {
     private static final long ONES = 0x0101010101010101L;
@@ -23,7 +23,7 @@ abstract class Scanner {
     final int maxDepth;
     final Numbers numbers = new Numbers();
 
-    /** The last text: where its bytes are, with nothing escaped in them. */
+    /** The array that holds the string read last, without escapes, from textFrom to textTo. */
     byte[] text;
 
     int textFrom;
@@ -44,7 +44,7 @@ abstract class Scanner {
         depth = 0;
     }
 
-    /** One level deeper; its names, none seen yet. */
+    /** Enters an object or array; returns its names, none of them seen yet. */
     final Names enter() {
         at++;
         depth++;
@@ -72,7 +72,7 @@ abstract class Scanner {
         depth--;
     }
 
-    /** The next byte that is not blank; -1 at the end. */
+    /** Skips white space; returns the next byte, -1 at the end. */
     final int peek() {
         while (at < end) {
             byte next = source[at];
@@ -88,7 +88,7 @@ abstract class Scanner {
         return new Fault(Reasons.MALFORMED_JSON);
     }
 
-    /** After a name: the colon, and the blanks about it. */
+    /** Reads the colon after a name, and the white space before the colon. */
     final void colon() {
         if (peek() != ':') {
             throw malformed();
@@ -96,7 +96,10 @@ abstract class Scanner {
         at++;
     }
 
-    /** After a member or element: true where another follows, false where this closes. */
+    /**
+     * After a member or element: reads a comma and returns true, or returns false at the closing
+     * bracket.
+     */
     final boolean isMore(int closing) {
         int next = peek();
         if (next == ',') {
@@ -109,13 +112,13 @@ abstract class Scanner {
         return false;
     }
 
-    /** Reads a name or text, quotes and all, into {@code text}. */
+    /** Reads a quoted name or string into {@code text}. */
     final void string() {
         if (peek() != '"') {
             throw malformed();
         }
         int from = at + 1;
-        int to = plain(from);
+        int to = endOfPlain(from);
         if (to < end && source[to] == '"') {
             text = source;
             textFrom = from;
@@ -127,9 +130,10 @@ abstract class Scanner {
     }
 
     /**
-     * The first byte from here on that ends a text, begins an escape, or may not stand in a text.
+     * Index of the first byte from here on that ends a string or begins an escape; a control
+     * character is a fault.
      */
-    private int plain(int from) {
+    private int endOfPlain(int from) {
         int i = from;
         while (i + 8 <= end) {
             long word = Platform.getLong(source, (long) Platform.BYTE_ARRAY_OFFSET + i);
@@ -178,10 +182,10 @@ abstract class Scanner {
             at = i + 1;
             size = escape(target, size);
             copied = at;
-            i = plain(at);
+            i = endOfPlain(at);
         }
         at = i + 1;
-        // The bytes go into rows as they are: what was handed out is never written again.
+        // A row refers to these bytes without a copy, and the buffer is used again.
         text = Arrays.copyOf(target, size);
         textFrom = 0;
         textTo = size;
@@ -189,8 +193,8 @@ abstract class Scanner {
     }
 
     /**
-     * Puts the character that is escaped here (after the backslash) at the target's end; its new
-     * size.
+     * Decodes the escape that follows a backslash, appends the character to the target, and returns
+     * the target's new size.
      */
     private int escape(byte[] target, int size) {
         if (at >= end) {
@@ -258,8 +262,8 @@ abstract class Scanner {
         return code;
     }
 
-    /** Whether this word is here; it is then read. */
-    final boolean word(String wanted) {
+    /** Reads this word if it comes next; returns whether it did. */
+    final boolean readWord(String wanted) {
         int length = wanted.length();
         if (at + length > end) {
             return false;
@@ -276,7 +280,7 @@ abstract class Scanner {
     /** Reads a number into {@code numbers}. */
     final void number() {
         if (!numbers.scan(source, at, end)) {
-            if (word("-Infinity")) {
+            if (readWord("-Infinity")) {
                 throw new Fault(Reasons.NON_FINITE_NUMBER);
             }
             throw malformed();
@@ -284,7 +288,7 @@ abstract class Scanner {
         at = numbers.end;
     }
 
-    /** Reads a value of any kind, and keeps nothing of it. */
+    /** Reads a value of any type and discards it. */
     final void skip() {
         int next = peek();
         if (next == '"') {
@@ -295,9 +299,9 @@ abstract class Scanner {
             skipArray();
         } else if (next == '-' || (next >= '0' && next <= '9')) {
             number();
-        } else if (word("NaN") || word("Infinity")) {
+        } else if (readWord("NaN") || readWord("Infinity")) {
             throw new Fault(Reasons.NON_FINITE_NUMBER);
-        } else if (!word("true") && !word("false") && !word("null")) {
+        } else if (!readWord("true") && !readWord("false") && !readWord("null")) {
             throw malformed();
         }
     }

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
 /** Reads values of one declaration. Not thread-safe. */
 public interface Reader {
     /**
-     * The value as struct of fault, fault_field, rescued, value; its bytes are within the size that
-     * is allowed.
+     * Reads a value as a struct of fault, fault_field, rescued, value. The caller has checked the
+     * value's size.
      */
     InternalRow read(byte[] value);
 }

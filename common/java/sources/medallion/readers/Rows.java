@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** What a reader hands out: struct of fault, fault_field, rescued, value. */
+/** Builds a reader's result: a struct of fault, fault_field, rescued, value. */
 public final class Rows {
     private Rows() {}
 

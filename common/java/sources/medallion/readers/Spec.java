@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 
-/** What is declared about a value, from its JSON text; read once per JVM, used by all threads. */
+/** The declaration of a format, parsed from JSON text once per JVM and used by all threads. */
 public final class Spec {
     public final String format;
     public final Type root;
@@ -28,7 +28,8 @@ public final class Spec {
         try {
             node = new ObjectMapper().readTree(text);
         } catch (IOException error) {
-            throw new IllegalArgumentException("no JSON: " + error.getMessage());
+            throw new IllegalArgumentException(
+                    "the declaration is not JSON: " + error.getMessage());
         }
         format = node.get("format").asText();
         root = Type.of(node.get("schema"));
@@ -49,7 +50,7 @@ public final class Spec {
         }
     }
 
-    /** The first required field that the row lacks; null where it has all. */
+    /** The first required field that is null in the row; null if there is none. */
     public String absent(InternalRow row) {
         for (int i = 0; i < required.length; i++) {
             InternalRow within = row;

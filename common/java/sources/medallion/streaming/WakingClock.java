@@ -3,15 +3,15 @@ package medallion.streaming;
 import org.apache.spark.util.Clock;
 
 /**
- * The clock by which a query waits for its next micro-batch; the wait may be ended.
+ * The clock by which a query waits for its next micro-batch; {@code wake} ends the wait.
  *
- * <p>A wake that comes while a micro-batch runs ends the next wait before it begins. Several are as
- * one.
+ * <p>A wake-up during a micro-batch ends the next wait before it begins. Several wake-ups during
+ * one micro-batch count as one.
  */
 public final class WakingClock implements Clock {
     private boolean isWoken;
 
-    /** End the wait, now or as soon as there is one. */
+    /** Ends the current wait, or the next one if the query does not wait now. */
     public synchronized void wake() {
         isWoken = true;
         notifyAll();
@@ -36,7 +36,7 @@ public final class WakingClock implements Clock {
                 left = until - getTimeMillis();
             }
         } catch (InterruptedException stopped) {
-            // The loop of the query sees by itself that it is to end.
+            // The query's loop checks after each wait whether the query has to stop.
             Thread.currentThread().interrupt();
         }
         isWoken = false;

@@ -3,11 +3,12 @@ package medallion.streaming;
 import org.apache.spark.TaskContext;
 
 /**
- * Tells late rows from others, by the watermark that the micro-batch of the task that asks judges
- * by.
+ * Decides whether a row is late, by the watermark of the micro-batch that the current task belongs
+ * to.
  *
- * <p>It is a local property of the thread that runs the micro-batch, so it comes with each of its
- * tasks, and is no literal in the code that Spark compiles.
+ * <p>The watermark is a local property of the thread that runs the micro-batch, so Spark sends it
+ * with each of the micro-batch's tasks. As a literal in the expression it would have Spark compile
+ * new code for each micro-batch.
  */
 public final class Watermark {
     private static final String PROPERTY = "medallion.lateWatermarkMs";
@@ -23,18 +24,18 @@ public final class Watermark {
         this.micros = micros;
     }
 
-    /** Whether an event time is at or before the watermark; false where a task has none. */
+    /** Whether an event time is at or before the watermark; false if the task has no watermark. */
     public static boolean isLate(long micros) {
         TaskContext task = TaskContext.get();
-        String told = task == null ? null : task.getLocalProperty(PROPERTY);
-        if (told == null) {
+        String property = task == null ? null : task.getLocalProperty(PROPERTY);
+        if (property == null) {
             return false;
         }
-        Watermark known = last;
-        if (!told.equals(known.text)) {
-            known = new Watermark(told, Long.parseLong(told) * MICROS);
-            last = known;
+        Watermark parsed = last;
+        if (!property.equals(parsed.text)) {
+            parsed = new Watermark(property, Long.parseLong(property) * MICROS);
+            last = parsed;
         }
-        return micros <= known.micros;
+        return micros <= parsed.micros;
     }
 }

@@ -13,7 +13,10 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 
 import java.util.Arrays;
 
-/** One line by RFC 4180, with or without its line end; fields by position. Not thread-safe. */
+/**
+ * Reads one line of CSV (RFC 4180), with or without its line end; fields are assigned by position.
+ * Not thread-safe.
+ */
 public final class CsvReader implements Reader {
     private final Spec spec;
     private final Numbers numbers = new Numbers();
@@ -84,7 +87,7 @@ public final class CsvReader implements Reader {
         return length;
     }
 
-    /** Reads a field, up to its separator or the end; false where it is malformed. */
+    /** Reads a field up to its separator or the end; returns false if the field is malformed. */
     private boolean field() {
         isQuoted = at < end && source[at] == '"';
         if (isQuoted) {
@@ -122,7 +125,7 @@ public final class CsvReader implements Reader {
         return false;
     }
 
-    /** The text between the quotes, with one of each two inside. */
+    /** Sets the text between the quotes, with one quote for each doubled quote. */
     private void unquote(int first, int last, int doubled) {
         text = source;
         from = first;

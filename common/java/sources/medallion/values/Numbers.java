@@ -9,13 +9,13 @@ import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 
 /**
- * A number as JSON writes it, and what it becomes: exactly the number that was sent, or a fault.
- * Not thread-safe: it keeps what it scanned.
+ * Scans a number in JSON's notation and converts it to a declared type: exactly the number that was
+ * sent, or a fault. Not thread-safe: an object holds the number scanned last.
  */
 public final class Numbers {
     private static final long[] POWERS = new long[19];
     private static final double[] DOUBLE_POWERS = new double[23];
-    private static final int KEPT = 18;
+    private static final int LONG_DIGITS = 18;
 
     static {
         POWERS[0] = 1L;
@@ -28,7 +28,7 @@ public final class Numbers {
         }
     }
 
-    /** Where the number ends, after {@code scan}. */
+    /** Index after the number's last byte, set by {@code scan}. */
     public int end;
 
     /** Why the last number could not be converted. */
@@ -39,19 +39,25 @@ public final class Numbers {
     private boolean isNegative;
     private boolean isWhole;
 
-    /** Digits from the first that is not 0. */
+    /** Count of the significant digits: all from the first digit that is not 0. */
     private int digits;
 
-    /** The first 18 of them. */
+    /** Value of the first 18 significant digits. */
     private long mantissa;
 
-    /** Power of ten of the last digit. */
+    /** Power of ten of the last significant digit. */
     private long exponent;
 
-    /** All of them without the zeros at the end, where there are more than 18 and not too many. */
+    /**
+     * The significant digits without trailing zeros; null unless they are more than 18 and at most
+     * {@code PrintedNumber.MOST_DIGITS}.
+     */
     private String significand;
 
-    /** Whether a number begins here; it ends before the first byte that cannot belong to it. */
+    /**
+     * Scans the number that begins at {@code from} and ends before the first byte that cannot
+     * belong to it; returns false if no number begins there.
+     */
     public boolean scan(byte[] bytes, int from, int limit) {
         source = bytes;
         start = from;
@@ -82,8 +88,8 @@ public final class Numbers {
         if (at < limit && (bytes[at] == 'e' || bytes[at] == 'E')) {
             isWhole = false;
             at++;
-            boolean isDown = at < limit && bytes[at] == '-';
-            if (isDown || (at < limit && bytes[at] == '+')) {
+            boolean isNegativePower = at < limit && bytes[at] == '-';
+            if (isNegativePower || (at < limit && bytes[at] == '+')) {
                 at++;
             }
             int before = at;
@@ -95,7 +101,7 @@ public final class Numbers {
             if (at == before) {
                 return false;
             }
-            exponent += isDown ? -power : power;
+            exponent += isNegativePower ? -power : power;
         }
         end = at;
         return true;
@@ -110,7 +116,7 @@ public final class Numbers {
             }
             if (digits > 0 || digit != 0) {
                 digits++;
-                if (digits <= KEPT) {
+                if (digits <= LONG_DIGITS) {
                     mantissa = mantissa * 10L + digit;
                 }
             }
@@ -119,7 +125,10 @@ public final class Numbers {
         return at;
     }
 
-    /** The number as this type; null with {@code fault} set where it would be another number. */
+    /**
+     * The number as this type; null, with {@code fault} set, if the type cannot represent exactly
+     * that number.
+     */
     public Object as(Type type) {
         switch (type.kind) {
             case Type.BYTE:
@@ -157,7 +166,7 @@ public final class Numbers {
             fault = Reasons.WRONG_TYPE;
             return false;
         }
-        if (digits > KEPT || signed() < least || signed() > most) {
+        if (digits > LONG_DIGITS || signed() < least || signed() > most) {
             fault = Reasons.NUMBER_OUT_OF_RANGE;
             return false;
         }
@@ -168,10 +177,10 @@ public final class Numbers {
         if (!isWhole) {
             return refuse(Reasons.WRONG_TYPE);
         }
-        if (digits <= KEPT) {
+        if (digits <= LONG_DIGITS) {
             return Long.valueOf(signed());
         }
-        if (digits == KEPT + 1) {
+        if (digits == LONG_DIGITS + 1) {
             try {
                 return Long.valueOf(Long.parseLong(text()));
             } catch (NumberFormatException tooLarge) {
@@ -189,7 +198,7 @@ public final class Numbers {
         if (digits > 0 && exponent < -scale) {
             return refuse(Reasons.NUMBER_ROUNDED);
         }
-        if (precision <= KEPT) {
+        if (precision <= LONG_DIGITS) {
             long unscaled = digits == 0 ? 0L : signed() * POWERS[(int) (exponent + scale)];
             return Decimal.createUnsafe(unscaled, precision, scale);
         }
@@ -198,17 +207,20 @@ public final class Numbers {
         return Decimal.apply(value, precision, scale);
     }
 
-    /** The number without its sign, after {@code trim}; it has few enough digits. */
+    /**
+     * The number without its sign. Requires a call of {@code trim} before, and at most {@code
+     * PrintedNumber.MOST_DIGITS} digits.
+     */
     private BigDecimal unsignedDecimal() {
         BigInteger all =
                 significand == null ? BigInteger.valueOf(mantissa) : new BigInteger(significand);
         return new BigDecimal(all, (int) -exponent);
     }
 
-    /** Takes zeros off the end, until the last digit stands at this power of ten or is not 0. */
+    /** Removes trailing zeros until the last digit has this power of ten or is not 0. */
     private void trim(long power) {
         significand = null;
-        if (digits > KEPT) {
+        if (digits > LONG_DIGITS) {
             trimLong();
             return;
         }
@@ -219,7 +231,7 @@ public final class Numbers {
         }
     }
 
-    /** As {@code trim}, for more digits than a long holds: all zeros go. */
+    /** As {@code trim}, for more digits than a long holds: removes all trailing zeros. */
     private void trimLong() {
         byte[] kept = new byte[digits];
         int count = 0;
@@ -233,7 +245,7 @@ public final class Numbers {
             digits--;
             exponent++;
         }
-        if (digits <= KEPT) {
+        if (digits <= LONG_DIGITS) {
             mantissa = Long.parseLong(new String(kept, 0, digits, StandardCharsets.ISO_8859_1));
         } else if (digits <= PrintedNumber.MOST_DIGITS) {
             significand = new String(kept, 0, digits, StandardCharsets.ISO_8859_1);

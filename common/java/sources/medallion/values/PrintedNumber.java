@@ -6,12 +6,11 @@ import com.fasterxml.jackson.core.io.schubfach.FloatToDecimal;
 import java.math.BigDecimal;
 
 /**
- * Whether a decimal number is a text of a binary one: its shortest text, or its exact value rounded
- * to the digits of the text. Any other decimal number that reads as the binary one was rounded by
- * becoming binary.
+ * Checks whether a decimal number is a printed form of a binary floating-point number: the shortest
+ * form, or the exact value rounded to as many digits as the decimal number has. Any other decimal
+ * number that is parsed to the binary number was rounded by parsing.
  *
- * <p>A decimal number must come without zeros at the end of its digits, and must read as the binary
- * number.
+ * <p>The decimal number must have no trailing zeros, and must be parsed to the binary number.
  */
 final class PrintedNumber {
     /** No double has more significant digits. */
@@ -34,8 +33,9 @@ final class PrintedNumber {
     }
 
     /**
-     * An exact value halfway between two texts is rounded up or to the even digit: printers do
-     * either.
+     * Whether {@code sent} is the exact value rounded to the digits of {@code sent}. A value
+     * halfway between two decimal numbers may be rounded up or to the even digit, because libraries
+     * do either.
      */
     private static boolean isRounded(BigDecimal exact, BigDecimal sent) {
         BigDecimal half = BigDecimal.valueOf(5L, sent.scale() + 1);

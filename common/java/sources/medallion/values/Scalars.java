@@ -7,7 +7,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 import java.util.Arrays;
 import java.util.Base64;
 
-/** What a text becomes in a column that is not of texts, exactly; or a fault. Not thread-safe. */
+/**
+ * Converts a text to a date, a timestamp, binary or a string: exactly, or with a fault. Not
+ * thread-safe.
+ */
 public final class Scalars {
     /** Why the last text could not be converted. */
     public String fault;
@@ -19,7 +22,7 @@ public final class Scalars {
         this.isUtc = isUtc;
     }
 
-    /** A text as a date, time, binary or string; null with {@code fault} set where it is none. */
+    /** The text as this type; null, with {@code fault} set, if the text is no value of the type. */
     public Object as(Type type, byte[] source, int from, int to) {
         switch (type.kind) {
             case Type.STRING:
@@ -38,7 +41,9 @@ public final class Scalars {
         }
     }
 
-    /** A text, unless its type is a char or varchar and it is too long for it. */
+    /**
+     * The text; null, with {@code fault} set, if the text is too long for its char or varchar type.
+     */
     public Object string(Type type, UTF8String text) {
         if (type.precision > 0 && text.numChars() > type.precision) {
             return refuse(Reasons.WRONG_TYPE);
@@ -65,7 +70,7 @@ public final class Scalars {
         try {
             byte[] text = Arrays.copyOfRange(source, from, to);
             byte[] bytes = Base64.getDecoder().decode(text);
-            // The decoder takes a text without its padding, and bits that no byte holds.
+            // The decoder also accepts a text without padding, and unused bits that are not 0.
             return Arrays.equals(Base64.getEncoder().encode(bytes), text)
                     ? bytes
                     : refuse(Reasons.WRONG_TYPE);

@@ -1,35 +1,39 @@
 package medallion.values;
 
 /**
- * Dates and times of ISO 8601 text: four-digit years, months, days, {@code T} or a blank, hours and
- * minutes, seconds and a fraction where they are there, {@code Z} or an offset. Not thread-safe: it
- * keeps its result.
+ * Parses dates and timestamps in ISO 8601: a four-digit year, month and day; for a timestamp,
+ * {@code T} or a blank, hours and minutes, optionally seconds with a fraction, and optionally
+ * {@code Z} or an offset. Not thread-safe: an object holds the result parsed last.
  */
 public final class Times {
     private static final int[] DAYS = new int[] {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
-    /** Of 0001-01-01T00:00:00Z, and of 9999-12-31T23:59:59Z. */
-    private static final long LEAST_SECOND = -62135596800L;
+    /** 0001-01-01T00:00:00Z, in seconds since 1970-01-01T00:00Z. */
+    private static final long FIRST_SECOND = -62135596800L;
 
+    /** 9999-12-31T23:59:59Z, in seconds since 1970-01-01T00:00Z. */
     private static final long LAST_SECOND = 253402300799L;
 
-    /** Days since 1970-01-01, after a date. */
+    /** Days since 1970-01-01 of the date parsed last. */
     public int days;
 
     /**
-     * Microseconds since 1970-01-01T00:00Z, or of the clock on the wall where no offset is there.
+     * Microseconds since 1970-01-01T00:00Z of the timestamp parsed last; since 1970-01-01T00:00
+     * local time if the timestamp has no offset.
      */
     public long micros;
 
+    /** Whether the timestamp parsed last ends with {@code Z} or an offset. */
     public boolean hasOffset;
 
-    /** Whether digits other than 0 stand after the sixth of the fraction. */
+    /** Whether a digit after the sixth of the fraction is not 0. */
     public boolean isRounded;
 
     private byte[] text;
     private int at;
     private int end;
 
+    /** Parses a date into {@code days}; returns false if the text is not a date. */
     public boolean date(byte[] source, int from, int to) {
         text = source;
         at = from;
@@ -37,6 +41,7 @@ public final class Times {
         return day() && at == end;
     }
 
+    /** Parses a timestamp into {@code micros}; returns false if the text is not a timestamp. */
     public boolean timestamp(byte[] source, int from, int to) {
         text = source;
         at = from;
@@ -81,7 +86,7 @@ public final class Times {
             seconds -= offset;
         }
         micros = seconds * 1000000L + fraction;
-        return seconds >= LEAST_SECOND && seconds <= LAST_SECOND;
+        return seconds >= FIRST_SECOND && seconds <= LAST_SECOND;
     }
 
     private boolean day() {
@@ -105,18 +110,23 @@ public final class Times {
     }
 
     /**
-     * Days since 1970-01-01 in the proleptic Gregorian calendar; years begin in March, so February
-     * ends them.
+     * Days since 1970-01-01 in the proleptic Gregorian calendar. The computation counts years from
+     * March to February, so that a leap day is the last day of its year.
      */
     private static int days(int year, int month, int day) {
         int y = month <= 2 ? year - 1 : year;
         int era = Math.floorDiv(y, 400);
-        int ofEra = y - era * 400;
-        int ofYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-        return era * 146097 + ofEra * 365 + ofEra / 4 - ofEra / 100 + ofYear - 719468;
+        int yearOfEra = y - era * 400;
+        int dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+        return era * 146097
+                + yearOfEra * 365
+                + yearOfEra / 4
+                - yearOfEra / 100
+                + dayOfYear
+                - 719468;
     }
 
-    /** Microseconds of a fraction; -1 where no digit is there. */
+    /** Reads a fraction of a second in microseconds; -1 if there is no digit. */
     private int fraction() {
         int first = at;
         int value = 0;
@@ -138,7 +148,10 @@ public final class Times {
         return value;
     }
 
-    /** Seconds east of Greenwich; the least int where no offset is there. */
+    /**
+     * Reads {@code Z} or an offset, in seconds east of Greenwich; {@code Integer.MIN_VALUE} if
+     * malformed.
+     */
     private int offset() {
         int sign = text[at];
         at++;
@@ -171,7 +184,7 @@ public final class Times {
         return at < end && text[at++] == ':';
     }
 
-    /** Two digits; -1 where they are not there. */
+    /** Reads two digits; -1 if the next two bytes are not digits. */
     private int two() {
         if (at + 2 > end) {
             return -1;

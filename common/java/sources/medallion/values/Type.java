@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** A Spark type, made ready for reading: a struct finds its fields by the bytes of their names. */
+/** A Spark type, prepared for reading: a struct finds its fields by the bytes of their names. */
 public final class Type {
     public static final int STRUCT = 0;
     public static final int ARRAY = 1;
@@ -24,26 +24,23 @@ public final class Type {
     public static final int TIMESTAMP_NTZ = 14;
     public static final int BINARY = 15;
 
-    /** What no valid UTF-8 holds. */
+    /** Bytes that valid UTF-8 never contains. */
     private static final byte[] NEVER = new byte[] {(byte) 0xFF};
 
     public final int kind;
 
-    /** Digits of a decimal; the longest text of a char or varchar, else 0. */
+    /** Digits of a decimal; maximum length of a char or varchar; else 0. */
     public int precision;
 
     public int scale;
 
-    /** An array's elements, a map's values. */
+    /** Type of an array's elements or of a map's values. */
     public Type element;
 
     public String[] labels;
     public byte[][] names;
 
-    /**
-     * Each name as it stands in JSON, with its quotes; what is never there for one that must be
-     * escaped.
-     */
+    /** Each name as JSON writes it, with quotes; {@code NEVER} for a name that JSON must escape. */
     public byte[][] quoted;
 
     public Type[] fields;
@@ -55,7 +52,7 @@ public final class Type {
         this.kind = kind;
     }
 
-    /** The type that Spark's JSON describes. */
+    /** The type that Spark's JSON form of a schema describes. */
     public static Type of(JsonNode node) {
         if (node.isTextual()) {
             return plain(node.asText());
@@ -74,7 +71,7 @@ public final class Type {
             map.element = of(node.get("valueType"));
             return map;
         }
-        throw new IllegalArgumentException("type " + name + " is not read");
+        throw new IllegalArgumentException("type " + name + " is not supported");
     }
 
     private static Type struct(JsonNode members) {
@@ -124,7 +121,7 @@ public final class Type {
         }
     }
 
-    /** Place of the field of this name; -1 where there is none. */
+    /** Index of the field of this name; -1 if there is none. */
     public int find(byte[] source, int from, int to) {
         int slot = hash(source, from, to) & mask;
         while (slots[slot] != 0) {
@@ -184,6 +181,6 @@ public final class Type {
                 return BOOLEAN + i;
             }
         }
-        throw new IllegalArgumentException("type " + name + " is not read");
+        throw new IllegalArgumentException("type " + name + " is not supported");
     }
 }

@@ -3,8 +3,8 @@ package medallion.values;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Whether bytes are UTF-8: no overlong form, no encoded surrogate, nothing above U+10FFFF, nothing
- * cut off.
+ * Checks that bytes are valid UTF-8: no overlong form, no encoded surrogate, no code point above
+ * U+10FFFF, no truncated sequence.
  */
 public final class Utf8 {
     private static final long HIGH_BITS = 0x8080808080808080L;
@@ -37,8 +37,8 @@ public final class Utf8 {
     }
 
     /**
-     * Length of the well-formed sequence of two to four bytes that begins here; 0 where there is
-     * none.
+     * Length of the well-formed sequence of two to four bytes that begins at this index; 0 if there
+     * is none.
      */
     private static int sequence(byte[] bytes, int at, int end) {
         int first = bytes[at] & 0xFF;

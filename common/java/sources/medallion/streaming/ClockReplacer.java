@@ -8,29 +8,30 @@ import org.apache.spark.util.Clock;
 import java.lang.reflect.Field;
 
 /**
- * Gives a query a clock as it starts: Spark has no other way than in its own tests.
+ * Replaces a query's clock when the query starts. Spark has a public way to do so only in its own
+ * tests.
  *
- * <p>Spark tells of a start in the query's own thread, before that has asked for the clock. Names
- * of what is Spark's own are looked up here as it happens, so that another version may be without
- * them.
+ * <p>Spark reports a start in the query's own thread, before that thread reads the clock. Spark's
+ * internal names are resolved at that moment, so that a version of Spark without them runs queries
+ * with Spark's own clock.
  */
-public final class ClockGiver extends StreamingQueryListener {
+public final class ClockReplacer extends StreamingQueryListener {
     private static final long serialVersionUID = 1L;
 
     private final StreamingQueryManager queries;
     private final String name;
     private final String field;
     private final Clock clock;
-    private volatile String problem = "Spark did not tell of the query's start";
+    private volatile String problem = "Spark did not report the query's start";
 
-    public ClockGiver(StreamingQueryManager queries, String name, String field, Clock clock) {
+    public ClockReplacer(StreamingQueryManager queries, String name, String field, Clock clock) {
         this.queries = queries;
         this.name = name;
         this.field = field;
         this.clock = clock;
     }
 
-    /** Why the query has not got the clock; empty where it has. */
+    /** Why the clock was not replaced; empty if it was. */
     public String problem() {
         return problem;
     }
@@ -56,11 +57,11 @@ public final class ClockGiver extends StreamingQueryListener {
     }
 
     private Field find(Class<?> kind) throws NoSuchFieldException {
-        for (Class<?> above = kind; above != null; above = above.getSuperclass()) {
-            Field[] own = above.getDeclaredFields();
-            for (int i = 0; i < own.length; i++) {
-                if (own[i].getName().equals(field)) {
-                    return own[i];
+        for (Class<?> declaring = kind; declaring != null; declaring = declaring.getSuperclass()) {
+            Field[] fields = declaring.getDeclaredFields();
+            for (int i = 0; i < fields.length; i++) {
+                if (fields[i].getName().equals(field)) {
+                    return fields[i];
                 }
             }
         }

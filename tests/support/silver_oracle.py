@@ -1,9 +1,9 @@
-"""What silver must make of each bronze row, in plain Python and without Spark: slow, short, obviously right.
+"""The expected place of each bronze row, in plain Python without Spark: slow, short, obviously right.
 
-It knows the rules of Spark's operators from their documentation and from having watched them: a
-micro-batch drops as late what lies at or before the watermark that the batch *before* it ended state by;
-late is asked before duplicate; a key is forgotten once the watermark has reached its expiry, which is
-the event time of its first row plus the delay.
+The rules of Spark's operators are taken from their documentation and from observation. A micro-batch drops a
+row as late if the row's event time is at or before the watermark by which the *previous* batch expired state.
+Lateness is checked before duplicates. A key expires once the watermark has reached the event time of the
+key's first row plus the delay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIELDS = {"id", "at", "amount"}
 
 @dataclass(frozen=True)
 class Record:
-    """A bronze row, as far as its fate depends on it."""
+    """The columns of a bronze row that decide its place."""
 
     partition: int
     offset: int
@@ -40,15 +40,15 @@ class Event:
 
 
 @dataclass
-class Fates:
-    """Where every offset has gone; a coordinate is (partition, offset).
+class SilverOracle:
+    """The place of every offset; a coordinate is (partition, offset).
 
     Attributes:
         silver: Rows (id, at, amount, rescued) by coordinate.
-        late: Every late row's coordinate, whether it was inserted too or not.
+        late: Coordinate of every late row, also of those that were inserted.
         quarantine: Reasons by coordinate.
-        dropped: The same for rows of which only that is kept.
-        warned: Rows that a rule warned of and that Spark's operator did not drop.
+        dropped: Reasons by coordinate, of rows that are dropped and of which only the reasons are kept.
+        warned: Number of rows that break a rule of warnings and that Spark's operator did not drop.
     """
 
     delay: timedelta
@@ -149,7 +149,7 @@ def _typed(found: dict[str, Any]) -> Event | str:
 
 
 def judge(event: Event, kafka_time: datetime) -> list[str]:
-    """Every reason against an event, in the order in which they are asked."""
+    """All reasons to quarantine an event, in the order in which the rules are checked."""
     reasons = []
     if event.id is None:
         reasons.append("null_key")
@@ -167,7 +167,7 @@ def judge(event: Event, kafka_time: datetime) -> list[str]:
 
 
 class _TwiceError(ValueError):
-    """A name is there twice."""
+    """A name occurs twice in an object."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""Runs a function that crashes at chosen writes, and restarts it until it has caught up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from delta.tables import DeltaMergeBuilder
+from pyspark.sql import DataFrameWriter
+
+from common.delta.delta_rs import DeltaRsTable
+from common.errors import QueryFailedError
+
+
+def run_through_crashes(run: Callable[[], object], crashes: Mapping[int, bool]) -> int:
+    """Call ``run`` again after each crash, until a call ends without one; returns the number of crashes.
+
+    Args:
+        run: One run, from a restart to the end.
+        crashes: By the number of a write, counted over all runs: whether that write is done before the crash.
+    """
+    writes = itertools.count()
+    left = dict(crashes)
+    with _crashing(writes, left):
+        for _ in range(len(crashes) + 1):
+            try:
+                run()
+            except QueryFailedError as error:
+                assert "killed here" in str(error)  # noqa: PT017  # any other error is a failure of the test
+            else:
+                return len(crashes) - len(left)
+    raise AssertionError("the run failed more often than it was to crash")
+
+
+@contextmanager
+def _crashing(writes: Iterator[int], crashes: dict[int, bool]) -> Iterator[None]:
+    """Count every write of a table; raise before or right after each write that is to crash."""
+
+    def crashing(write: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*words: Any, **named: Any) -> Any:
+            due = crashes.pop(next(writes), None)
+            if due is False:
+                raise RuntimeError("killed here")
+            result = write(*words, **named)
+            if due:
+                raise RuntimeError("killed here")
+            return result
+
+        return run
+
+    with ExitStack() as stack:
+        for owner, name in (
+            (DataFrameWriter, "save"),
+            (DeltaMergeBuilder, "execute"),
+            (DeltaRsTable, "append"),
+            (DeltaRsTable, "change"),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, crashing(getattr(owner, name))))
+        yield
