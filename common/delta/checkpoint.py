@@ -25,7 +25,7 @@ from common.machine.storage_folder import StorageFolder
 
 _BATCH = re.compile(r"^\d+$")
 _TEMPORARY = re.compile(r"\.+(metadata|0)\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.TID\d+)?\.tmp(\.crc)?")
-"""Temporary names of ``metadata`` and of a log's first file: Spark's, and that of Hadoop's checksum beside it."""
+"""Temporary names of ``metadata`` and of a log's first file, and of Hadoop's checksum beside such a file."""
 _HEADER_LINES = 2
 _PARTITIONS = "spark.sql.shuffle.partitions"
 

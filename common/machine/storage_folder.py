@@ -1,7 +1,7 @@
 """Access to a folder on a local disk, or in an object store through pyarrow.
 
-It lists names, and reads and deletes small files, for logs and checkpoints. A file that another process deletes meanwhile
-is absent, not an error.
+It lists names, and reads and deletes small files, for logs and checkpoints. A file that another process
+deletes meanwhile is absent, not an error.
 """
 
 from __future__ import annotations

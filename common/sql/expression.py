@@ -85,6 +85,19 @@ def analyze(sql: str) -> Facts:
     return Facts(**found, subquery=reader.subquery, path=path, star=star, alias=alias)
 
 
+def window_times(sql: str) -> tuple[str, ...]:
+    """SQL texts of the times of which an expression makes windows: the first argument of ``window(…)``.
+
+    Raises:
+        SqlError: The text is not one expression.
+    """
+    if "window" not in sql.lower():
+        return ()
+    found = [node for node in parse(sql).find_all(exp.Func) if _name(node) in {"window", "session_window"}]
+    times = (next(iter(node.expressions), None) or node.this for node in found)
+    return tuple(dict.fromkeys(time.sql(dialect="spark") for time in times if isinstance(time, exp.Expr)))
+
+
 def parse(sql: str) -> exp.Expr:
     """The syntax tree of one SQL expression.
 

@@ -1,4 +1,4 @@
-"""A process that is killed while a query plans its first micro-batch leaves a checkpoint that starts again."""
+"""A process killed while a query plans its first micro-batch leaves a checkpoint that starts again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import DataFrame
 
@@ -25,6 +24,7 @@ from common.declare import (
 )
 from gold.custom import Writer
 from tests.conftest import make_settings
+from tests.support.deaths import die_before_the_first_batch
 from tests.support.engine import Engine
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -69,14 +69,7 @@ def test_a_kill_before_the_first_micro_batch_stops_no_query(spark: Any, tmp_path
     rows = [("orders", 0, n, NOON, 0, NOON, None, value, None) for n, value in enumerate(values)]
     engine.append_bronze("bronze.orders", rows)
     tables = [declared.table for declared in (*PIPELINE.silver, *PIPELINE.gold, *PIPELINE.publish)]
-    left = []
-    for table in tables:
-        checkpoint = engine.checkpoint(table)
-        left += [checkpoint / f".metadata.{uuid4()}.tmp", checkpoint / "offsets" / f".0.{uuid4()}.tmp"]
-        (checkpoint / "offsets").mkdir(parents=True)
-        (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid4())}))
-    for file in left:
-        file.touch()
+    left = [file for table in tables for file in die_before_the_first_batch(engine.checkpoint(table))]
     engine.run("silver", "gold")
     engine.publish()
     for table in tables:

@@ -1,12 +1,15 @@
-"""A process that dies at its writes, and is started anew until it has caught up."""
+"""A process that dies at its writes, or as it begins, and is started anew until it has caught up."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
+from uuid import uuid4
 
 from delta.tables import DeltaMergeBuilder
 from pyspark.sql import DataFrameWriter
@@ -33,6 +36,16 @@ def survive(run: Callable[[], object], deaths: Mapping[int, bool]) -> int:
             else:
                 return len(deaths) - len(left)
     raise AssertionError("it dies more often than it is killed")
+
+
+def die_before_the_first_batch(checkpoint: Path) -> list[Path]:
+    """What a SIGKILL leaves of a query that was about to plan its first micro-batch; the temporary files."""
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid4())}))
+    left = [checkpoint / f".metadata.{uuid4()}.tmp", checkpoint / "offsets" / f".0.{uuid4()}.tmp"]
+    for file in left:
+        file.touch()
+    return left
 
 
 @contextmanager
