@@ -91,11 +91,24 @@ def window_times(sql: str) -> tuple[str, ...]:
     Raises:
         SqlError: The text is not one expression.
     """
+    return tuple(dict.fromkeys(call[0] for call in _time_windows(sql)))
+
+
+def has_sliding_window(sql: str) -> bool:
+    """Whether an expression has ``window(…)`` with a slide, which gives several rows for one.
+
+    Raises:
+        SqlError: The text is not one expression.
+    """
+    return any(len(call) > 2 and call[1] != call[2] for call in _time_windows(sql))  # noqa: PLR2004
+
+
+def _time_windows(sql: str) -> list[list[str]]:
+    """The texts of the arguments of each ``window(…)`` and ``session_window(…)``."""
     if "window" not in sql.lower():
-        return ()
+        return []
     found = [node for node in parse(sql).find_all(exp.Func) if _name(node) in {"window", "session_window"}]
-    times = (next(iter(node.expressions), None) or node.this for node in found)
-    return tuple(dict.fromkeys(time.sql(dialect="spark") for time in times if isinstance(time, exp.Expr)))
+    return [[argument.sql(dialect="spark") for argument in _children(node)] for node in found]
 
 
 def parse(sql: str) -> exp.Expr:

@@ -22,6 +22,7 @@ from common.declare.declared import folder_of, source_of
 from common.delta import table as delta_table
 from common.errors import PipelineError, Problem, TableMissingError, nearest
 from common.rows.computed import with_columns_of_all
+from common.sql.expression import has_sliding_window
 
 _OF_PIPELINE = re.compile(r"^(bronze|silver|gold)\.[a-z0-9_]+$")
 
@@ -90,6 +91,9 @@ def _faults(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) 
             yield Problem(
                 place, f"{lookup.table} has no column {column!r}; {nearest(column, other.columns)}", source
             )
+        if has_sliding_window(sql):
+            text = "a window with a slide gives several rows for one; leave the slide out"
+            yield Problem(f"{place}, on {column!r}", text, source)
         try:
             frame.select(F.expr(f"({sql})"))
         except PySparkException as error:

@@ -54,7 +54,7 @@ TRACES = {
         "occurred while calling o1.join.\n: a.b.UnresolvedException: [INTERNAL_ERROR] Invalid call\n\tat c.d"
     ): "[INTERNAL_ERROR] Invalid call",
     "Job aborted.\n\tat a.b(C.scala:1)\nCaused by: java.io.IOException: disk full\n\tat d.e": "disk full",
-    "first\nCaused by: a.b: second\nCaused by: java.lang.RuntimeException: the root\n\t... 3 more": "the root",
+    "first\nCaused by: a.b: second\nCaused by: java.lang.Exception: the root\n\t... 3 more": "the root",
     'Traceback (most recent call last):\n  File "x.py", line 1, in f\nValueError: no': "ValueError: no",
     "[SOME_CLASS] Told at once. SQLSTATE: 1\n== SQL ==\nselect 1": "[SOME_CLASS] Told at once. SQLSTATE: 1",
     "=== Streaming Query ===\nIdentifier: x": "Identifier: x",
