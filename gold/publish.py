@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
@@ -19,6 +19,7 @@ from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.declared import source_of
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
+from common.machine.terminal import visible
 from common.streaming.query import Stream
 from gold.source.stream import CHANGE, FEED_COLUMNS, keeps_feed
 from gold.source.stream import stream as table_stream
@@ -157,6 +158,7 @@ def hand_over(writer: Any, rows: Iterable[Any], number: int) -> None:
 def _to_console(publish: Publish, sink: ConsoleSink) -> Callable[[DataFrame, MicroBatch], None]:
     def send(rows: DataFrame, batch: MicroBatch) -> None:
         sys.stdout.write(f"{publish.table}, micro-batch {batch.batch_id}\n")
-        rows.show(sink.rows, truncate=_WIDTH)
+        # What ``show`` prints; a value must not control the terminal.
+        sys.stdout.write(visible(cast("Any", rows)._show_string(sink.rows, _WIDTH)) + "\n")  # noqa: SLF001
 
     return send

@@ -59,8 +59,8 @@ class Storage:
         cluster_by: Up to four columns for liquid clustering: compaction puts rows of similar values
             together, so that a MERGE or a query reads fewer files. Any Delta reader still reads the table;
             other writers need Delta's writer version 7.
-        partition_by: Partition columns, which should have few values. Delta stores an empty text in such a
-            column as null.
+        partition_by: Partition columns, which should have few values; any value is a partition. Delta
+            stores an empty text in such a column as null.
         change_feed: Keep a change data feed for readers that stream the table. Any Delta reader still reads
             the table.
         deletion_vectors: Mark changed rows as deleted, and do not rewrite their files. The table gets reader

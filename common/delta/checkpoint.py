@@ -1,4 +1,4 @@
-"""Reads a Spark streaming checkpoint from its files, without Spark; writes nothing.
+"""Reads a Spark streaming checkpoint from its files, without Spark.
 
 A checkpoint holds ``metadata`` (the query's id), ``offsets/N`` (written when micro-batch N is planned),
 ``commits/N`` (written when micro-batch N is committed) and ``state``, if the query has state. Spark deletes
@@ -7,6 +7,9 @@ old files at any time, so a file that is listed and then not found counts as abs
 An ``offsets/N`` file has the format (``v1``) in line 1, in line 2 JSON with the micro-batch's times and the
 settings that the query keeps from its first start, and then one line per source: the position up to which
 the micro-batch reads, or ``-`` for a source without one.
+
+Spark writes each of these files under a temporary name, ``.<name>.<uuid>.tmp``, and renames it. Only
+``delete_interrupted_first_writes`` changes anything in a checkpoint.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 
 _BATCH = re.compile(r"^\d+$")
+_TEMPORARY = re.compile(r"\.+(metadata|0)\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.TID\d+)?\.tmp(\.crc)?")
+"""Temporary names of ``metadata`` and of a log's first file, and of Hadoop's checksum beside such a file."""
 _HEADER_LINES = 2
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -149,6 +154,33 @@ class Checkpoint:
             f"{self.path}/{name} is not what Spark 4.1 writes. If the disk was full or a file was edited, "
             "restore the checkpoint from a copy; if another Spark version wrote it, use that one."
         )
+
+
+def delete_interrupted_first_writes(path: str) -> tuple[str, ...]:
+    """Delete the temporary files of a query that was killed before it had planned its first micro-batch.
+
+    Spark refuses to start a query that has not planned a micro-batch if ``offsets``, ``commits`` or ``state``
+    has an entry, even a temporary file without a byte. A query that has planned one ignores such files.
+
+    Call it only while no query runs with the checkpoint.
+
+    Args:
+        path: Path or URI of the checkpoint, which need not exist.
+
+    Returns:
+        The deleted files, relative to the checkpoint; nothing is deleted once a micro-batch is planned.
+    """
+    if Checkpoint(path).last_planned() is not None:
+        return ()
+    root = StorageFolder(path)
+    sources = sorted(name for name in (root / "sources").names() if _BATCH.match(name))
+    deleted = []
+    for folder in ("", "offsets/", "commits/", *(f"sources/{name}/" for name in sources)):
+        inside = root / folder.rstrip("/") if folder else root
+        for name in sorted(filter(_TEMPORARY.fullmatch, inside.names())):
+            inside.delete(name)
+            deleted.append(f"{folder}{name}")
+    return tuple(deleted)
 
 
 def kafka_position(entry: PlannedBatch) -> dict[str, dict[int, int]]:

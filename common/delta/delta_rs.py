@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,6 +43,9 @@ _READER, _WRITER = 1, 4
 
 _MAX_ACTIONS = 100_000
 """Upper bound of actions in a table's checkpoint: each opening reads them all, in half a second."""
+
+_MAX_FOLDER_BYTES = 255
+"""Upper bound of a folder's name on the usual file systems."""
 
 _CLEANUP_INTERVAL = 100
 """Commits between two searches of delta-rs for expired log files: each lists the whole log."""
@@ -89,6 +92,7 @@ class DeltaRsTable:
         """Append rows, or replace all rows with ``mode="overwrite"``; ``None``: no rows.
 
         Raises:
+            LimitExceededError: No folder can be named after a row's partition; nothing is written.
             LookupError: The rows have other columns than the table.
         """
         from deltalake import write_deltalake
@@ -98,6 +102,7 @@ class DeltaRsTable:
         if set(rows.column_names) != set(schema.names):
             raise LookupError(f"rows have {rows.column_names}, the table {schema.names}")
         rows = rows.select(schema.names)
+        self._refuse_long_folders(rows)
         write_deltalake(
             self.table,
             rows,
@@ -116,8 +121,10 @@ class DeltaRsTable:
             key: Columns that identify a row; compared null-safe.
 
         Raises:
-            LimitExceededError: The files that may hold the keys are large; nothing is written.
+            LimitExceededError: The files that may hold the keys are large, or no folder can be named after a
+                row's partition; nothing is written.
         """
+        self._refuse_long_folders(changes)
         if self._exceeds_limits(" AND ".join(_bounds(changes, key)) or None):
             raise LimitExceededError
         names = [name for name in changes.column_names if name != ACTION]
@@ -143,6 +150,16 @@ class DeltaRsTable:
     def _files(self) -> pa.Table:
         return delta_rs_handles.files(StorageFolder(self.path).path, self.table)
 
+    def _refuse_long_folders(self, rows: pa.Table) -> None:
+        """Refuse a partition value whose folder would have too long a name: delta-rs names it so always."""
+        for name in self.table.metadata().partition_columns:
+            if pa.types.is_string(rows[name].type) or pa.types.is_large_string(rows[name].type):
+                folders = (
+                    quote(f"{name}={value}") for value in pc.unique(rows[name].drop_null()).to_pylist()
+                )
+                if any(len(folder) > _MAX_FOLDER_BYTES for folder in folders):
+                    raise LimitExceededError
+
     def _exceeds_limits(self, bounds: str | None) -> bool:
         """Whether the files within some bounds have more than the driver reads, or lack row counts."""
         files = self._files
@@ -160,7 +177,7 @@ class DeltaRsTable:
 
 
 class LimitExceededError(Exception):
-    """A write has to read more than the driver may: Spark does it."""
+    """Spark does the write: it reads more than the driver may, or a partition cannot name a folder."""
 
 
 def open_table(path: str, limits: DriverLimits) -> DeltaRsTable | None:

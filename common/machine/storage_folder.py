@@ -1,13 +1,15 @@
-"""Read-only access to a folder on a local disk, or in an object store through pyarrow.
+"""Access to a folder on a local disk, or in an object store through pyarrow.
 
-It lists names and reads small files, for logs and checkpoints. A file that another process deletes meanwhile
-is absent, not an error.
+It lists names, and reads and deletes small files, for logs and checkpoints. A file that another process
+deletes meanwhile is absent, not an error.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -71,6 +73,15 @@ class StorageFolder:
                 return bytes(stream.read())
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def delete(self, name: str) -> None:
+        """Delete a file; nothing happens when there is no such file."""
+        with suppress(FileNotFoundError):
+            if self.is_local:
+                Path(self.path, name).unlink()
+                return
+            store, base = self._file_system()
+            store.delete_file(f"{base}/{name}")
 
     def modified_ms(self, name: str) -> int | None:
         """When a file was last modified, milliseconds since the epoch; None when there is no such file."""

@@ -43,8 +43,25 @@ def arrivals(console: Console, count: int, total_bytes: int) -> Iterator[Arrival
         yield advance
 
 
+def visible(text: str) -> str:
+    r"""The text with an escape for each character that would control the terminal, such as ``\x1b``.
+
+    Escaped are control characters but line breaks and tabs, direction marks, invisible characters and lone
+    surrogates. So neither a value nor a name in a message controls the terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else escape(letter) for letter in text)
+
+
+def escape(letter: str) -> str:
+    r"""The escape of a character, as Python writes it: ``\x1b``, ``\u202e``."""
+    return letter.encode("unicode_escape").decode("ascii")
+
+
 def say(console: Console, message: str) -> None:
     """Print a message: wrapped between words on a terminal; not wrapped elsewhere, so that grep finds it."""
+    message = visible(message)
     text = wrapped(message, console.width) if console.is_terminal else message
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 

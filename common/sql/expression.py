@@ -85,6 +85,32 @@ def analyze(sql: str) -> Facts:
     return Facts(**found, subquery=reader.subquery, path=path, star=star, alias=alias)
 
 
+def window_times(sql: str) -> tuple[str, ...]:
+    """SQL texts of the times of which an expression makes windows: the first argument of ``window(…)``.
+
+    Raises:
+        SqlError: The text is not one expression.
+    """
+    return tuple(dict.fromkeys(call[0] for call in _time_windows(sql)))
+
+
+def has_sliding_window(sql: str) -> bool:
+    """Whether an expression has ``window(…)`` with a slide, which gives several rows for one.
+
+    Raises:
+        SqlError: The text is not one expression.
+    """
+    return any(len(call) > 2 and call[1] != call[2] for call in _time_windows(sql))  # noqa: PLR2004
+
+
+def _time_windows(sql: str) -> list[list[str]]:
+    """The texts of the arguments of each ``window(…)`` and ``session_window(…)``."""
+    if "window" not in sql.lower():
+        return []
+    found = [node for node in parse(sql).find_all(exp.Func) if _name(node) in {"window", "session_window"}]
+    return [[argument.sql(dialect="spark") for argument in _children(node)] for node in found]
+
+
 def parse(sql: str) -> exp.Expr:
     """The syntax tree of one SQL expression.
 

@@ -27,6 +27,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
+from common.rows.computed import with_columns
 from common.rows.driver_or_spark import Rows, SparkRows
 from common.spark.broadcast import broadcast_if_small
 from common.streaming.query import Stream
@@ -166,8 +167,10 @@ def _matching(rows: DataFrame, gold: Aggregate) -> DataFrame:
 def _groups(silver: DataFrame, touched: Rows, gold: Aggregate) -> DataFrame:
     """The touched groups over silver's rows. Grain: one row per group that has rows."""
     by, window = named(gold.by or ()), gold.window
-    rows, group = prune_by_keys(silver, touched, by), columns(by)
-    values = [F.expr(f"({sql})") for sql in by.values()]
+    computed = {f"__by{place}": sql for place, sql in enumerate(by.values())}
+    rows = with_columns(prune_by_keys(silver, touched, by), computed)
+    group = [F.col(own).alias(name) for own, name in zip(computed, by, strict=True)]
+    values = [F.col(own) for own in computed]
     if isinstance(window, Window):
         spans = time_ranges(touched, windows.START, windows.END)
         rows = windows.marked(rows.where(within(F.col(f"`{window.on}`"), spans)), window)
@@ -187,6 +190,10 @@ def _reached(silver: DataFrame, reach: Rows, gold: Aggregate, window: Session) -
     own = reach.frame.select(
         *(F.col(f"`{name}`").alias(f"__group{i}") for i, name in enumerate(by)), sessions.LOW, sessions.HIGH
     )
-    same = [F.expr(f"({sql})").eqNullSafe(F.col(f"__group{i}")) for i, sql in enumerate(by.values())]
+    computed = {f"__by{place}": sql for place, sql in enumerate(by.values())}
+    same = [F.col(name).eqNullSafe(F.col(f"__group{i}")) for i, name in enumerate(computed)]
     is_within = on.between(F.col(sessions.LOW), F.col(sessions.HIGH))
-    return rows.join(broadcast_if_small(own, reach.count), reduce(and_, [*same, is_within]), "left_semi")
+    found = with_columns(rows, computed).join(
+        broadcast_if_small(own, reach.count), reduce(and_, [*same, is_within]), "left_semi"
+    )
+    return found.drop(*computed)

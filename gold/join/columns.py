@@ -13,6 +13,7 @@ from common.declare import Join
 from common.declare.declared import source_of
 from common.delta import table as delta_table
 from common.errors import TableMissingError
+from common.rows.computed import with_columns, with_columns_of_all
 from gold.table.context import Context
 from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import Trial, columns, each, misfit, named
@@ -48,7 +49,8 @@ def joined(rows: DataFrame, other: DataFrame, gold: Join, *, within: Column | No
     """
     on = named(gold.on)
     try:
-        left = rows.withColumns({_here(place): F.expr(f"({sql})") for place, sql in enumerate(on.values())})
+        texts = {_here(place): sql for place, sql in enumerate(on.values())}
+        left = with_columns_of_all(rows, texts) if gold.how == "left" else with_columns(rows, texts)
         right = packed(other, gold)
         same = reduce(and_, (F.col(_here(place)) == F.col(_there(place)) for place in range(len(on))))
         found = left.join(right, same if within is None else same & within, HOW[gold.how])

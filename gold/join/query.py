@@ -21,8 +21,10 @@ from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
+from common.rows.computed import with_columns
 from common.rows.driver_or_spark import Rows, SparkRows
 from common.spark.broadcast import broadcast_if_small
+from common.sql.expression import window_times
 from common.streaming.query import Stream
 from gold.join import stream_join
 from gold.join.columns import joined, other_path, shape
@@ -134,6 +136,9 @@ class _Target:
         to_join = delta_merge.frame_with_keys(left, changed, IDENTITY)
         if other_keys.count:
             matching = _matching(left, list(on.values()), other_keys)
+            if any(window_times(sql) for sql in on.values()):
+                # A row that is in several windows is found once per window.
+                matching = matching.dropDuplicates([*IDENTITY])
             matching = matching.join(
                 broadcast_if_small(changed.frame, changed.count), list(IDENTITY), "left_anti"
             )
@@ -169,8 +174,10 @@ def _matching(table: DataFrame, texts: Sequence[str], values: Rows) -> DataFrame
     plain = {text: name for text, name in plain.items() if types.get(text) == kinds[name].dataType}
     ends = values.renamed({name: text for text, name in plain.items()})
     pruned = table.where(reduce(and_, ends.bounds([*plain]), F.lit(True))) if plain else table
-    same = reduce(and_, (F.expr(f"({text}) = {name}") for name, text in zip(names, texts, strict=True)))
-    return pruned.join(broadcast_if_small(values.frame, values.count), same, "left_semi")
+    computed = {f"__own{place}": text for place, text in enumerate(texts)}
+    same = reduce(and_, (F.col(own) == F.col(name) for own, name in zip(computed, names, strict=True)))
+    rows = with_columns(pruned, computed)
+    return rows.join(broadcast_if_small(values.frame, values.count), same, "left_semi").drop(*computed)
 
 
 def _numbered(found: DataFrame, gold: Join) -> DataFrame:

@@ -1,4 +1,9 @@
-"""How gold tables are created: their properties and layout."""
+"""How gold tables are created: their properties and layout.
+
+The files of a partitioned table are in folders of random names (``RANDOM_FOLDERS``). By default Delta names
+the folder after the value, and a value that no folder can be named after would end the query at every start:
+a text with a NUL, or of more than some 240 bytes. Readers of Delta take the values from the log.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +32,15 @@ PROPERTIES = {
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
 
+RANDOM_FOLDERS = "delta.randomizeFilePrefixes"
+"""The property with which Spark puts new files into folders of random names and not of partition values."""
+
 
 def properties(storage: Storage) -> Mapping[str, str]:
     """Properties of a new gold table."""
     found = dict(PROPERTIES)
+    if storage.partition_by:
+        found[RANDOM_FOLDERS] = "true"
     if storage.change_feed:
         found |= {"delta.minWriterVersion": "4", "delta.enableChangeDataFeed": "true"}
     if storage.deletion_vectors or storage.newer_types:
@@ -93,3 +103,6 @@ def ensure(
         partition_by=storage.partition_by or (),
         cluster_by=storage.cluster_by or (),
     )
+    if storage.partition_by:
+        # A table of an earlier version lacks it; a value that the operator has set stays.
+        delta_table.ensure_property(context.spark, context.path(table), RANDOM_FOLDERS, "true")

@@ -15,6 +15,7 @@ from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem, nearest
 from common.schema import avro as avro_schema
 from common.schema.value_fields import fields
+from common.sql.expression import has_sliding_window
 from orchestration.check.expression import result, row_faults
 from orchestration.check.gold import gold_problems, gold_scopes
 from orchestration.check.names import each, name_faults, named, references
@@ -192,7 +193,14 @@ def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
             yield Problem(place, "has the name of a column or of another lookup; rename it", source)
         taken.add(lookup.name)
         for column, sql in named(lookup.on).items():
-            yield from each(f"{place}, on {column!r}", row_faults(sql, rows), source)
+            yield from each(f"{place}, on {column!r}", _lookup_key_faults(sql, rows), source)
+
+
+def _lookup_key_faults(sql: str, rows: Scope) -> Iterator[str]:
+    faults = tuple(row_faults(sql, rows))
+    yield from faults
+    if not faults and has_sliding_window(sql):
+        yield "a window with a slide gives several rows for one; leave the slide out"
 
 
 def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:

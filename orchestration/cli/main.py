@@ -16,7 +16,7 @@ import typer
 
 from common.errors import MedallionError, RegistryError
 from common.machine.console import err, out
-from common.machine.terminal import wrapped
+from common.machine.terminal import visible, wrapped
 from common.streaming.query import registry_failure
 
 app = typer.Typer(
@@ -106,7 +106,7 @@ def main() -> None:
 
 def _print_error(error: MedallionError) -> None:
     head = "error: "
-    text = str(error)
+    text = visible(str(error))
     if err.is_terminal:
         text = wrapped(text, err.width - len(head), indent="")
     for number, line in enumerate(text.splitlines()):

@@ -19,6 +19,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from common.machine.terminal import escape
 from orchestration.query.duckdb_views import QueryResult
 
 _INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")}
@@ -58,7 +59,7 @@ def write_json(answer: QueryResult, limit: int | None, to: TextIO) -> None:
     before = "["
     for row in _limited(answer, limit):
         record = dict(zip(answer.columns, map(_json, row), strict=True))
-        to.write(f"{before}\n  {json.dumps(record, ensure_ascii=False)}")
+        to.write(f"{before}\n  {_json_text(record)}")
         before = ","
     to.write("[]\n" if before == "[" else "\n]\n")
 
@@ -116,13 +117,17 @@ def _records(answer: QueryResult, rows: list[tuple[Any, ...]]) -> ConsoleRendera
 def _cell(value: object, widest: int) -> Text:
     if value is None:
         return Text("NULL", style="dim")
-    text = "".join(letter if letter.isprintable() else _visible(letter) for letter in plain(value))
+    text = "".join(letter if letter.isprintable() else escape(letter) for letter in plain(value))
     return Text(text if len(text) <= widest else f"{text[: widest - 1]}…")
 
 
-def _visible(letter: str) -> str:
-    """A control character, escaped, so that no payload controls the terminal."""
-    return letter.encode("unicode_escape").decode("ascii")
+def _json_text(value: object) -> str:
+    """JSON text in which each character that would control a terminal has JSON's own escape."""
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    # Outside of strings JSON has printable characters alone.
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
 
 
 def _footer(shown: int, more: int) -> str:

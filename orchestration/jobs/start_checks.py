@@ -1,6 +1,7 @@
 """What is checked before a query starts: its checkpoint, its tables and its declaration.
 
-``Wiring`` runs these checks for every table of a layer before it creates any table or query.
+``Wiring`` runs these checks for every table of a layer before it creates any table or query, and
+``make_checkpoint_startable`` for every publication.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from common.declare import Custom, Gold, Silver, Table, Topic
+from common.declare import Custom, Gold, Publish, Silver, Table, Topic
 from common.declare.declared import source_of
 from common.delta import delta_rs
-from common.delta.checkpoint import Checkpoint
+from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes
 from common.delta.checkpoint_match import check_checkpoint, check_side_table
 from common.errors import PipelineError, Problem
 from common.machine.console import say
@@ -24,7 +25,7 @@ LastCommit = Mapping[str, Any]
 
 
 def check_table(context: Context, declared: Table) -> LastCommit | None:
-    """Prepare a table for its query: repair a torn commit, refuse a wrong checkpoint, print warnings.
+    """Prepare a table for its query: repair what a kill left, refuse a wrong checkpoint, print warnings.
 
     Returns:
         The metadata of the newest commit by the query; None if there is none or the query starts afresh.
@@ -32,6 +33,7 @@ def check_table(context: Context, declared: Table) -> LastCommit | None:
     Raises:
         CheckpointMismatchError: The checkpoint does not belong to the tables.
     """
+    make_checkpoint_startable(context, declared)
     _roll_back_torn_commits(context, declared)
     last = _check_checkpoint(context, declared)
     if isinstance(declared, Topic):
@@ -40,6 +42,11 @@ def check_table(context: Context, declared: Table) -> LastCommit | None:
         _warn_without_change_feed(context, declared)
     _warn_of_other_partitions(context, declared)
     return last
+
+
+def make_checkpoint_startable(context: Context, declared: Table | Publish) -> None:
+    """Delete what a kill before the query's first micro-batch left, with which Spark refuses every start."""
+    delete_interrupted_first_writes(context.layout.checkpoint_path(declared.table))
 
 
 def check_declaration(

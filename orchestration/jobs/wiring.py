@@ -77,6 +77,7 @@ class Wiring:
             TableShapeError: A publication needs the change data feed of a table that keeps none.
         """
         for declared in self.pipeline.publish:
+            start_checks.make_checkpoint_startable(self._context, declared)
             yield self._publication(declared)
 
     def await_sources(

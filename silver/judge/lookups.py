@@ -21,6 +21,8 @@ from common.declare import Lookup, Silver
 from common.declare.declared import folder_of, source_of
 from common.delta import table as delta_table
 from common.errors import PipelineError, Problem, TableMissingError, nearest
+from common.rows.computed import with_columns_of_all
+from common.sql.expression import has_sliding_window
 
 _OF_PIPELINE = re.compile(r"^(bronze|silver|gold)\.[a-z0-9_]+$")
 
@@ -74,8 +76,10 @@ def _joined(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) 
         .groupBy(*(F.col(f"`{column}`").alias(name) for column, name in names.items()))
         .agg(_one_row(other.schema).alias(lookup.name))
     )
-    same = reduce(and_, (F.expr(f"({sql})") == F.col(names[column]) for column, sql in keys.items()))
-    return frame.join(one, same, "left").drop(*names.values())
+    computed = {f"__{lookup.name}_own{place}": sql for place, sql in enumerate(keys.values())}
+    wanted = zip(computed, names.values(), strict=True)
+    same = reduce(and_, (F.col(own) == F.col(name) for own, name in wanted))
+    return with_columns_of_all(frame, computed).join(one, same, "left").drop(*names.values(), *computed)
 
 
 def _faults(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) -> Iterator[Problem]:
@@ -87,6 +91,9 @@ def _faults(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) 
             yield Problem(
                 place, f"{lookup.table} has no column {column!r}; {nearest(column, other.columns)}", source
             )
+        if has_sliding_window(sql):
+            text = "a window with a slide gives several rows for one; leave the slide out"
+            yield Problem(f"{place}, on {column!r}", text, source)
         try:
             frame.select(F.expr(f"({sql})"))
         except PySparkException as error:

@@ -172,11 +172,12 @@ def test_rows_are_shown_on_the_terminal_and_a_start_sends_only_what_is_new(
     ran: Ran, twice: str, broker: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sent(broker, ran.topics["whole"])
-    ran.engine.append("silver.orders", rows(("z", -9)), SCHEMA)
+    ran.engine.append("silver.orders", rows(("z\x1b]0;t\x9b\u202e\0", -9)), SCHEMA)
     ran.engine.publish()
     shown = capsys.readouterr().out
     assert "publish.shown, micro-batch 2" in shown
-    assert "|z" in shown.replace(" ", "")
+    assert r"|z\x1b]0;t\x9b\u202e\x00|" in shown.replace(" ", "")
+    assert all(letter.isprintable() or letter == "\n" for letter in shown)
     assert sent(broker, ran.topics["whole"]) == before  # gold did not run
 
 

@@ -16,6 +16,7 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.errors import CheckpointMismatchError, QueryFailedError
 from tests.conftest import make_settings
+from tests.support.crashes import die_before_the_first_batch
 from tests.support.engine import Engine
 
 pytestmark = pytest.mark.long
@@ -126,16 +127,21 @@ def shop(
     send: Callable[..., None],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Shop:
-    """A shop whose bronze was stopped between two micro-batches and started again; all layers are there."""
+    """A shop whose queries were killed before their first micro-batch; all layers are there.
+
+    Its bronze was also stopped between two micro-batches and started again.
+    """
     topic = new_topic()
     settings = make_settings(
         tmp_path_factory.mktemp("restart"), broker, f"bronze.max_offsets_per_trigger={SIZE // 3}"
     )
     made = Shop(Engine(spark, pipeline(topic), settings, broker), lambda new: send(topic, new))
     made.more()
+    left = [file for query in QUERIES for file in die_before_the_first_batch(made.engine.checkpoint(query))]
     made.engine.run("bronze", stop_after=1)
     made.stopped_at = len(made.engine.rows("bronze.orders"))
     made.engine.run()
+    assert not any(file.exists() for file in left)
     return made
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
+from uuid import uuid4
 
 from delta.tables import DeltaMergeBuilder
 from pyspark.sql import DataFrameWriter
@@ -33,6 +36,16 @@ def run_through_crashes(run: Callable[[], object], crashes: Mapping[int, bool]) 
             else:
                 return len(crashes) - len(left)
     raise AssertionError("the run failed more often than it was to crash")
+
+
+def die_before_the_first_batch(checkpoint: Path) -> list[Path]:
+    """What a SIGKILL leaves of a query that was about to plan its first micro-batch; the temporary files."""
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid4())}))
+    left = [checkpoint / f".metadata.{uuid4()}.tmp", checkpoint / "offsets" / f".0.{uuid4()}.tmp"]
+    for file in left:
+        file.touch()
+    return left
 
 
 @contextmanager

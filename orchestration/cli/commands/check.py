@@ -16,7 +16,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem
 from common.machine.console import out
-from common.machine.terminal import wrapped
+from common.machine.terminal import visible, wrapped
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import check, setting_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
@@ -64,22 +64,27 @@ def check_pipeline(
         raise typer.Exit(PipelineError.exit_code)
 
 
+def _shown(text: str) -> str:
+    """The text as it is, neither markup nor control characters."""
+    return escape(visible(text))
+
+
 def _print_problems(problems: Sequence[Problem], file: Path | None) -> None:
     number = len(problems)
     out.print(
-        f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {escape(str(file))}", highlight=False
+        f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {_shown(str(file))}", highlight=False
     )
     groups: dict[str, list[Problem]] = {}
     for problem in problems:
         groups.setdefault(problem.place.partition(",")[0], []).append(problem)
     for table, group in groups.items():
         first = group[0].source
-        out.print(f"\n[bold]{escape(table)}[/]  [dim]{escape(first)}[/]", highlight=False, soft_wrap=True)
+        out.print(f"\n[bold]{_shown(table)}[/]  [dim]{_shown(first)}[/]", highlight=False, soft_wrap=True)
         for problem in group:
             _, _, rest = problem.place.partition(", ")
             text = f"{rest}: {problem.message}" if rest else problem.message
-            elsewhere = f"  [dim]{escape(problem.source)}[/]" if problem.source != first else ""
-            out.print(f"  {escape(_fitted(text, 2))}{elsewhere}", highlight=False, soft_wrap=True)
+            elsewhere = f"  [dim]{_shown(problem.source)}[/]" if problem.source != first else ""
+            out.print(f"  {_shown(_fitted(text, 2))}{elsewhere}", highlight=False, soft_wrap=True)
 
 
 def _fitted(text: str, used: int = 0) -> str:
@@ -97,7 +102,7 @@ def _summary(pipeline: Pipeline, settings: Settings) -> None:
             soft_wrap=True,
         )
     for note in notes(pipeline):
-        out.print(f"[yellow]note[/]  {escape(_fitted(note, 6))}", highlight=False, soft_wrap=True)
+        out.print(f"[yellow]note[/]  {_shown(_fitted(note, 6))}", highlight=False, soft_wrap=True)
     changed = dict(changed_settings(settings))
     if changed:
         out.print("settings that are not the defaults:", highlight=False)
@@ -120,9 +125,9 @@ def _summary(pipeline: Pipeline, settings: Settings) -> None:
 
 def _tree(pipeline: Pipeline) -> Tree:
     """The lineage, from topics to gold tables."""
-    root = Tree(f"[bold]{escape(pipeline.name)}[/]")
+    root = Tree(f"[bold]{_shown(pipeline.name)}[/]")
     for topic in pipeline.bronze:
-        branch = root.add(f"{escape(_source(topic))} [dim]->[/] {topic.table}")
+        branch = root.add(f"{_shown(_source(topic))} [dim]->[/] {topic.table}")
         _grow(branch, topic.table, pipeline)
     return root
 

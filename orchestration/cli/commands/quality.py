@@ -12,6 +12,7 @@ from rich.text import Text
 from common.delta.log import LogReader
 from common.errors import QualityFailedError, UsageError
 from common.machine.console import out, page, say
+from common.machine.terminal import visible
 from common.spark.session import build_session
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
@@ -57,7 +58,8 @@ def run(
     finally:
         spark.stop()
     if as_json:
-        out.print_json(data={"data_docs": str(docs), "suites": [asdict(result) for result in results]})
+        found = {"data_docs": str(docs), "suites": [asdict(result) for result in results]}
+        out.print_json(data=found, ensure_ascii=True)
     else:
         for result in results:
             page().print(_tables(result))
@@ -91,7 +93,7 @@ def _tables(result: quality.SuiteResult) -> Group:
             Text("✓", style="green") if one.is_met else Text("✗", style="bold red"),
             one.expectation.removeprefix("expect_"),
             one.column,
-            one.observed,
+            visible(one.observed),
         )
         for one in result.checked
     ]

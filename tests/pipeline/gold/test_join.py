@@ -178,6 +178,52 @@ def test_a_lookup_is_as_the_other_table_was_when_the_row_came(ran: Ran) -> None:
     assert set(versions) == {1, 3}
 
 
+WINDOWS = "w timestamp, name string, " + KAFKA
+CLICKS = "n int, at timestamp, " + KAFKA
+
+
+@pytest.mark.parametrize("how", ["left", "inner", "semi"])
+def test_a_join_by_a_window_of_time_goes_on_after_its_first_load(
+    spark: Any, tmp_path: Path, how: str
+) -> None:
+    """Spark computes a window in a projection alone, and leaves out rows without a time there."""
+    gold = Join(
+        "named",
+        reads="silver.clicks",
+        joins="silver.windows",
+        on={"w": "window(at, '10 seconds').start"},
+        how=how,  # type: ignore[arg-type]
+        columns=["n"] if how == "semi" else {"n": "n", "name": "windows.name"},
+    )
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=[gold])
+    ran = Ran(Engine(spark, pipeline, make_settings(tmp_path, "none:1")))
+    for table, schema in (("silver.clicks", CLICKS), ("silver.windows", WINDOWS)):
+        empty = spark.createDataFrame([], schema).schema
+        delta_table.ensure(
+            spark, table, ran.engine.path(table), empty, {"delta.enableChangeDataFeed": "true"}
+        )
+
+    def bring(table: str, schema: str, *rows: tuple[Any, ...]) -> None:
+        start, ran.offset = ran.offset, ran.offset + len(rows)
+        whole = [(*row, "t", 0, start + place, NOON, NOON) for place, row in enumerate(rows)]
+        ran.engine.append(table, whole, schema)
+        ran.engine.run("gold")
+
+    def at(second: int) -> datetime:
+        return NOON.replace(second=second)
+
+    bring("silver.clicks", CLICKS, (1, at(3)), (2, None), (3, at(12)))
+    bring("silver.windows", WINDOWS, (at(0), "first"))
+    bring("silver.clicks", CLICKS, (4, at(9)), (5, at(15)), (6, None))
+    bring("silver.windows", WINDOWS, (at(10), "second"), (None, "none"))
+    names = {1: "first", 4: "first", 3: "second", 5: "second"}
+    found = [(row["n"], row.get("name")) for row in ran.rows("gold.named")]
+    if how == "semi":
+        names = dict.fromkeys(names)  # type: ignore[arg-type]
+    without = [(2, None), (6, None)] if how == "left" else []
+    assert Counter(found) == Counter([*names.items(), *without])
+
+
 @pytest.mark.long
 def test_replays_write_nothing_and_a_new_checkpoint_fills_it_anew(ran: Ran) -> None:
     tables = [*ANEW, LOOKUP]

@@ -10,6 +10,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -285,3 +286,25 @@ def test_a_version_of_silver_that_is_gone_is_told_with_what_to_do(spark: Any, ra
         ran.engine.remove(ran.engine.checkpoint(f"gold.{name}"))
     ran.engine.run("gold")
     assert all(map(ran.is_right, GROUPS))
+
+
+def test_groups_by_a_window_of_time_are_recomputed(spark: Any, tmp_path: Path) -> None:
+    """Spark computes a window in a projection alone, and not in the condition of a join."""
+    gold = Aggregate(
+        "by_hour",
+        reads=SILVER,
+        by={"hour": "window(at, '1 hour').start", "user": "upper(user)"},
+        measures={"clicks": "count(*)", "all": "array_sort(collect_set(n))"},
+        mode="recompute",
+    )
+    pipeline = Pipeline(name="clicks", bronze=[Topic("clicks")], gold=[gold])
+    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1"))
+    empty = spark.createDataFrame([], SCHEMA).schema
+    delta_table.ensure(spark, SILVER, engine.path(SILVER), empty, {"delta.enableChangeDataFeed": "true"})
+    hour = timedelta(hours=1)
+    engine.append(SILVER, [(1, "a", NOON, 1), (2, "a", NOON + hour, 1), (3, "b", None, 1)], SCHEMA)
+    engine.run("gold")
+    engine.append(SILVER, [(4, "A", NOON + hour / 2, 1), (5, "b", NOON, 1)], SCHEMA)
+    engine.run("gold")
+    found = {(row["hour"], row["user"]): (row["clicks"], row["all"]) for row in engine.rows("gold.by_hour")}
+    assert found == {(NOON, "A"): (2, [1, 4]), (NOON + hour, "A"): (1, [2]), (NOON, "B"): (1, [5])}

@@ -18,6 +18,7 @@ from common.delta import table as delta_table
 from common.delta.delta_rs import DeltaRsTable
 from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
 from common.errors import PipelineError, QueryFailedError
+from gold.table.create import RANDOM_FOLDERS
 from orchestration.jobs.rebuild import rebuild
 from silver.write.table_columns import properties
 from tests.conftest import IN_DRIVER, make_settings
@@ -113,6 +114,42 @@ def test_an_empty_text_in_a_partition_is_null_in_every_kind(spark: Any, tmp_path
         assert ran.values("gold.states", "country", "k", "n") == Counter(rows)
         current = [r for r in ran.engine.rows("gold.states") if r["is_current"]]
         assert len(current) == len({(c, k) for c, k, _ in rows})
+
+
+NAMES = ("\0nul", "\0", "\N{GRINNING FACE}" * 80, "y" * 5_000, "..", "/", "\x1b]0;t\x07\x9b\u202e", "DE")
+IN_EXECUTORS = DriverLimits(0, 0)
+
+
+@pytest.mark.parametrize("limits", [IN_DRIVER, IN_EXECUTORS], ids=["driver", "executors"])
+def test_a_value_that_no_folder_can_be_named_after_is_a_partition(
+    spark: Any, tmp_path: Path, limits: DriverLimits
+) -> None:
+    """A value of the data never ends a query: Delta would name the partition's folder after it."""
+    feed = Storage(partition_by=["country"], change_feed=True)
+    gold = (replace(UPSERT, storage=feed), COUNTS, TOTALS, STATES)
+    ran = Ran(spark, tmp_path, limits, *gold)
+    for number in range(2):
+        ran.bring([(f"k{place}", name, number) for place, name in enumerate(NAMES)])
+        ran.engine.run("gold")
+    expected = Counter((name, f"k{place}") for place, name in enumerate(NAMES))
+    assert ran.values("gold.latest", "country", "k") == expected
+    assert {row["n"] for row in ran.engine.rows("gold.latest")} == {1}
+    assert ran.values("gold.counts", "country", "k", "rows") == Counter((*pair, 2) for pair in expected)
+    assert ran.values("gold.totals", "country", "rows") == Counter((name, 2) for name in NAMES)
+    assert ran.values("gold.states", "country", "k") == expected + expected
+
+
+def test_a_partitioned_table_of_an_earlier_version_takes_such_values_too(spark: Any, tmp_path: Path) -> None:
+    """It lacks the property that later tables have from their creation."""
+    ran = Ran(spark, tmp_path, IN_EXECUTORS, UPSERT)
+    ran.bring([("a", "DE", 1)])
+    with mock.patch.object(delta_table, "ensure_property"):
+        ran.engine.run("gold")
+    path = ran.engine.path("gold.latest")
+    spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{RANDOM_FOLDERS}')")
+    ran.bring([("b", NAMES[0], 2)])
+    ran.engine.run("gold")
+    assert ran.values("gold.latest", "country", "k") == Counter([("DE", "a"), (NAMES[0], "b")])
 
 
 def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from common.declare import Json, Lookup, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from common.errors import PipelineError, QueryFailedError, RuleFailedError, TableMissingError
+from silver.judge.lookups import join_lookups
 from silver.judge.rules import rules_version
 from tests.conftest import make_settings
 from tests.support.engine import Engine
@@ -245,6 +246,21 @@ def test_a_rule_asks_another_table_as_it_is_when_the_micro_batch_begins(
         *("order_id", "ordered_at", "amount", "country"),
         *("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp", "_ingested_at"),
     }
+
+
+def test_a_lookup_by_a_window_of_time_keeps_the_rows_without_a_time(spark: Any, tmp_path: Path) -> None:
+    """Spark computes a window in a projection alone, and leaves out rows whose time is null there."""
+    lookup = Lookup("hours", "gold.hours", on={"hour": "window(paid_at, '1 hour').start"})
+    rows = spark.sql(
+        "SELECT n, cast(at AS timestamp) AS paid_at FROM VALUES "
+        "(1, '2026-01-01 00:10:00'), (2, null), (3, '2026-01-01 05:00:00') AS t(n, at)"
+    )
+    hours = spark.sql("SELECT timestamp'2026-01-01 00:00:00' AS hour, 'first' AS name")
+    found = join_lookups(rows, replace(ASKING, lookups=[lookup]), {"hours": hours})
+    assert found.columns == ["n", "paid_at", "hours"]
+    names = {row["n"]: row["hours"] and row["hours"]["name"] for row in found.collect()}
+    assert names == {1: "first", 2: None, 3: None}
+    assert found.count() == 3
 
 
 def test_a_lookup_that_does_not_fit_is_told_by_name(spark: Any, tmp_path: Path) -> None:

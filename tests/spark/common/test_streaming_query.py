@@ -20,12 +20,47 @@ TRACES = {
     "plain": "plain",
     "": "no cause was given",
     "\n \n": "no cause was given",
-    "org.apache.spark.SparkException: java.lang.IllegalStateException: told": "told",
+    "org.apache.spark.SparkException: java.lang.IllegalStateException: told": "IllegalStateException: told",
+    "java.lang.ArrayIndexOutOfBoundsException: 5": "ArrayIndexOutOfBoundsException: 5",
+    "java.lang.StackOverflowError": "java.lang.StackOverflowError",
+    (
+        "An error occurred while calling o232.join.\n: org.apache.spark.sql.catalyst.analysis."
+        "UnresolvedException: [INTERNAL_ERROR] Invalid call to dataType on unresolved object SQLSTATE: XX000"
+        "\n\tat org.apache.spark.sql.catalyst.analysis.UnresolvedExtractValue.dataType(unresolved.scala:972)"
+    ): "[INTERNAL_ERROR] Invalid call to dataType on unresolved object",
+    (
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o9.count.\n"
+        ": java.lang.NullPointerException\n\tat a.b(C.scala:1)"
+    ): "java.lang.NullPointerException",
+    (
+        "An error occurred while calling o9.x. Trace:\n"
+        "py4j.Py4JException: Method x([]) does not exist\n\tat p.q"
+    ): "Method x([]) does not exist",
+    "An error occurred while calling o128824.join": "An error occurred while calling o128824.join",
+    (
+        "An error occurred while calling o9.save.\n"
+        ": org.apache.spark.SparkException: Job aborted.\n\tat a.b(C:1)\n"
+        "Caused by: java.io.IOException: Mkdirs failed to create file:/a\n\t... 3 more"
+    ): "Mkdirs failed to create file:/a",
+    (
+        "org.apache.spark.SparkException: Job aborted\n\tat a.b\nCaused by: org.apache.spark.api.python."
+        'PythonException: Traceback (most recent call last):\n  File "w.py", line 1, in f\n    raise x\n'
+        "    ^^^^^^^\nValueError: no such part\n\n\tat org.apache.spark.api.python.R.h(R.scala:1)"
+    ): "ValueError: no such part",
+    (
+        "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
+        'Traceback (most recent call last):\n  File "q.py", line 2, in g\n    frame.join()\n'
+        "py4j.protocol.Py4JJavaError: An error "
+        "occurred while calling o1.join.\n: a.b.UnresolvedException: [INTERNAL_ERROR] Invalid call\n\tat c.d"
+    ): "[INTERNAL_ERROR] Invalid call",
     "Job aborted.\n\tat a.b(C.scala:1)\nCaused by: java.io.IOException: disk full\n\tat d.e": "disk full",
-    "first\nCaused by: a.b: second\nCaused by: java.lang.ArithmeticException: root\n\t... 3 more": "root",
+    "first\nCaused by: a.b: second\nCaused by: java.lang.Exception: the root\n\t... 3 more": "the root",
     'Traceback (most recent call last):\n  File "x.py", line 1, in f\nValueError: no': "ValueError: no",
     "[SOME_CLASS] Told at once. SQLSTATE: 1\n== SQL ==\nselect 1": "[SOME_CLASS] Told at once. SQLSTATE: 1",
     "=== Streaming Query ===\nIdentifier: x": "Identifier: x",
+    'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    raise x("a")\nKeyError: 1': (
+        "KeyError: 1"
+    ),
     LONG: "x" * 399 + "…",
 }
 

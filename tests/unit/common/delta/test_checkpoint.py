@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position, kafka_position
+from common.delta.checkpoint import (
+    Checkpoint,
+    DeltaPosition,
+    delete_interrupted_first_writes,
+    delta_position,
+    kafka_position,
+)
 from common.errors import CheckpointMismatchError
 
 DELTA = {
@@ -160,3 +166,51 @@ def test_an_object_store_is_read_through_pyarrow(tmp_path: Path) -> None:
     assert checkpoint.planned_batch(4) is not None
     assert checkpoint.planned_batch(5) is None
     assert checkpoint.exists()
+
+
+UUID = "0f4ae5a2-7c0e-4e0e-9d5c-3a2f1b6c7d8e"
+LEFT = (
+    f".metadata.{UUID}.tmp",
+    f"offsets/.0.{UUID}.tmp",
+    f"offsets/..0.{UUID}.tmp.crc",
+    f"commits/.0.{UUID}.TID41.tmp",
+    f"sources/0/.0.{UUID}.tmp",
+    f"sources/11/.0.{UUID}.tmp",
+)
+KEPT = (
+    "metadata",
+    "sources/0/0",
+    f"state/0/0/.1.delta.{UUID}.tmp",
+    f"offsets/.1.{UUID}.tmp",
+    f".notes.{UUID}.tmp",
+    "offsets/.0.tmp",
+    "offsets/0.tmp",
+)
+
+
+@pytest.mark.parametrize("as_uri", [False, True])
+def test_interrupted_first_writes_are_deleted_and_nothing_else(tmp_path: Path, *, as_uri: bool) -> None:
+    """Only temporary names that Spark gives to the first files."""
+    for name in (*LEFT, *KEPT):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    path = tmp_path.as_uri() if as_uri else str(tmp_path)
+    assert sorted(delete_interrupted_first_writes(path)) == sorted(LEFT)
+    left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    assert left == set(KEPT)
+    assert delete_interrupted_first_writes(path) == ()
+
+
+def test_temporary_files_of_a_query_that_has_planned_a_micro_batch_stay(tmp_path: Path) -> None:
+    """Spark ignores them, and a file of that name may be a later one's."""
+    plan(tmp_path, 0, DELTA)
+    temporary = tmp_path / "offsets" / f".0.{UUID}.tmp"
+    temporary.touch()
+    assert delete_interrupted_first_writes(str(tmp_path)) == ()
+    assert temporary.exists()
+
+
+def test_a_checkpoint_that_is_not_there_stays_so(tmp_path: Path) -> None:
+    """Nothing is created."""
+    assert delete_interrupted_first_writes(str(tmp_path / "gold.latest")) == ()
+    assert not list(tmp_path.iterdir())

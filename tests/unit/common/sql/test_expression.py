@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import SqlError
-from common.sql.expression import ELEMENT, Facts, analyze
+from common.sql.expression import ELEMENT, Facts, analyze, has_sliding_window, window_times
 
 COLUMNS = [
     ("magnitude", [("magnitude",)]),
@@ -183,3 +183,20 @@ def test_any_text_is_either_read_or_refused_in_words(text: str) -> None:
 @given(st.text(st.characters(codec="utf-8", exclude_characters="`\0"), min_size=1, max_size=20))
 def test_any_name_in_backquotes_is_that_column(name: str) -> None:
     assert analyze(f"`{name}` + 1").columns == ((name,),)
+
+
+@pytest.mark.parametrize(
+    ("sql", "times", "slides"),
+    [
+        ("customer", (), False),
+        ("`window`.start", (), False),
+        ("window_time(w)", (), False),
+        ("window(at, '10 seconds').start", ("at",), False),
+        ("window(a.at, '1 hour', '1 hour').end", ("a.at",), False),
+        ("date(window(cast(t as timestamp), '1 hour', '30 minutes').start)", ("CAST(t AS TIMESTAMP)",), True),
+        ("coalesce(session_window(at, '5 minutes').end, window(b, '1 day').end)", ("at", "b"), False),
+    ],
+)
+def test_the_times_of_windows_are_found(sql: str, times: tuple[str, ...], slides: bool) -> None:  # noqa: FBT001
+    assert set(window_times(sql)) == set(times)
+    assert has_sliding_window(sql) == slides

@@ -205,6 +205,13 @@ def test_a_lookup_is_known_to_rules_and_has_a_name_of_its_own() -> None:
         ),
         "silver.quakes, lookup 'kinds': has the name of a column or of another lookup; rename it",
     ]
+    sliding = Lookup("kinds", "gold.kinds", on={"kind": "window(event_at, '1 hour', '30 minutes').start"})
+    assert told(pipeline(silver(lookups=[sliding], rules=rules))) == [
+        (
+            "silver.quakes, lookup 'kinds', on 'kind': a window with a slide gives several rows for one; "
+            "leave the slide out"
+        ),
+    ]
     unasked = told(pipeline(silver(rules=rules)))
     assert unasked
     assert all("silver.quakes has no 'kinds'" in fault for fault in unasked)

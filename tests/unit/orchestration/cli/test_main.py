@@ -111,3 +111,26 @@ def test_a_broker_that_is_not_there_is_told_soon(
     assert "refused" in ended.error
     assert "Spark" not in ended.stderr
     assert not (tmp_path / "data" / "kafka").exists()
+
+
+CONTROLS = "\x1b]0;t\x07\x9b1m\u202e"
+
+
+@pytest.mark.parametrize(
+    "words", [["check", "--set", f"kafka.{CONTROLS}=1"], ["status", "-p", f"{CONTROLS}.py"]]
+)
+def test_an_error_controls_no_terminal(words: list[str]) -> None:
+    ended = in_process.run(*words)
+    assert ended.code == 2
+    assert r"\x1b]0;t\x07\x9b1m\u202e" in ended.stderr
+    assert all(letter.isprintable() or letter == "\n" for letter in ended.stderr)
+
+
+def test_a_problem_that_check_finds_controls_no_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.py"
+    file.write_text(WRONG.replace('"silver.number"', repr(f"silver.{CONTROLS}")), encoding="utf-8")
+    ended = in_process.run("check", "-p", str(file))
+    assert ended.code == 2
+    shown = ended.stdout + ended.stderr
+    assert "gold.sums" in shown
+    assert all(letter.isprintable() or letter == "\n" for letter in shown)

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.cli.commands.query import register
-from orchestration.cli.query_output import print_table
+from orchestration.cli.query_output import print_table, write_json
 from orchestration.query import duckdb_views as query_module
-from orchestration.query.duckdb_views import Database, count_reasons, run_query
+from orchestration.query.duckdb_views import Database, QueryResult, count_reasons, run_query
 
 TABLES = ("bronze.quakes", "silver.quakes", "silver.quakes__quarantine", "gold.by_network", "gold.latest")
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
@@ -214,3 +214,13 @@ def test_a_table_wider_than_the_terminal_is_shown_row_by_row(layout: Layout) -> 
 
 def test_decimals_stay_exact(layout: Layout) -> None:
     assert rows(layout, "select 0.10::decimal(9,2)") == [(Decimal("0.10"),)]
+
+
+def test_json_has_escapes_for_what_would_control_a_terminal() -> None:
+    """And the same value for whoever parses it."""
+    value = "a\x00\x1b]0;t\x9b\u202e\u200f\U000e0041 ä \N{GRINNING FACE}"
+    out = StringIO()
+    write_json(QueryResult(("text",), ("VARCHAR",), iter([[(value,), ({value: [value]},)]])), None, out)
+    assert json.loads(out.getvalue()) == [{"text": value}, {"text": {value: [value]}}]
+    assert all(letter.isprintable() or letter == "\n" for letter in out.getvalue())
+    assert "ä \N{GRINNING FACE}" in out.getvalue()
