@@ -106,13 +106,6 @@ def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
     return {} if found is None else dict(found[0])
 
 
-def ensure_property(spark: SparkSession, path: str, name: str, value: str) -> None:
-    """Set a property of a table that has no value of it."""
-    if name not in properties(spark, path):
-        escaped = path.replace("`", "``")
-        spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{value}')")
-
-
 def change_feed_missing(reader: str, table: str, path: str) -> TableShapeError:
     """The error of a reader that needs the change data feed of a table that keeps none."""
     return TableShapeError(

@@ -103,6 +103,3 @@ def ensure(
         partition_by=storage.partition_by or (),
         cluster_by=storage.cluster_by or (),
     )
-    if storage.partition_by:
-        # A table of an earlier version lacks it; a value that the operator has set stays.
-        delta_table.ensure_property(context.spark, context.path(table), RANDOM_FOLDERS, "true")

@@ -139,14 +139,17 @@ def test_a_value_that_no_folder_can_be_named_after_is_a_partition(
     assert ran.values("gold.states", "country", "k") == expected + expected
 
 
-def test_a_partitioned_table_of_an_earlier_version_takes_such_values_too(spark: Any, tmp_path: Path) -> None:
-    """It lacks the property that later tables have from their creation."""
+def test_the_property_of_random_folders_is_the_operators(spark: Any, tmp_path: Path) -> None:
+    """A start leaves the property of an existing table alone; set as the docs say, it takes such values."""
     ran = Ran(spark, tmp_path, IN_EXECUTORS, UPSERT)
     ran.bring([("a", "DE", 1)])
-    with mock.patch.object(delta_table, "ensure_property"):
-        ran.engine.run("gold")
+    ran.engine.run("gold")
     path = ran.engine.path("gold.latest")
     spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{RANDOM_FOLDERS}')")
+    version = ran.engine.version("gold.latest")
+    ran.engine.run("gold")
+    assert ran.engine.version("gold.latest") == version
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{RANDOM_FOLDERS}' = 'true')")
     ran.bring([("b", NAMES[0], 2)])
     ran.engine.run("gold")
     assert ran.values("gold.latest", "country", "k") == Counter([("DE", "a"), (NAMES[0], "b")])
