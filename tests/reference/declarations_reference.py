@@ -1,4 +1,4 @@
-"""``docs/declarations.md``: every class of a pipeline file and its attributes, from the docstrings themselves."""
+"""``docs/declarations.md``: every class of a pipeline file and its attributes, from the docstrings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def reference() -> str:
         "attribute without a default is required. A wrong value is refused with file and line;",
         "`medallion check` reports all mistakes of a file at once.",
         "",
-        "Written by `python -m tests.reference.declarations_reference > docs/declarations.md`; a test compares.",
+        "Written by `python -m tests.reference.declarations_reference > docs/declarations.md`.",
     ]
     for title, names in _SECTIONS:
         lines += ["", f"## {title}"]
@@ -113,11 +113,8 @@ def _attributes(cls: type) -> dict[str, tuple[str, str]]:
 
 def _own_attributes(cls: type) -> dict[str, tuple[str, str]]:
     source = Path(inspect.getsourcefile(cls) or "").read_text(encoding="utf-8")
-    (node,) = [
-        each
-        for each in ast.parse(source).body
-        if isinstance(each, ast.ClassDef) and each.name == cls.__name__
-    ]
+    classes_of_file = [each for each in ast.parse(source).body if isinstance(each, ast.ClassDef)]
+    (node,) = [each for each in classes_of_file if each.name == cls.__name__]
     return {
         each.target.id: (ast.unparse(each.annotation), _default(each.value))
         for each in node.body
@@ -143,13 +140,11 @@ def _default(value: ast.expr | None) -> str:
     return f"`{text}`".replace("'", '"')
 
 
-def _type(annotation: str) -> str:
+def _type(annotation: str) -> str:  # noqa: PLR0911  # a return per kind
     """An annotation in words."""
     if "_schema" in annotation:
         return "text, or `StructType`"
-    annotation = re.sub(
-        r"^Annotated\[(.*?), (?:PlainValidator|BeforeValidator|AfterValidator).*", r"\1", annotation
-    )
+    annotation = re.sub(r"^Annotated\[(.*?), (?:Plain|Before|After)Validator.*", r"\1", annotation)
     if annotation in _TYPES:
         return _TYPES[annotation]
     literal = re.fullmatch(r"Literal\[(.*)\]", annotation)
