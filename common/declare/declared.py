@@ -21,6 +21,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
+from pydantic.errors import PydanticUserError
 
 from common.errors import PipelineError, Problem, nearest
 
@@ -54,6 +55,9 @@ class Faulty(str):
 
 FAULTY = Faulty("__faulty__")
 """Stands for a wrong value. A problem that contains its text follows from a problem reported already."""
+
+UNFIT = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What code raises that gets ``FAULTY`` where it does not fit."""
 
 
 @contextmanager
@@ -121,7 +125,7 @@ def _mistakes(declaration: Any) -> Iterator[str]:
         for text in declaration.mistakes():
             if FAULTY not in text and not faulty.intersection(re.findall(r"\w+", text)):
                 yield text
-    except Exception:
+    except UNFIT:
         if not faulty:
             raise
 
@@ -164,7 +168,7 @@ def _validated(hint: Any, value: object) -> object:
         return value
     try:
         return TypeAdapter(hint, config=_CONFIG).validate_python(value)
-    except Exception:  # noqa: BLE001  # a declaration as type takes no config; the value was found right before
+    except (ValidationError, PydanticUserError):  # a type that is a declaration takes no config
         return value
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from common.config.settings import Settings
 from common.declare import Aggregate, Avro, Custom, Expect, Join, Pipeline, Quality, Silver
-from common.declare.declared import FAULTY, Faulty, faulty_attributes, folder_of, source_of
+from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
 from common.errors import PipelineError, Problem, nearest
 from common.schema import avro as avro_schema
 from common.schema.value_fields import examine
@@ -61,9 +61,9 @@ def draft_problems(draft: Draft, settings: Settings) -> tuple[Problem, ...]:
             for problem in _pipeline_problems(draft.pipeline):
                 found.append(problem)  # noqa: PERF402  # what was found before an exception counts
         found += setting_problems(draft.pipeline, settings)
-    except Exception:
+    except UNFIT:
         if not draft.problems:
-            raise  # else a value that stands for a wrong one has reached a place that it does not fit
+            raise
     return (*draft.problems, *(problem for problem in found if FAULTY not in str(problem)))
 
 

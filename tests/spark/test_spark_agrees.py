@@ -95,10 +95,7 @@ DDL = [
     "a interval day to second",
     "a struct<x int, y: string not null comment 'q'>",
     *(f"a decimal{digits}" for digits in ("(38,38)", "(39,2)", "(3,5)", "(5,-1)", "(a,b)", "(1,2,3)", "()")),
-    *(
-        f"a {kind}"
-        for kind in ("varchar", "char", "varchar(-1)", "varchar(1,2)", "int(5)", "string(5)", "time(7)")
-    ),
+    *(f"a {kind}" for kind in ("varchar", "char", "varchar(-1)", "varchar(1,2)", "int(5)", "string(5)")),
     *(f"a interval {units}" for units in ("month", "year to month", "month to year", "day to month", "foo")),
     "a int,",
     "a",
