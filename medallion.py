@@ -76,6 +76,6 @@ __all__ = [
 ]
 
 if __name__ == "__main__":
-    from orchestration.cli.main import main
+    from orchestration.__main__ import main
 
     main()

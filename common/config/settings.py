@@ -37,8 +37,14 @@ def _duration(text: object) -> str:
 
 
 def _trigger(text: object) -> str:
-    if isinstance(text, str) and text.strip().lower() in {"", "continuous", "asap"}:
+    word = text.strip().lower() if isinstance(text, str) else None
+    if word in {"", "asap"}:
         return ""
+    if word == "continuous":
+        raise ValueError(
+            "Spark's continuous processing cannot write Delta tables; write 'asap', which starts the next "
+            "micro-batch as soon as data is there"
+        )
     return _duration(text)
 
 

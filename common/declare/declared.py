@@ -1,17 +1,27 @@
-"""The decorator of declarations: a frozen dataclass whose errors name the declaration, file and line."""
+"""The decorator of declarations: a frozen dataclass whose errors name the declaration, file and line.
+
+While a pipeline file is loaded under ``collect_problems``, a wrong declaration raises nothing: its problems
+are collected, and it goes on with ``FAULTY`` in place of its wrong values, so that all other mistakes of the
+file are found too.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import sys
+import typing
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar, cast, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
+from pydantic.errors import PydanticUserError
 
 from common.errors import PipelineError, Problem, nearest
 
@@ -20,12 +30,57 @@ T = TypeVar("T")
 _SHOWN = 60
 """Most characters of a wrong value in a message."""
 
+_COLLECTED: ContextVar[list[Problem] | None] = ContextVar("problems of declarations", default=None)
+_CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+
+class Faulty(str):
+    """The value of an attribute that was declared wrongly: a text, a function and an empty collection."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __call__(self, *_: object) -> Faulty:
+        return self
+
+    def __bool__(self) -> bool:
+        return True
+
+    def items(self) -> tuple[()]:
+        """No items, as of an empty mapping."""
+        return ()
+
+
+FAULTY = Faulty("__faulty__")
+"""Stands for a wrong value. A problem that contains its text follows from a problem reported already."""
+
+UNFIT = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What code raises that gets ``FAULTY`` where it does not fit."""
+
+
+@contextmanager
+def collect_problems() -> Iterator[list[Problem]]:
+    """Collect the problems of all declarations inside the block, instead of raising the first."""
+    collected: list[Problem] = []
+    token = _COLLECTED.set(collected)
+    try:
+        yield collected
+    finally:
+        _COLLECTED.reset(token)
+
+
+def faulty_attributes(declaration: object) -> frozenset[str]:
+    """Attributes of a declaration that were given wrong values, with arguments that do not exist."""
+    found: frozenset[str] = getattr(declaration, "_faulty", frozenset())
+    return found
+
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def declared(kind: type[T]) -> type[T]:
     """Make a frozen dataclass that raises ``PipelineError`` with the declaration, file and line."""
-    config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-    cls = dataclass(frozen=True, config=config)(kind)
+    cls = dataclass(frozen=True, config=_CONFIG)(kind)
     build = cls.__init__
     fields = _field_names(cls)
     positional = sum(not each.kw_only for each in dataclasses.fields(cls))
@@ -40,17 +95,81 @@ def declared(kind: type[T]) -> type[T]:
         source = (frame.f_code.co_filename, frame.f_lineno)
         given = dict(zip(fields, args, strict=False)) | kwargs
         place = _place(cls, given)
+        collected = _COLLECTED.get()
         try:
             build(self, *args, **kwargs)
         except ValidationError as error:
-            raise PipelineError(_problems(error, cls, place, _shown(source))) from error
+            problems = list(_problems(error, cls, place, _shown(source)))
+            if collected is None:
+                raise PipelineError(problems) from error
+            collected += problems
+            _fill(self, given, error)
         object.__setattr__(self, "_source", source)
-        mistakes = list(self.mistakes()) if hasattr(self, "mistakes") else []
-        if mistakes:
-            raise PipelineError([Problem(place, text, _shown(source)) for text in mistakes])
+        mistakes = list(_mistakes(self))
+        problems = [Problem(place, text, _shown(source)) for text in mistakes]
+        if problems and collected is None:
+            raise PipelineError(problems)
+        if collected is not None:
+            collected += problems
 
     cls.__init__ = __init__  # type: ignore[method-assign]
     return cast("type[T]", cls)
+
+
+def _mistakes(declaration: Any) -> Iterator[str]:
+    """Faults of the values in combination; of a faulty declaration those that name no faulty attribute."""
+    if not hasattr(declaration, "mistakes"):
+        return
+    faulty = faulty_attributes(declaration)
+    try:
+        for text in declaration.mistakes():
+            if FAULTY not in text and not faulty.intersection(re.findall(r"\w+", text)):
+                yield text
+    except UNFIT:
+        if not faulty:
+            raise
+
+
+def _fill(declaration: object, given: Mapping[str, object], error: ValidationError) -> None:
+    """Give a declaration that failed validation all its attributes: right ones, defaults, or ``FAULTY``."""
+    cls = type(declaration)
+    names = _field_names(cls)
+    wrong: dict[str, set[object]] = {}
+    for fault in error.errors():
+        if fault["input"] is not FAULTY or fault["type"] == "missing":
+            first, *rest = fault["loc"] or ("",)
+            name = names[first] if isinstance(first, int) and first < len(names) else str(first)
+            wrong.setdefault(name, set()).add(rest[0] if rest else None)
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for each in dataclasses.fields(cls):  # type: ignore[arg-type]  # every declaration is a dataclass
+        value: object = FAULTY
+        if each.name in wrong:
+            value = _right_elements(given.get(each.name), wrong[each.name])
+        elif each.name in given:
+            value = _validated(hints[each.name], given[each.name])
+        if value is FAULTY and each.default is not dataclasses.MISSING:
+            value = each.default
+        elif value is FAULTY and each.default_factory is not dataclasses.MISSING:
+            value = each.default_factory()
+        object.__setattr__(declaration, each.name, value)
+    object.__setattr__(declaration, "_faulty", frozenset(wrong))
+
+
+def _right_elements(value: object, wrong: set[object]) -> object:
+    """The elements of a list that are not the wrong ones; ``FAULTY`` where the whole list is wrong."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(place, int) for place in wrong):
+        return FAULTY
+    return tuple(each for place, each in enumerate(value) if place not in wrong) or FAULTY
+
+
+def _validated(hint: Any, value: object) -> object:
+    """A right value as validation converts it."""
+    if dataclasses.is_dataclass(value):
+        return value
+    try:
+        return TypeAdapter(hint, config=_CONFIG).validate_python(value)
+    except (ValidationError, PydanticUserError):  # a type that is a declaration takes no config
+        return value
 
 
 def _declaring_frame() -> FrameType:
@@ -99,6 +218,8 @@ def _problems(error: ValidationError, cls: type, place: str, source: str) -> Ite
     fields = _field_names(cls)
     reported: set[str] = set()
     for fault in error.errors():
+        if fault["input"] is FAULTY:
+            continue
         first = fault["loc"][0] if fault["loc"] else ""
         name = fields[first] if isinstance(first, int) and first < len(fields) else str(first)
         if name in reported:

@@ -84,8 +84,26 @@ _QUOTES = ("'", '"')
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|(\w+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\S))", re.DOTALL)
 
 
+MOST_LEVELS = 100
+"""Most levels of nesting of a schema; Spark's own parser overflows its stack at some 250."""
+
+_MOST_DIGITS = 38
+_MOST_TIME_DIGITS = 6
+_LARGEST_LENGTH = 2**31 - 1
+_INTERVAL_UNITS = (("year", "month"), ("day", "hour", "minute", "second"))
+_ARGUMENTS = re.compile(r"\w+\((?P<numbers>\d+(?:,-?\d+)*)\)", re.ASCII)
+
+
 class DdlError(ValueError):
-    """The text is no schema; the message names the word at which parsing fails."""
+    """The text is no schema; the message names the word at which parsing fails.
+
+    Attributes:
+        faults: All faults that were found; a fault of the grammar is the last one.
+    """
+
+    def __init__(self, *faults: str) -> None:
+        self.faults = faults
+        super().__init__("; ".join(faults))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +143,95 @@ def unknown_type(text: str, known: Mapping[str, str]) -> str | None:
     )
 
 
+TOO_DEEP = f"is nested more than {MOST_LEVELS} levels deep; declare an inner field as string"
+"""The fault of a schema that is nested too deeply."""
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written to a file: it has no lone surrogate."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def type_fault(kind: str, *, is_json: bool = False) -> str | None:  # noqa: PLR0911  # a return per kind
+    """What is wrong with the arguments of a plain type that is known; None if Spark accepts them.
+
+    Args:
+        kind: The type with its arguments and without blanks in them: ``decimal(12,2)``.
+        is_json: Whether it is a type in Spark's JSON, where fewer forms are known than in DDL.
+    """
+    name, bracket, _ = kind.partition("(")
+    if name.startswith("interval"):
+        return _interval_fault(kind)
+    match = _ARGUMENTS.fullmatch(kind)
+    numbers = [int(number) for number in match["numbers"].split(",")] if match is not None else []
+    if name == "decimal":
+        return _decimal_fault(kind, numbers, is_json=is_json) if bracket else None
+    if name in {"char", "varchar"}:
+        if len(numbers) == 1 and 1 <= numbers[0] <= _LARGEST_LENGTH:
+            return None
+        return f"{kind!r} needs a length of at least 1, as in {name}(20); a string has no limit"
+    if name == "time":
+        if (not bracket and not is_json) or (len(numbers) == 1 and numbers[0] <= _MOST_TIME_DIGITS):
+            return None
+        return f"{kind!r} is no type of Spark's; write time(6), with at most {_MOST_TIME_DIGITS} digits"
+    return f"{kind!r} is no type of Spark's; {name} has no arguments" if bracket else None
+
+
+def _decimal_fault(kind: str, numbers: list[int], *, is_json: bool) -> str | None:
+    if len(numbers) not in ((2,) if is_json else (1, 2)):
+        return f"{kind!r} is no decimal; write its digits and those after the point, as in decimal(12,2)"
+    precision, scale = (*numbers, 0)[:2]
+    if precision > _MOST_DIGITS:
+        return f"{kind!r} has {precision} digits; Spark's decimals have at most {_MOST_DIGITS}"
+    if scale < 0:
+        return f"{kind!r} has a negative number of digits after the point, which Spark refuses"
+    if scale > precision:
+        return (
+            f"{kind!r} has more digits after the point ({scale}) than digits ({precision}); "
+            f"write decimal({min(precision + scale, _MOST_DIGITS)},{scale})"
+        )
+    return None
+
+
+def _interval_fault(kind: str) -> str | None:
+    words = kind.split()[1:]
+    for units in _INTERVAL_UNITS:
+        if not words or words in [[unit] for unit in units]:
+            return None
+        pairs = [[first, "to", last] for place, first in enumerate(units) for last in units[place + 1 :]]
+        if words in pairs:
+            return None
+    return _NO_INTERVAL.format(kind)
+
+
+_NO_INTERVAL = "{!r} is no interval of Spark's; write interval day to second, or interval year to month"
+
+
 def parse(text: str) -> tuple[Field, ...]:
     """The fields of DDL text in order, with or without ``struct<…>`` around all of them.
 
     Raises:
-        DdlError: The text is no schema.
+        DdlError: The text is no schema; all types that Spark does not know are reported at once.
+    """
+    found, faults = examine(text)
+    if faults:
+        raise DdlError(*faults)
+    return found
+
+
+def examine(text: str) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+    """The fields of DDL text, and its faults.
+
+    A field of an unknown type has an empty type. A text that cannot be parsed has no fields.
     """
     reader = _Reader(text)
+    try:
+        return _parsed(reader), tuple(reader.faults)
+    except DdlError as error:
+        return (), (*reader.faults, *error.faults)
+
+
+def _parsed(reader: _Reader) -> tuple[Field, ...]:
     if reader.peek().lower() == "struct" and reader.peek(1) == "<":
         found = reader.type("value")
         reader.expect_end()
@@ -148,6 +248,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._tokens = [next(part for part in match.groups() if part) for match in _TOKEN.finditer(text)]
         self._next = 0
+        self._levels = 0
+        self.faults: list[str] = []
 
     def peek(self, ahead: int = 0) -> str:
         """The next token, not consumed; empty at the end."""
@@ -227,12 +329,18 @@ class _Reader:
         kind = word.lower()
         if kind in {"struct", "array", "map"}:
             return self._nested(kind, place)
-        if (problem := unknown_type(word, DDL_TYPES)) is not None:
-            raise DdlError(f"field {place!r}: {problem}")
-        return Field("", DDL_TYPES.get(kind, kind) + self._arguments(kind, place))
+        known = unknown_type(word, DDL_TYPES)
+        found = DDL_TYPES.get(kind, kind) + self._arguments(kind, place)
+        if (problem := known or type_fault(found)) is not None:
+            self.faults.append(f"field {place!r}: {problem}")
+            return Field("", "")
+        return Field("", found)
 
     def _nested(self, kind: str, place: str) -> Field:
         self.expect("<", place)
+        self._levels += 1
+        if self._levels > MOST_LEVELS:
+            raise DdlError(f"field {place.partition('.')[0]!r} {TOO_DEEP}")
         if kind == "struct":
             nested = self.members(place, closing=">")
             shown = ",".join(f"{field.name}:{field.type}" for field in nested)
@@ -245,6 +353,7 @@ class _Reader:
             nested = (key, self._named("value", place))
             shown = f"{key.type},{nested[1].type}"
         self.expect(">", place)
+        self._levels -= 1
         return Field("", f"{kind}<{shown}>", nested)
 
     def _named(self, name: str, place: str) -> Field:

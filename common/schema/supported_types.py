@@ -30,7 +30,7 @@ def type_faults(value: Json | Debezium | Csv, found: Sequence[Field]) -> Iterato
 def _unread(field: Field, place: str) -> Iterator[str]:
     if field.kind in _UNREAD:
         yield f"field {place!r} is of type {field.kind}, which is not read strictly; {_UNREAD[field.kind]}"
-    if field.kind == "map" and field.nested[0].kind != "string":
+    if field.kind == "map" and field.nested[0].kind not in {"string", ""}:
         kind = field.nested[0].type
         yield f"field {place!r} has keys of type {kind}; names in JSON are texts: write map<string,…>"
         return
@@ -52,5 +52,7 @@ def required_faults(value: Json | Debezium | Csv, found: Sequence[Field]) -> Ite
                 yield f"required names {path!r}, but {within}; {nearest(part, names)}"
                 break
             chosen = fields[names.index(part)]
+            if not chosen.type:
+                break  # its type is wrong, and is reported
             fields = chosen.nested if chosen.kind == "struct" else ()
             done = f"{done}.{part}" if done else part

@@ -15,7 +15,17 @@ from typing import Any
 from common.declare import Bytes, Csv, Debezium, Json, Text
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, nearest
-from common.schema.ddl import JSON_TYPES, DdlError, Field, parse, unknown_type
+from common.schema import ddl
+from common.schema.ddl import (
+    JSON_TYPES,
+    MOST_LEVELS,
+    TOO_DEEP,
+    Field,
+    is_unicode,
+    parse,
+    type_fault,
+    unknown_type,
+)
 from common.schema.supported_types import required_faults, type_faults
 
 __all__ = ["Field", "fields", "spark_schema_text"]
@@ -42,30 +52,41 @@ def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
         PipelineError: The schema is missing, unreadable or invalid, has types that the format does not
             support, or lacks a required field.
     """
+    found, faults = examine(value, folder)
+    if not isinstance(value, Text | Bytes):
+        _refuse(value, faults)
+    return found
+
+
+def examine(value: Structured | Text | Bytes, folder: Path) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+    """The fields of a value and all faults of its schema; a field of an unknown type has an empty type.
+
+    Raises:
+        PipelineError: The schema is missing or unreadable.
+    """
     if isinstance(value, Text):
-        return (Field("value", "string"),)
+        return (Field("value", "string"),), ()
     if isinstance(value, Bytes):
-        return (Field("value", "binary"),)
+        return (Field("value", "binary"),), ()
     faults: list[str] = []
     found: tuple[Field, ...] = ()
     if _is_ddl(value):
-        try:
-            found = parse(_declared_schema(value))
-        except DdlError as error:
-            faults.append(str(error))
+        found, wrong = ddl.examine(_declared_schema(value))
+        faults.extend(wrong)
     else:
         document, name = _document(value, folder)
-        found = _struct(document, name, "", faults)
+        if _levels(document) > MOST_LEVELS:
+            faults.append(f"{name} {TOO_DEEP}")
+        else:
+            found = _struct(document, name, "", faults)
     faults.extend(_duplicate_names(found, ""))
-    if not faults:
-        faults.extend(type_faults(value, found))
-    if isinstance(value, Debezium):
+    faults.extend(type_faults(value, found))
+    if isinstance(value, Debezium) and found:
         row = f"struct<{','.join(f'{field.name}:{field.type}' for field in found)}>"
         found = (Field("before", row, found), Field("after", row, found), *parse(_ENVELOPE))
-    if not faults:
+    if found:
         faults.extend(required_faults(value, found))
-    _refuse(value, faults)
-    return found
+    return found, tuple(faults)
 
 
 def spark_schema_text(value: Structured, folder: Path) -> str:
@@ -139,6 +160,20 @@ def _document(value: Structured, folder: Path) -> tuple[Any, str]:
     raise AssertionError("unreachable")
 
 
+def _levels(document: object) -> int:
+    """Levels of nested types in Spark's JSON."""
+    deepest, waiting = 0, [(document, 0)]
+    while waiting:
+        part, level = waiting.pop()
+        if isinstance(part, Mapping):
+            level += isinstance(part.get("type"), str) and "name" not in part
+            deepest = max(deepest, level)
+            waiting += [(inner, level) for inner in part.values()]
+        elif isinstance(part, list):
+            waiting += [(inner, level) for inner in part]
+    return deepest - 1
+
+
 def _struct(document: object, name: str, place: str, faults: list[str]) -> tuple[Field, ...]:
     """Fields of a struct in Spark's JSON; appends its faults to ``faults``."""
     where = f"{name}, field {place!r}" if place else name
@@ -168,19 +203,50 @@ def _member(member: object, name: str, place: str, faults: list[str]) -> Iterato
     yield _typed(member["name"], member["type"], name, inner, faults)
 
 
+def unchecked_nulls(value: Structured, folder: Path) -> tuple[str, ...]:
+    """Places of a schema in Spark's JSON that it declares never null, although the reader accepts null there.
+
+    The reader checks ``required`` fields only. DDL text is no such schema.
+
+    Raises:
+        PipelineError: The schema is missing or unreadable.
+    """
+    if _is_ddl(value):
+        return ()
+    places = _never_null(_document(value, folder)[0], "")
+    return tuple(place for place in places if place not in value.required)
+
+
+def _never_null(kind: object, place: str) -> Iterator[str]:
+    if not isinstance(kind, Mapping):
+        return
+    for member in kind.get("fields") or ():
+        inner = f"{place}.{member['name']}" if place else str(member["name"])
+        if member.get("nullable") is False:
+            yield inner
+        yield from _never_null(member["type"], inner)
+    for flag, part in (("containsNull", "elementType"), ("valueContainsNull", "valueType")):
+        if part in kind:
+            if kind.get(flag) is False:
+                yield f"{place}[]"
+            yield from _never_null(kind[part], f"{place}[]")
+
+
 _FLAGS = {"array": "containsNull", "map": "valueContainsNull"}
 
 
 def _typed(label: str, kind: object, name: str, place: str, faults: list[str]) -> Field:
     if isinstance(kind, str):
-        if (problem := unknown_type(kind, JSON_TYPES)) is not None:
+        found = JSON_TYPES.get(kind.partition("(")[0], kind.partition("(")[0]) + _brackets(kind)
+        if (problem := unknown_type(kind, JSON_TYPES) or type_fault(found, is_json=True)) is not None:
             faults.append(f"{name}, field {place!r}: {problem}")
-        return Field(label, JSON_TYPES.get(kind.partition("(")[0], kind) + _brackets(kind))
+            found = ""
+        return Field(label, found)
     if not isinstance(kind, Mapping):
         faults.append(
             f"{name}, field {place!r}: its type is a {type(kind).__name__}, not a name or an object"
         )
-        return Field(label, "void")
+        return Field(label, "")
     if (needs := _FLAGS.get(str(kind.get("type")))) is not None and needs not in kind:
         faults.append(f"{name}, field {place!r} lacks {needs!r}: true or false; Spark requires it")
     if kind.get("type") == "array":
@@ -206,6 +272,8 @@ def _duplicate_names(found: Sequence[Field], place: str) -> Iterator[str]:
     seen: dict[str, str] = {}
     for field in found:
         inner = f"{place}.{field.name}" if place else field.name
+        if not is_unicode(field.name):
+            yield f"field {inner!r} has a lone surrogate in its name, which is no character; rename it"
         first = seen.get(field.name.lower())
         if first == inner:
             yield f"field {inner!r} is there twice; keep one"

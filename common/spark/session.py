@@ -18,6 +18,7 @@ from common.machine import processes
 from common.schema import avro as avro_schema
 from common.spark import class_archive, jvm
 from common.spark import session_conf as spark_conf
+from common.spark.private_properties import submitted_by_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -186,8 +187,8 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     if not jvm.is_launched():
         try:
-            with output.open("ab") as printed:
-                gateway = launch_gateway(wanted, {"stdout": printed, "stderr": printed})  # type: ignore[no-untyped-call]
+            with output.open("ab") as printed, submitted_by_file(conf):
+                gateway = launch_gateway(None, {"stdout": printed, "stderr": printed})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
             raise SetupError(

@@ -122,6 +122,8 @@ def parse(sql: str) -> exp.Expr:
     dialect = Dialect.get_or_raise("spark")
     # Keeps a function's name as written: ``percentile_approx`` and ``approx_percentile`` are one class.
     dialect.ORIGINAL_NAME_META_KEY = "name"
+    if any("\ud800" <= letter <= "\udfff" for letter in sql):
+        raise SqlError("has a lone surrogate, which is no character; leave it out")
     try:
         # Parenthesised, the text cannot be a statement; the new line ends a comment.
         (root,) = dialect.parse(f"({sql}\n)")
@@ -129,6 +131,8 @@ def parse(sql: str) -> exp.Expr:
         raise SqlError("a quote is opened and never closed; the pairs are '…', \"…\" and `…`") from error
     except ParseError as error:
         raise _explained(error, sql) from error
+    except RecursionError as error:
+        raise SqlError("is nested too deeply to be read; divide it into columns") from error
     except ValueError as error:
         raise SqlError("is more than one expression; write one") from error
     if isinstance(root, exp.Subquery):

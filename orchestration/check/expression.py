@@ -7,6 +7,8 @@ to other rows, and the same result when a micro-batch is replayed.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 
 from common.errors import SqlError, nearest
@@ -14,6 +16,19 @@ from common.schema.ddl import Field
 from common.sql.expression import Facts, analyze
 from common.sql.function_names import FUNCTIONS
 from orchestration.check.visible_columns import Scope, unknown
+
+_EXTRA_FUNCTIONS: ContextVar[bool] = ContextVar("SQL may call functions that Spark lacks", default=False)
+
+
+@contextmanager
+def extra_functions(*, are_possible: bool) -> Iterator[None]:
+    """Whether SQL that is checked inside the block may call functions that Spark does not have by itself."""
+    token = _EXTRA_FUNCTIONS.set(are_possible)
+    try:
+        yield
+    finally:
+        _EXTRA_FUNCTIONS.reset(token)
+
 
 _RANDOM = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
 
@@ -49,7 +64,10 @@ def measure_faults(
     if facts is None:
         return
     yield from _common(facts, scope, ())
-    if not facts.aggregates and not facts.windows and not facts.subquery:
+    is_known = all(
+        name in FUNCTIONS for name in facts.functions
+    )  # an unknown one may be a misspelt aggregate
+    if is_known and not facts.aggregates and not facts.windows and not facts.subquery:
         yield "has no aggregate; a measure is one value per group, such as count(*) or max(x)"
         return
     for name in facts.distinct if in_state else ():
@@ -108,10 +126,21 @@ def _common(facts: Facts, scope: Scope, siblings: Collection[str]) -> Iterator[s
         )
         yield f"{name}() returns another value when a micro-batch is replayed; {advice}"
     for name in facts.functions:
-        if name not in FUNCTIONS and (near := get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8)):
-            yield f"Spark has no function {name}(); did you mean {near[0]!r}?"
+        if name not in FUNCTIONS:
+            yield from _unknown_function(name)
     for path in facts.columns:
         yield from _column(path, scope, siblings)
+
+
+def _unknown_function(name: str) -> Iterator[str]:
+    near = get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8)
+    if near:
+        yield f"Spark has no function {name}(); did you mean {near[0]!r}?"
+    elif not _EXTRA_FUNCTIONS.get():
+        yield (
+            f"Spark has no function {name}(); write one of Spark's, or name the extension that adds it in "
+            "the setting spark.conf.spark.sql.extensions"
+        )
 
 
 def _column(path: tuple[str, ...], scope: Scope, siblings: Collection[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from common.errors import Problem, nearest
+from common.schema.ddl import is_unicode
 from orchestration.check.visible_columns import Scope
 
 _AWKWARD = re.compile(r"[\s,;{}()=.`]")
@@ -30,6 +31,8 @@ def name_faults(names: Iterable[str]) -> Iterator[str]:
         elif (odd := _AWKWARD.search(name)) is not None or not name:
             shown = f"contains {odd.group()!r}" if odd is not None else "has no name"
             yield f"column {name!r} {shown}, which Delta tables refuse; use letters, digits and underscores"
+        elif not is_unicode(name):
+            yield f"column {name!r} has a lone surrogate in its name, which is no character; rename it"
         first = seen.get(name.lower())
         if first is not None:
             why = (

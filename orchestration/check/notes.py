@@ -1,15 +1,34 @@
-"""Notes on correct declarations: what a gold table cannot do, and which readers cannot read it."""
+"""Notes on correct declarations: what is not checked, what a gold table cannot do, who cannot read it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from common.declare import Aggregate, Gold, Join, Pipeline
+from common.declare import Aggregate, Csv, Debezium, Gold, Join, Json, Pipeline, Silver
+from common.declare.declared import folder_of
+from common.schema.value_fields import unchecked_nulls
+
+_SHOWN = 3
+"""Most places that a note lists."""
 
 
 def notes(pipeline: Pipeline) -> tuple[str, ...]:
-    """One or two sentences per note, in the order of the pipeline's gold tables."""
-    return (*(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
+    """One or two sentences per note, in the order of the pipeline's tables."""
+    unchecked = (note for silver in pipeline.silver for note in _unchecked_nulls(silver))
+    return (*unchecked, *(note for gold in pipeline.gold for note in _of(gold)), *_published(pipeline))
+
+
+def _unchecked_nulls(silver: Silver) -> Iterator[str]:
+    if not isinstance(silver.value, Json | Debezium | Csv):
+        return
+    places = unchecked_nulls(silver.value, folder_of(silver.value))
+    if places:
+        shown = ", ".join(repr(place) for place in places[:_SHOWN]) + (", …" if len(places) > _SHOWN else "")
+        yield (
+            f"{silver.table}: its schema says that {shown} {'is' if len(places) == 1 else 'are'} never null "
+            "(nullable, containsNull or valueContainsNull: false). Values are not checked for that: name a "
+            "field in required, and check elements by a rule, such as forall(tags, tag -> tag is not null)."
+        )
 
 
 def _of(gold: Gold) -> Iterator[str]:

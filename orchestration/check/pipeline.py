@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from common.config.settings import Settings
-from common.declare import Aggregate, Avro, Expect, Join, Pipeline, Quality, Silver
-from common.declare.declared import folder_of, source_of
+from common.declare import Aggregate, Avro, Custom, Expect, Join, Pipeline, Quality, Silver
+from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
 from common.errors import PipelineError, Problem, nearest
 from common.schema import avro as avro_schema
-from common.schema.value_fields import fields
+from common.schema.value_fields import examine
 from common.sql.expression import has_sliding_window
-from orchestration.check.expression import result, row_faults
+from orchestration.check.expression import extra_functions, result, row_faults
 from orchestration.check.gold import gold_problems, gold_scopes
 from orchestration.check.names import each, name_faults, named, references
 from orchestration.check.publish import publish_problems, storage_problems
 from orchestration.check.throwing_sql import throwing_faults
 from orchestration.check.visible_columns import KAFKA, METADATA, Scope, unknown
 from orchestration.pipeline.lineage import in_data_order, lineage_problems
+from orchestration.pipeline.load_file import Draft
 
 ENGINE_REASONS = frozenset(
     {
@@ -40,26 +41,68 @@ ENGINE_REASONS = frozenset(
 _COMPOUND = {"array", "map", "struct", "variant"}
 
 
-def check(pipeline: Pipeline) -> tuple[Problem, ...]:
-    """Every problem of a pipeline, in the order of its tables; empty if the pipeline may start."""
-    problems = list(lineage_problems(pipeline))
+def check(pipeline: Pipeline, settings: Settings | None = None) -> tuple[Problem, ...]:
+    """Every problem of a pipeline, in the order of its tables; empty if the pipeline may start.
+
+    Args:
+        pipeline: The pipeline.
+        settings: The settings it runs with, which may add functions to Spark's; unset: they add none.
+    """
+    with extra_functions(are_possible=_may_add_functions(pipeline, settings)):
+        return tuple(_pipeline_problems(pipeline))
+
+
+def draft_problems(draft: Draft, settings: Settings) -> tuple[Problem, ...]:
+    """Every problem of a pipeline file: of each declaration, and of all of them together."""
+    if draft.pipeline is None:
+        return draft.problems
+    found: list[Problem] = []
+    try:
+        with extra_functions(are_possible=_may_add_functions(draft.pipeline, settings)):
+            for problem in _pipeline_problems(draft.pipeline):
+                found.append(problem)  # noqa: PERF402  # what was found before an exception counts
+        found += setting_problems(draft.pipeline, settings)
+    except UNFIT:
+        if not draft.problems:
+            raise
+    return (*draft.problems, *(problem for problem in found if FAULTY not in str(problem)))
+
+
+def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    is_whole = not faulty_attributes(pipeline) - {"name", "kafka", "publish", "quality"}
+    if is_whole:
+        yield from lineage_problems(pipeline)
     scopes: dict[str, Scope] = {}
     for silver in pipeline.silver:
+        problems: list[Problem] = []
         value = _value(silver, problems)
+        yield from problems
         scopes.setdefault(silver.table, _silver_scope(silver, value))
-        problems.extend(_silver(silver, value))
+        yield from _silver(silver, value)
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
     of_silver = dict(scopes)
     for gold in in_data_order(pipeline.gold):
         seen = scopes if isinstance(gold, Join | Aggregate) else of_silver
-        problems.extend(gold_problems(gold, seen, replaced))
+        yield from gold_problems(gold, seen, replaced)
         for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)
-        problems.extend(storage_problems(gold, scopes))
-    problems.extend(publish_problems(pipeline, scopes))
-    for suite in pipeline.quality:
-        problems.extend(_quality(suite, scopes))
-    return tuple(problems)
+        yield from storage_problems(gold, scopes)
+    yield from publish_problems(pipeline, scopes)
+    if is_whole:
+        for suite in pipeline.quality:
+            yield from _quality(suite, scopes)
+
+
+def _may_add_functions(pipeline: Pipeline, settings: Settings | None) -> bool:
+    """Whether SQL may call functions that Spark does not have by itself.
+
+    A Spark extension of the user adds some; a function for silver's columns or a ``Custom`` can register
+    some.
+    """
+    if settings is not None and "spark.sql.extensions" in settings.spark.conf:
+        return True
+    given_functions = [silver for silver in pipeline.silver if callable(silver.columns)]
+    return bool(given_functions) or any(isinstance(gold, Custom) for gold in pipeline.gold)
 
 
 def setting_problems(pipeline: Pipeline, settings: Settings) -> tuple[Problem, ...]:
@@ -84,17 +127,22 @@ def unchecked(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _value(silver: Silver, problems: list[Problem]) -> Scope:
     """The fields that silver's columns may name; problems of the value's schema are added to ``problems``."""
+    if isinstance(silver.value, Faulty) or faulty_attributes(silver.value):
+        return Scope("the value", None)
     try:
         folder = folder_of(silver.value)
-        found = (
-            avro_schema.fields(silver.value, folder)
-            if isinstance(silver.value, Avro)
-            else fields(silver.value, folder)
-        )
+        faults: tuple[str, ...] = ()
+        if isinstance(silver.value, Avro):
+            found = avro_schema.fields(silver.value, folder)
+        else:
+            found, faults = examine(silver.value, folder)
     except PipelineError as error:
         problems.extend(
             Problem(f"{silver.table}, value", each.message, each.source) for each in error.problems
         )
+        return Scope("the value", None)
+    problems.extend(each(f"{silver.table}, value", faults, source_of(silver.value)))
+    if not found:
         return Scope("the value", None)
     taken = [field.name for field in found if field.name.lower() == KAFKA[0].name]
     if taken:

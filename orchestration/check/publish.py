@@ -56,7 +56,7 @@ def custom_problems(gold: Custom) -> Iterator[Problem]:
         try:
             fields = parse(text)
         except DdlError as error:
-            yield Problem(place, str(error), source_of(gold))
+            yield from each(place, error.faults, source_of(gold))
             continue
         yield from each(place, name_faults(field.name for field in fields), source_of(gold))
 

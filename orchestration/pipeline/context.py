@@ -9,7 +9,8 @@ from pathlib import Path
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Pipeline
-from orchestration.pipeline.load_file import load_pipeline
+from common.errors import PipelineError
+from orchestration.pipeline.load_file import Draft, load_draft
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,20 @@ class Context:
     settings: Settings
 
     @functools.cached_property
+    def draft(self) -> Draft:
+        """What the pipeline file holds, with the problems of its declarations."""
+        return load_draft(self.settings.pipeline)
+
+    @functools.cached_property
     def pipeline(self) -> Pipeline:
         """The user's pipeline.
 
         Raises:
             PipelineError: The pipeline file cannot be loaded.
         """
-        return load_pipeline(self.settings.pipeline)
+        if self.draft.pipeline is None or self.draft.problems:
+            raise PipelineError(self.draft.problems)
+        return self.draft.pipeline
 
     @functools.cached_property
     def layout(self) -> Layout:

@@ -6,22 +6,52 @@ import contextlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import medallion  # noqa: F401  # loaded first, so that a file medallion.py beside the pipeline cannot replace it
 from common.declare import Pipeline
+from common.declare.declared import collect_problems
 from common.errors import PipelineError, Problem, UsageError, nearest
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a pipeline file holds, right or wrong.
+
+    Attributes:
+        pipeline: The value named ``pipeline``; None if there is none. With problems it may have faulty
+            declarations.
+        problems: The problems of the file and of its declarations.
+    """
+
+    pipeline: Pipeline | None
+    problems: tuple[Problem, ...] = ()
 
 
 def load_pipeline(path: Path | None) -> Pipeline:
     """The value named ``pipeline`` of a pipeline file.
 
+    Raises:
+        UsageError: No file is named, or the file does not exist.
+        PipelineError: The file is not valid Python, raises an error, or holds no value named ``pipeline``;
+            or a declaration is wrong.
+    """
+    draft = load_draft(path)
+    if draft.pipeline is None or draft.problems:
+        raise PipelineError(draft.problems)
+    return draft.pipeline
+
+
+def load_draft(path: Path | None) -> Draft:
+    """The value named ``pipeline`` of a pipeline file, with all problems of its declarations.
+
     While the file is executed, modules in its folder can be imported.
 
     Raises:
         UsageError: No file is named, or the file does not exist.
-        PipelineError: The file is not valid Python, raises an error, or holds no value named ``pipeline``.
     """
     if path is None:
         raise UsageError(
@@ -40,32 +70,37 @@ def load_pipeline(path: Path | None) -> Pipeline:
     sys.path.insert(0, folder)
     # Dataclasses and typing look up a class's module by its name.
     sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except PipelineError:
-        raise
-    except SyntaxError as error:
-        place = f"{error.filename}:{error.lineno}"
-        raise PipelineError([Problem("pipeline file", f"is not valid Python: {error.msg}", place)]) from error
-    except (Exception, SystemExit) as error:
-        raise PipelineError([_failure(path, error)]) from error
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(folder)
-    return _pipeline_in(module, path)
+    failures: list[Problem] = []
+    with collect_problems() as problems:
+        try:
+            spec.loader.exec_module(module)
+        except PipelineError as error:
+            failures += error.problems
+        except SyntaxError as error:
+            place = f"{error.filename}:{error.lineno}"
+            failures.append(Problem("pipeline file", f"is not valid Python: {error.msg}", place))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the user's file raises is its problem
+            failures.append(_failure(path, error))
+        finally:
+            with contextlib.suppress(ValueError):
+                sys.path.remove(folder)
+    if failures:
+        return Draft(None, (*problems, *failures))
+    return _draft_of(module, path, problems)
 
 
-def _pipeline_in(module: ModuleType, path: Path) -> Pipeline:
+def _draft_of(module: ModuleType, path: Path, problems: Sequence[Problem]) -> Draft:
     pipeline = getattr(module, "pipeline", None)
     if isinstance(pipeline, Pipeline):
-        return pipeline
+        return Draft(pipeline, tuple(problems))
     found = [name for name, value in vars(module).items() if isinstance(value, Pipeline)]
     hint = (
         f"; {found[0]!r} is one: name it 'pipeline'"
         if found
         else "; end the file with pipeline = Pipeline(…)"
     )
-    raise PipelineError([Problem("pipeline file", f"holds no value named 'pipeline'{hint}", str(path))])
+    missing = Problem("pipeline file", f"holds no value named 'pipeline'{hint}", str(path))
+    return Draft(None, (*problems, missing))
 
 
 def _failure(path: Path, error: BaseException) -> Problem:

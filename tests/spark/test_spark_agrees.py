@@ -72,6 +72,7 @@ def test_every_example_of_sparks_own_documentation_is_read(registered: list[tupl
             count += 1
             facts = analyze(f"struct({text})")
             assert facts.columns == (), text
+            assert set(facts.functions) <= FUNCTIONS, text
             assert not facts.aggregates or group in {"agg_funcs", "misc_funcs"}, text
     assert count > 700
 
@@ -93,6 +94,9 @@ DDL = [
     "a struct<>",
     "a interval day to second",
     "a struct<x int, y: string not null comment 'q'>",
+    *(f"a decimal{digits}" for digits in ("(38,38)", "(39,2)", "(3,5)", "(5,-1)", "(a,b)", "(1,2,3)", "()")),
+    *(f"a {kind}" for kind in ("varchar", "char", "varchar(-1)", "varchar(1,2)", "int(5)", "string(5)")),
+    *(f"a interval {units}" for units in ("month", "year to month", "month to year", "day to month", "foo")),
     "a int,",
     "a",
     "a strng",

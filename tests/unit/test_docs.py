@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import pytest
 import typer.main
 
+import common.declare
 from common.config.settings import setting_names
 from orchestration.check.pipeline import check
 from orchestration.cli.main import app
 from orchestration.pipeline.load_file import load_pipeline
+from tests.reference import declarations_reference
 from tests.reference.settings_reference import reference
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +36,25 @@ def test_the_page_of_settings_is_in_step() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page == reference()
     assert all(line.rsplit("|", 2)[1].strip() for line in page.splitlines() if line.startswith("| `"))
+
+
+def test_the_page_of_declarations_is_in_step() -> None:
+    """Written by `python -m tests.reference.declarations_reference > docs/declarations.md`."""
+    page = (ROOT / "docs" / "declarations.md").read_text(encoding="utf-8")
+    assert page == declarations_reference.reference()
+    assert declarations_reference.documented() == declarations_reference.classes()
+
+
+def test_the_page_of_declarations_has_each_attribute_with_type_and_meaning() -> None:
+    """By the classes, which the page is not read from: it is made of the source and its docstrings."""
+    page = (ROOT / "docs" / "declarations.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^###? |\Z)", page, flags=re.DOTALL | re.MULTILINE))
+    for name in declarations_reference.classes():
+        rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\| (.+) \|$", sections[name], flags=re.MULTILINE)
+        parameters = inspect.signature(getattr(common.declare, name)).parameters
+        required = [each for each, given in parameters.items() if given.default is inspect.Parameter.empty]
+        assert [row[0] for row in rows] == list(parameters)
+        assert [row[0] for row in rows if not row[2]] == required
 
 
 def test_every_setting_the_readme_names_exists() -> None:

@@ -18,7 +18,7 @@ from common.errors import PipelineError, Problem
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
 from orchestration.check.notes import notes
-from orchestration.check.pipeline import check, setting_problems, unchecked
+from orchestration.check.pipeline import draft_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
 from orchestration.pipeline.lineage import readers, sources
@@ -48,14 +48,10 @@ def check_pipeline(
     Exit code 2 if there is a problem.
     """
     ready = context(path or pipeline, settings, set_)
-    found: Pipeline | None = None
-    try:
-        found = ready.pipeline
-        problems = (*check(found), *setting_problems(found, ready.settings))
-    except PipelineError as error:
-        problems = error.problems
+    found, problems = ready.draft.pipeline, draft_problems(ready.draft, ready.settings)
     if as_json:
-        typer.echo(json.dumps(_document(found, ready.settings, problems), indent=2))
+        shown = None if ready.draft.problems else found
+        typer.echo(json.dumps(_document(shown, ready.settings, problems), indent=2))
     elif problems or found is None:
         _print_problems(problems, ready.settings.pipeline)
     else:

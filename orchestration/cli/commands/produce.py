@@ -90,10 +90,18 @@ def command(
     table, name = _target(ready.pipeline, topic, is_sample=file is None)
     messages = _messages(table, file, key_field, seed)
     report = _fill(ready, table, name, messages, bound, skip=0 if file and skip is None else skip)
+    _report_keyless(messages)
     if as_json:
         out.print_json(data=_document(report))
     else:
         _print_report(report)
+
+
+def _report_keyless(messages: Iterator[Message]) -> None:
+    """Say how many messages of a file had no key field."""
+    if keyless := getattr(messages, "keyless", 0):
+        field = getattr(messages, "field", "")
+        say(f"note: {keyless:,} messages have no field {field} and were sent without a key")
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,8 @@ def _fill(
         if skipped:
             say(f"{topic}: skipping the first {skipped:,} messages")
             next(itertools.islice(messages, skipped, skipped), None)  # before the time of the run starts
+            if hasattr(messages, "keyless"):
+                messages.keyless = 0
         with _stopping() as stop, _progress(topic) as on_progress:
             produced = produce(
                 messages,
@@ -200,13 +210,13 @@ def _topic_of(table: Topic) -> str:
 
 def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int | None) -> Iterator[Message]:
     if file is not None:
-        from orchestration.kafka.capture_file import read_capture
+        from orchestration.kafka.capture_file import read_capture, read_keyed_capture
 
         if seed is not None:
             raise UsageError("--seed is for sample data: it cannot be used with --from.")
         if not file.is_file():
             raise UsageError(f"--from {file}: no such file.")
-        return read_capture(file, key_field)
+        return read_capture(file) if key_field is None else read_keyed_capture(file, key_field)
     if key_field is not None:
         raise UsageError("--key-field is for files: it needs --from.")
     if table.sample is None:

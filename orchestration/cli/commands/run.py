@@ -10,7 +10,7 @@ import typer
 from common.machine.console import out, say
 from common.spark.session import Compiled
 from common.streaming.query import RunningQuery
-from orchestration.check.pipeline import check, setting_problems
+from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.jobs import backfill as layers_in_order
 from orchestration.jobs import separate_processes
@@ -92,7 +92,7 @@ def backfill(
 def _checked(ready: Context) -> Context:
     from common.errors import PipelineError
 
-    if problems := (*check(ready.pipeline), *setting_problems(ready.pipeline, ready.settings)):
+    if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
     return ready
 

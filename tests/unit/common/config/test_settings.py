@@ -186,6 +186,14 @@ def test_bronze_has_no_table_to_follow() -> None:
     )
 
 
+@pytest.mark.parametrize("layer", ["bronze", "silver", "gold"])
+def test_a_continuous_trigger_is_refused(layer: str) -> None:
+    """Spark's continuous processing has no micro-batches; it is not the same as ``asap``."""
+    text = refusal(None, [f"{layer}.trigger=Continuous"])
+    assert text.startswith(f"flag: {layer}.trigger is 'Continuous': Spark's continuous processing cannot ")
+    assert "write 'asap'" in text
+
+
 def test_an_empty_section_is_as_if_it_were_not_there() -> None:
     assert load("bronze:\n").bronze.trigger == "1 second"
 

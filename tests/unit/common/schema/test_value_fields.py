@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from common.declare import Json
 from common.errors import PipelineError
-from common.schema.ddl import DDL_TYPES, Field
+from common.schema.ddl import DDL_TYPES, TOO_DEEP, Field
 from common.schema.value_fields import fields, spark_schema_text
 
 HERE = Path(__file__).parent
@@ -170,3 +170,91 @@ def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
     assert told[1] == "v.json, field 'b': 'strin' is no type of Spark's; did you mean 'string'?"
     assert told[2].startswith("v.json: a field lacks its name or type")
     assert told[3] == "v.json, field 'd' lacks 'containsNull': true or false; Spark requires it"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("decimal(39,2)", "'decimal(39,2)' has 39 digits; Spark's decimals have at most 38"),
+        ("decimal(3,5)", "'decimal(3,5)' has more digits after the point (5) than digits (3)"),
+        ("decimal(5,-1)", "'decimal(5,-1)' has a negative number of digits after the point"),
+        ("decimal(a,b)", "'decimal(a,b)' is no decimal; write its digits"),
+        ("decimal(1,2,3)", "'decimal(1,2,3)' is no decimal; write its digits"),
+        ("varchar", "'varchar' needs a length of at least 1, as in varchar(20)"),
+        ("varchar(0)", "'varchar(0)' needs a length of at least 1"),
+        ("char", "'char' needs a length of at least 1"),
+        ("varchar(99999999999)", "'varchar(99999999999)' needs a length"),
+        ("int(5)", "'int(5)' is no type of Spark's; int has no arguments"),
+        ("string(5)", "'string(5)' is no type of Spark's; string has no arguments"),
+        ("interval day to month", "'interval day to month' is no interval of Spark's"),
+        ("time(7)", "'time(7)' is no type of Spark's"),
+    ],
+)
+def test_arguments_that_spark_refuses_are_refused(kind: str, message: str, tmp_path: Path) -> None:
+    """In DDL text, and in a schema file."""
+    (fault,) = faults(f"id string, a {kind}")
+    assert fault.startswith(f"field 'a': {message}")
+    in_json = kind.replace("int(", "integer(")
+    member = {"name": "a", "type": in_json, "nullable": True, "metadata": {}}
+    (tmp_path / "v.json").write_text(json.dumps({"type": "struct", "fields": [member]}))
+    (fault,) = faults("v.json", tmp_path)
+    assert fault.startswith("v.json, field 'a': ")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(
+            "decimal",
+            "decimal(38,38)",
+            "decimal(0)",
+            "dec( 12 , 2 )",
+            "numeric(5)",
+            "varchar(1)",
+            "character(3)",
+        ),
+        *("interval day to second", "interval month", "interval year to month", "time", "time(6)", "variant"),
+    ],
+)
+def test_arguments_that_spark_accepts_are_accepted(kind: str) -> None:
+    assert len(fields(Json(f"a {kind}", strict=False), HERE)) == 1
+
+
+def test_every_unknown_type_of_a_text_is_told_at_once_with_the_required_fields() -> None:
+    with pytest.raises(PipelineError) as caught:
+        fields(Json("a strng, b struct<c: datetime>, d int", required=["e", "b.c", "a"]), HERE)
+    assert [problem.message.partition(";")[0] for problem in caught.value.problems] == [
+        "field 'a': 'strng' is no type of Spark's",
+        "field 'b.c': 'datetime' is no type of Spark's",
+        "required names 'e', but there is no field 'e'",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["ddl", "file", "arrays"])
+def test_a_schema_that_is_nested_too_deeply_is_told_in_words(kind: str, tmp_path: Path) -> None:
+    """Spark's own parser overflows its stack; a hundred levels are read."""
+    whole = "a " + "struct<a:" * 100 + "int" + ">" * 100
+    assert fields(Json(whole, max_depth=1000), HERE)
+    if kind == "ddl":
+        assert faults("a " + "struct<a:" * 300 + "int" + ">" * 300) == [f"field 'a' {TOO_DEEP}"]
+        return
+    inner: object = "long"
+    for _ in range(300):
+        struct = {
+            "type": "struct",
+            "fields": [{"name": "a", "type": inner, "nullable": True, "metadata": {}}],
+        }
+        array = {"type": "array", "elementType": inner, "containsNull": True}
+        inner = struct if kind == "file" else array
+    document = {"type": "struct", "fields": [{"name": "a", "type": inner, "nullable": True, "metadata": {}}]}
+    (tmp_path / "v.json").write_text(json.dumps(document))
+    assert faults("v.json", tmp_path) == [f"v.json {TOO_DEEP}"]
+
+
+def test_a_name_with_half_a_character_is_refused(tmp_path: Path) -> None:
+    """Neither Parquet nor py4j can write it."""
+    member = {"name": "a\ud800", "type": "long", "nullable": True, "metadata": {}}
+    (tmp_path / "v.json").write_text(json.dumps({"type": "struct", "fields": [member]}))
+    told = "field 'a\\ud800' has a lone surrogate in its name, which is no character; rename it"
+    assert faults("v.json", tmp_path) == [told]
+    assert faults("`a\ud800` int") == [told]

@@ -26,6 +26,7 @@ from common.declare import (
 )
 from orchestration.check.notes import notes
 from orchestration.cli.commands.check import register
+from orchestration.pipeline.load_file import load_pipeline
 
 WINDOW: dict[str, Any] = {
     "reads": "silver.s",
@@ -156,3 +157,25 @@ pipeline = Pipeline("shop", bronze=[Topic("orders")], silver=[Silver("orders", r
     document = json.loads(CliRunner().invoke(app, [str(file), "--json"]).output)
     assert document["ok"]
     assert [note.partition(" ")[0] for note in document["notes"]] == ["gold.n"]
+
+
+def test_a_schema_file_that_forbids_null_is_said_to_be_unchecked(tmp_path: Path) -> None:
+    """The reader accepts null in it; ``required`` and rules are what checks."""
+    tags = {"type": "array", "elementType": "string", "containsNull": False}
+    counts = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": False}
+    fields = [
+        {"name": "id", "type": "string", "nullable": False, "metadata": {}},
+        {"name": "at", "type": "timestamp", "nullable": False, "metadata": {}},
+        {"name": "tags", "type": tags, "nullable": True, "metadata": {}},
+        {"name": "counts", "type": counts, "nullable": True, "metadata": {}},
+    ]
+    (tmp_path / "v.json").write_text(json.dumps({"type": "struct", "fields": fields}))
+    file = tmp_path / "p.py"
+    file.write_text(
+        "from medallion import *\n"
+        'pipeline = Pipeline("p", bronze=[Topic("t")], silver=[Silver("s", reads="bronze.t",\n'
+        '    value=Json("v.json", required=["id"]), columns={"id": "id", "at": "at"}, key=["id"],\n'
+        '    event_time="at", watermark="1 day")])\n'
+    )
+    (note,) = notes(load_pipeline(file))
+    assert note.startswith("silver.s: its schema says that 'at', 'tags[]', 'counts[]' are never null ")

@@ -29,9 +29,13 @@ from common.declare import (
     Topic,
     Upsert,
 )
-from orchestration.check.pipeline import ENGINE_REASONS, check, setting_problems, unchecked
+from common.declare.declared import FAULTY
+from common.errors import PipelineError
+from orchestration.check.pipeline import ENGINE_REASONS, check, draft_problems, setting_problems, unchecked
+from orchestration.cli.commands import run
 from orchestration.cli.commands.check import register
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.pipeline.context import context
+from orchestration.pipeline.load_file import load_draft, load_pipeline
 
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"
@@ -111,6 +115,13 @@ def test_the_example_has_no_problem() -> None:
             "timestamp_milis(1)",
             "Spark has no function timestamp_milis(); did you mean 'timestamp_millis'?",
         ),
+        (
+            "my_udf(id)",
+            (
+                "Spark has no function my_udf(); write one of Spark's, or name the extension that adds it in "
+                "the setting spark.conf.spark.sql.extensions"
+            ),
+        ),
         ("max(id)", "max() is an aggregate, but this is evaluated row by row; put it in gold's measures"),
         ("rank() over (order by id)", "rank() looks at other rows (over …), which a stream cannot"),
         ("(select 1)", "has a subquery (select …); only the row's own columns can be used"),
@@ -132,6 +143,8 @@ def test_the_example_has_no_problem() -> None:
         ("id as y", "ends in a name of its own, 'y'; leave it out (or is an operator missing?)"),
         ("*", "* is not one value; name a field"),
         ("null", "has no type; cast the null, as in cast(null as string)"),
+        ("id || '\ud800'", "the SQL has a lone surrogate, which is no character; leave it out"),
+        ("(" * 500 + "id" + ")" * 500, "the SQL is nested too deeply to be read; divide it into columns"),
         ("id +", "the SQL ends too early: something is missing at its end"),
     ],
 )
@@ -151,12 +164,20 @@ def test_a_wrong_silver_column_is_told_in_words(sql: str, message: str) -> None:
         "tags.k",
         "get(tags, 0).k",
         "transform(tags, t -> t.k || id)",
-        "my_udf(id)",
         "cast(null as string)",
     ],
 )
 def test_what_spark_would_take_is_taken(sql: str) -> None:
     assert told(with_column(sql)) == []
+
+
+def test_a_function_that_something_of_the_users_may_add_is_taken() -> None:
+    """A Spark extension, or a function that registers it; a slip of the pen is told all the same."""
+    added = with_column("st_buffer(id) || uper(id)")
+    (slip,) = check(added, load_settings(overrides=["spark.conf.spark.sql.extensions=a.Sedona"]))
+    assert "did you mean 'upper'?" in slip.message
+    hooked = silver(columns=lambda frame: frame, rules=[Rule("r", "my_udf(anything) > 1")])
+    assert told(pipeline(hooked)) == []
 
 
 def test_a_keyword_that_is_a_column_is_to_be_quoted() -> None:
@@ -256,6 +277,7 @@ def test_key_and_event_time_are_columns_of_the_right_type() -> None:
             "Magnitude",
             "column 'Magnitude' differs from 'magnitude' only by case, which Spark ignores; rename one",
         ),
+        ("a\ud800", "column 'a\\ud800' has a lone surrogate in its name, which is no character; rename it"),
         ("a b", "column 'a b' contains ' ', which Delta tables refuse; use letters, digits and underscores"),
     ],
 )
@@ -264,7 +286,8 @@ def test_a_column_name_that_no_table_can_have_is_told(name: str, message: str) -
 
 
 def test_a_wrong_schema_is_told_at_its_own_line_and_does_not_spread() -> None:
-    assert told(pipeline(silver(value=Json("id strng")), upsert())) == [
+    wrong = VALUE.replace("id string", "id strng")
+    assert told(pipeline(silver(value=Json(wrong)), upsert())) == [
         "silver.quakes, value: field 'id': 'strng' is no type of Spark's; did you mean 'string'?"
     ]
 
@@ -285,6 +308,7 @@ def test_a_wrong_schema_is_told_at_its_own_line_and_does_not_spread() -> None:
             "max(magnitude) - magnitude",
             "'magnitude' is outside of any aggregate; write max(magnitude), or add it to by",
         ),
+        ("coumt(*)", "Spark has no function coumt(); did you mean 'count'?"),
         ("max(magnitud)", "silver.quakes has no 'magnitud'; did you mean 'magnitude'?"),
         ("max(_kafka.offset)", "silver.quakes has no '_kafka'; did you mean '_kafka_topic'?"),
     ],
@@ -474,6 +498,113 @@ def test_the_command_ends_with_2_and_tells_all_the_same_way(
     assert document["ok"] is False
     assert [problem["message"].endswith(part) for problem in document["problems"]] == [True]
     assert all(problem["source"].startswith(f"{path}:") for problem in document["problems"])
+
+
+_MANY = """
+from medallion import *
+
+pipeline = Pipeline(
+    "shop",
+    bronze=[Topic("orders", startng_offsets="latest"), Topic("clicks", max_offsets_per_trigger=0)],
+    silver=[
+        Silver("orders", reads="bronze.ordrs", value=Json("id string, amount decimal(39,2), at timestamp"),
+            columns={"order_id": "id", "amount": "amont", "at": "at"}, key=["order_id"], event_time="at",
+            watermark="1 dya",
+            rules=[Rule("positive", "amount > 0", on_fail="explode"), Rule("known", "custmer is not null")]),
+        Silver("clicks", reads="bronze.clicks", value=Json("id string, at timestamp", max_depth=0),
+            columns={"id": "id", "at": "at"}, key=["idd"], event_time="at", wattermark="1 day"),
+    ],
+    gold=[
+        Aggregate("sums", reads="silver.order", by=["order_id"], measures={"n": "count(*)"}, mode="now"),
+        Aggregate("tops", reads="silver.orders", by=["order_i"], measures={"n": "coumt(*)"}),
+        Upsert("latest", reads="silver.orders", key="order_id", newest_by=["att"]),
+        Join("j", reads="silver.orders", joins="silver.click", on={"id": "order_id"},
+            columns={"a": "amount"}, mode="stream"),
+    ],
+    quality=[Quality("gold.top", [Expect("expect_nothing", {})])],
+)
+"""
+
+_EACH_OF_MANY = (
+    "'startng_offsets' is not a field of Topic; did you mean 'starting_offsets'?",
+    "max_offsets_per_trigger is 0;",
+    "on_fail: input should be",
+    "watermark: '1 dya' is no interval",
+    "reads 'bronze.ordrs'",
+    "'decimal(39,2)' has 39 digits",
+    "the value has no 'amont'; did you mean 'amount'?",
+    "silver.orders has no 'custmer'",
+    "max_depth is 0;",
+    "needs watermark, such as",
+    "'wattermark' is not a field of Silver",
+    "key 'idd' is no column of silver.clicks",
+    "mode: input should be",
+    "reads 'silver.order', which the pipeline does not declare",
+    "key: must be a list",
+    "newest_by 'att' is no column",
+    'within bounds mode="stream"',
+    "joins 'silver.click', which the pipeline does not declare",
+    "'expect_nothing' is no expectation",
+    "by|silver.orders has no 'order_i'",
+    "Spark has no function coumt()",
+    "'gold.top' is not declared; did you mean 'gold.tops'?",
+)
+
+
+def test_mistakes_of_declarations_tables_and_columns_are_told_all_at_once(tmp_path: Path) -> None:
+    """Each planted one, and none that only follows from another."""
+    file = tmp_path / "shop.py"
+    file.write_text(_MANY)
+    found = [str(each) for each in draft_problems(load_draft(file), load_settings(overrides=[]))]
+    for planted in _EACH_OF_MANY:
+        (_,) = [each for each in found if planted.rpartition("|")[2] in each]
+    assert len(found) == len(_EACH_OF_MANY)
+    assert all(each.startswith(f"{file}:") for each in found)
+    assert not [each for each in found if FAULTY in each]
+
+
+def test_all_mistakes_are_told_by_the_commands_that_run_a_pipeline(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(_MANY)
+    with pytest.raises(PipelineError) as caught:
+        run._checked(context(file))
+    assert len(caught.value.problems) == len(_EACH_OF_MANY)
+    with pytest.raises(PipelineError):
+        load_pipeline(file)
+
+
+@pytest.mark.parametrize(
+    ("planted", "told_of"),
+    [
+        ("silver=", "'sliver' is not a field of Pipeline"),
+        ('reads="bronze.t"', "needs reads"),
+        ('value=Json("a int, t timestamp")', "needs value"),
+        ('columns={"a": "a", "t": "t"}', "needs columns"),
+        ('key=["a"]', "needs key"),
+        ('event_time="t"', "needs event_time"),
+        ('by=["a"]', "needs by"),
+        ('Topic("t")', "bronze: "),
+    ],
+)
+def test_what_follows_from_a_wrong_declaration_is_not_told(
+    planted: str, told_of: str, tmp_path: Path
+) -> None:
+    """One mistake is one problem, whatever depends on the wrong value."""
+    text = (
+        "from medallion import *\n"
+        'pipeline = Pipeline("p", bronze=[Topic("t")], silver=[Silver("s", reads="bronze.t",\n'
+        '    value=Json("a int, t timestamp"), columns={"a": "a", "t": "t"}, key=["a"],\n'
+        '    event_time="t", watermark="1 day", rules=[Rule("r", "a > 1")])],\n'
+        '    gold=[Aggregate("g", reads="silver.s", by=["a"], measures={"n": "count(*)"}),\n'
+        '        Upsert("u", reads="silver.s", key=["a"], newest_by=["t"])],\n'
+        '    quality=[Quality("gold.g", [])])\n'
+    )
+    wrong = {"silver=": "sliver=", 'Topic("t")': "5"}.get(planted)
+    file = tmp_path / "p.py"
+    part = re.escape(planted) + ("" if wrong else r",\s*")
+    file.write_text(re.sub(part, wrong or "", text, count=1))
+    (problem,) = draft_problems(load_draft(file), load_settings(overrides=[]))
+    assert told_of in problem.message
 
 
 def test_checking_loads_no_spark_no_kafka_and_no_pandas() -> None:

@@ -19,7 +19,7 @@ import pytest
 from common.declare import Message, Pipeline, Topic
 from common.errors import BrokerError, UsageError
 from orchestration.cli.commands import produce as command
-from orchestration.kafka.capture_file import read_capture
+from orchestration.kafka.capture_file import read_capture, read_keyed_capture
 from orchestration.kafka.producer import SLICE_MESSAGES, Pace, Produced, produce
 
 IN_PROCESS = {"test.mock.num.brokers": "1"}
@@ -176,6 +176,39 @@ def test_a_compressed_capture_is_the_same_and_keys_come_from_a_field(tmp_path: P
     assert [message.value for message in messages] == VALUES
     keys = [message.key for message in messages]
     assert keys == [b"x", b"7", None, None, None, None, "é".encode(), None]
+
+
+@pytest.mark.parametrize(
+    ("field", "keys"),
+    [("a.b", [b"1", b"2", b"3", None]), ("a.c.d", [None, b"4", None, None]), ("e", [None, None, None, b"5"])],
+)
+def test_a_dot_in_a_key_field_leads_into_an_object_or_is_part_of_a_name(
+    tmp_path: Path, field: str, keys: list[bytes | None]
+) -> None:
+    path = tmp_path / "feed.jsonl"
+    path.write_bytes(b'{"a.b":1}\n{"a":{"b":2,"c.d":4}}\n{"a":{"b":3},"a.b":9}\n{"e":5}\n')
+    assert [message.key for message in read_capture(path, field)] == keys
+    messages = read_keyed_capture(path, field)
+    assert [message.key for message in messages] == keys
+    assert messages.keyless == keys.count(None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "field", "told"),
+    [
+        (b'{"a":{"id":"x"},"n":1}\n' * 3, "a.idd", r"No message of .* such a field; did you mean 'a\.id'\?"),
+        (b'{"n":1}\n' * 2000, "m", r"None of the first 1,000 messages of .* such a field; known: n"),
+        (b"one\ntwo\n", "a", "No message of .* they are no JSON objects"),
+    ],
+)
+def test_a_key_field_that_no_message_has_is_refused(
+    tmp_path: Path, lines: bytes, field: str, told: str
+) -> None:
+    """Before anything is sent: without keys, messages of one thing are in no order."""
+    path = tmp_path / "feed.jsonl"
+    path.write_bytes(lines)
+    with pytest.raises(UsageError, match=f"--key-field {field}: {told}"):
+        command._messages(Topic("t"), path, field, None)
 
 
 def test_a_capture_that_is_cut_off_is_told_with_its_line(tmp_path: Path) -> None:

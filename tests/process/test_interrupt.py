@@ -1,0 +1,67 @@
+"""Ctrl-C at any moment of a command's start: exit code 130, no traceback, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import DEADLINE_SECONDS, ROOT, await_that, children, medallion
+
+_INTERRUPTED_AT_IMPORT = """
+import os, runpy, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Interrupting(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+module = sys.argv[1]
+sys.meta_path.insert(0, Interrupting())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("orchestration", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["orchestration.cli.main", "pydantic_settings", "pyspark"])
+def test_ctrl_c_while_a_command_loads_ends_it_without_a_traceback(module: str) -> None:
+    """Loading takes a second, and on a busy machine several."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED_AT_IMPORT, module],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.fixture(name="interruptible")
+def _interruptible() -> Iterator[None]:
+    """A process in the background ignores SIGINT, and so would those that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_while_spark_starts_ends_it_with_its_jvm(tmp_path: Path) -> None:
+    """The job has its leases then, and no session."""
+    with medallion(tmp_path) as commands:
+        running = commands.start("run", "gold")
+        await_that(lambda: bool(children(running.pid)), "a JVM is started", running)
+        (jvm, *_) = children(running.pid)
+        running.signal(signal.SIGINT)
+        assert running.code() == 130
+        assert running.said == ""
+        await_that(lambda: not Path(f"/proc/{jvm}").exists(), "the JVM has ended")
