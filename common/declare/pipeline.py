@@ -243,6 +243,10 @@ class Silver:
         lookups: Other tables for use in rules.
         max_future: How far an event time may be after Kafka's timestamp; a row beyond it is quarantined, so
             that it does not move the watermark.
+        max_future_after: A timestamp column; ``max_future`` then counts from this column or from Kafka's
+            timestamp, whichever is earlier. Use it where old events pass through a new topic: Kafka's
+            timestamp is then years after every event, and rejects no wrong clock. Where the column is null,
+            Kafka's timestamp decides alone.
         dedupe: ``within_watermark``: rows of one key within the watermark are one event; a key should not be
             reused later for another event, because late rows, replays and a first load compare keys alone;
             ``event_time``: rows of one key and one event time are one event; ``exact``: all rows of one key
@@ -285,9 +289,12 @@ class Silver:
     late: Literal["merge", "keep"] = "merge"
     unknown_fields: Literal["ignore", "rescue", "evolve", "fail"] = "ignore"
     tombstones: Literal["count", "keep"] = "count"
+    max_future_after: str | None = None
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
+        if self.max_future_after is not None and self.max_future_after == self.event_time:
+            yield "max_future_after is the event time itself, which is never after itself; name another column"
         if self.keep == "newest" and self.dedupe != "exact":
             yield 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)

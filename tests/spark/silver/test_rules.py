@@ -63,6 +63,35 @@ def test_what_could_not_be_parsed_has_its_fault_as_the_only_reason(spark: Any) -
     assert judge(spark, rows, RULES) == {"faulty": ["malformed_json"], "fine": ["never"]}
 
 
+def test_old_events_in_a_new_topic_are_bounded_by_a_column(spark: Any) -> None:
+    """Kafka's timestamp is years after the events of a replay, and rejects no wrong clock among them."""
+    server = datetime(2018, 5, 1, 12, tzinfo=UTC)
+    schema = f"{SCHEMA}, at_server timestamp"
+    rows = [
+        ((NOON, NOON, None, b"{}"), "right clock", "a", 1, server + timedelta(minutes=59), 1.0, server),
+        ((NOON, NOON, None, b"{}"), "wrong clock", "a", 1, server + timedelta(minutes=61), 1.0, server),
+        ((NOON, NOON, None, b"{}"), "no server time", "a", 1, NOON, 1.0, None),
+        ((NOON, NOON, None, b"{}"), "later than Kafka", "a", 1, NOON + timedelta(hours=2), 1.0, None),
+        ((NOON, NOON, None, b"{}"), "wrong server", "a", 1, NOON + timedelta(hours=2), 1.0, NOON + timedelta(days=9)),
+    ]
+    frame = judge_rows(
+        spark.createDataFrame(rows, schema),
+        key=["id", "part"],
+        event_time="at",
+        max_future="1 hour",
+        rules=[],
+        max_future_after="at_server",
+    )
+    late = ["future_event_time"]
+    assert {row["case"]: row[REASONS] for row in frame.collect()} == {
+        "right clock": [],
+        "wrong clock": late,
+        "no server time": [],
+        "later than Kafka": late,
+        "wrong server": late,
+    }
+
+
 def test_the_future_begins_after_the_earlier_of_kafkas_clock_and_ours(spark: Any) -> None:
     """A producer whose clock is wrong cannot vouch for its own events."""
     later, event = NOON + timedelta(days=1), NOON + timedelta(hours=2)
@@ -180,6 +209,7 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
         replace(silver, columns={"order_id": "upper(id)", "at": "at"}),
         replace(silver, columns={"at": "at", "order_id": "id"}, key=["order_id", "at"]),
         replace(silver, max_future="2 hours"),
+        replace(silver, max_future_after="at_server"),
         replace(silver, rules=[Rule("known", "order_id like 'o%'", on_fail="drop")]),
         replace(silver, rules=[]),
         replace(silver, lookups=[Lookup("kinds", "gold.kinds", on={"kind": "order_id"})]),
