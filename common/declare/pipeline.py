@@ -294,7 +294,7 @@ class Silver:
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
         if self.max_future_after is not None and self.max_future_after == self.event_time:
-            yield "max_future_after is the event time itself, which is never after itself; name another column"
+            yield "max_future_after is the event time itself, which is not after itself; name another column"
         if self.keep == "newest" and self.dedupe != "exact":
             yield 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)

@@ -58,8 +58,8 @@ def judge_rows(  # noqa: PLR0913
 
     The only reason of a value that could not be parsed is its fault. A tombstone breaks no rule; its reasons
     can only concern key and event time, and only where tombstones are kept. A row with an event time later
-    than Kafka's timestamp (or than the column ``max_future_after``, if that is earlier) plus ``max_future`` is
-    rejected here, before the watermark advances: otherwise one wrong clock would make every later row late.
+    than Kafka's timestamp (or the column ``max_future_after``, if that is earlier) plus ``max_future`` is
+    rejected here, before the watermark advances: else one wrong clock would make every later row late.
     """
     fault = F.col(f"{META}.fault")
     is_tombstone = F.col(f"{META}.value").isNull()

@@ -69,7 +69,9 @@ def test_binary_that_is_no_text_is_told_apart(spark: Any) -> None:
 def test_a_key_of_many_values_and_an_event_time_that_is_none_are_refused_together(spark: Any) -> None:
     frame = spark.createDataFrame([], "id string, tags array<string>, at string, m map<string,int>")
     with pytest.raises(PipelineError) as refused:
-        check_types(frame, key=["id", "tags", "m"], times={"event_time": "at"}, place="silver.orders", source="p.py:3")
+        check_types(
+            frame, key=["id", "tags", "m"], times={"event_time": "at"}, place="silver.orders", source="p.py:3"
+        )
     assert [problem.place for problem in refused.value.problems] == [
         "silver.orders, key 'tags'",
         "silver.orders, key 'm'",

@@ -72,7 +72,15 @@ def test_old_events_in_a_new_topic_are_bounded_by_a_column(spark: Any) -> None:
         ((NOON, NOON, None, b"{}"), "wrong clock", "a", 1, server + timedelta(minutes=61), 1.0, server),
         ((NOON, NOON, None, b"{}"), "no server time", "a", 1, NOON, 1.0, None),
         ((NOON, NOON, None, b"{}"), "later than Kafka", "a", 1, NOON + timedelta(hours=2), 1.0, None),
-        ((NOON, NOON, None, b"{}"), "wrong server", "a", 1, NOON + timedelta(hours=2), 1.0, NOON + timedelta(days=9)),
+        (
+            (NOON, NOON, None, b"{}"),
+            "wrong server",
+            "a",
+            1,
+            NOON + timedelta(hours=2),
+            1.0,
+            NOON + timedelta(days=9),
+        ),
     ]
     frame = judge_rows(
         spark.createDataFrame(rows, schema),
