@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Publish, Silver, Table, Topic
+from common.declare import Aggregate, Join, Pipeline, Publish, Silver, Table, Topic
 from common.delta.checkpoint import Checkpoint, DeltaPosition, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader, Snapshot
 from common.errors import TableError
@@ -236,7 +236,7 @@ class Collector:
         return Quarantine(silver.quarantine, now.rows, known[1])
 
     def _count_late(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> Late | None:
-        if not counts_late_rows(declared):
+        if not (isinstance(declared, (Silver, Aggregate, Join)) and counts_late_rows(declared)):
             return None
         counter = self._late.setdefault(declared.table, LateCounter(declared))
         return counter.count(log, now.version, now.table_id)

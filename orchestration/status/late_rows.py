@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from common.declare import Aggregate, Join, Publish, Silver, Table
+from common.declare import Aggregate, Join, Silver
 from common.delta.commit import Commit
 from common.delta.log import LogReader
 
@@ -94,13 +94,13 @@ class LateCounter:
         return Late("rows", late, late, None, since)
 
 
-def counts_late_rows(declared: Table | Publish) -> bool:
+def counts_late_rows(declared: Silver | Aggregate | Join) -> bool:
     """Whether the commits of a table count late rows; for any other table no row is late."""
     if isinstance(declared, Silver):
         return declared.dedupe != "exact"
     if isinstance(declared, Aggregate):
         return declared.watermark is not None and declared.mode != "recompute"
-    return isinstance(declared, Join) and declared.within is not None
+    return declared.within is not None
 
 
 def _counts(commit: Commit, *, is_silver: bool) -> Counter[str]:
