@@ -256,8 +256,9 @@ class Silver:
         late: What happens to a row later than the watermark, besides its copy in ``__late``: ``merge``
             inserts it unless its key is in the table; ``keep`` does nothing more.
         unknown_fields: What happens to fields of the value that are not in its schema: ``ignore``
-            leaves them in bronze alone; ``rescue`` keeps them as JSON text in the column ``_rescued``;
-            ``evolve`` makes columns of them; ``fail`` stops the query.
+            leaves them in bronze alone, and ``medallion status`` counts them in a sample; ``rescue`` keeps
+            them as JSON text in the column ``_rescued``; ``evolve`` makes columns of them; ``fail`` stops the
+            query.
         tombstones: What happens to a record without a value: ``count`` leaves it in bronze; ``keep`` writes a
             row whose fields are null, by which gold can delete. Its key and event time come from ``_kafka``,
             as in ``coalesce(id, cast(_kafka.key as string))``; ``_kafka.value is null`` identifies it; no

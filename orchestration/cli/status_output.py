@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.machine.terminal import packed
+from orchestration.pipeline.field_use import FieldUse
 from orchestration.status.collect import Quarantine, Status, TableStatus
 from orchestration.status.late_rows import Late
 
@@ -131,6 +132,8 @@ def document(status: Status) -> dict[str, Any]:
     ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason; null except for silver),
     ``late`` (``unit``: rows, or groups of an aggregate; ``count``, ``left_out``, ``of``, ``is_many``,
     ``since``: null if all commits are counted; null for tables without a watermark),
+    ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
+    in the schema; ``absent``: fields of the schema that no record has; null where they are not compared),
     ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped).
     """
     return {
@@ -142,7 +145,8 @@ def document(status: Status) -> dict[str, Any]:
 
 
 def _table_document(table: TableStatus) -> dict[str, Any]:
-    now, lag, rejected, late, job = table.now, table.lag, table.quarantine, table.late, table.holder
+    now, lag, rejected, job = table.now, table.lag, table.quarantine, table.holder
+    late, used = table.late, table.fields
     return {
         "table": table.table,
         "layer": table.layer,
@@ -166,6 +170,8 @@ def _table_document(table: TableStatus) -> dict[str, Any]:
             **{name: getattr(late, name) for name in ("unit", "count", "left_out", "of", "is_many")},
             "since": _iso(late.since),
         },
+        "fields": used
+        and {"records": used.records, "unknown": dict(used.unknown), "absent": list(used.absent)},
         "job": job
         and {"name": job.job, "pid": job.pid, "host": job.host, "started_at": _iso(job.started_at)},
     }
@@ -257,6 +263,8 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([_rejected(table.quarantine)])
     if table.late is not None and table.late.count:
         details.append([_late(table.late)])
+    if table.fields is not None and table.fields.unknown:
+        details.append([_unknown(table.fields)])
     return details
 
 
@@ -308,6 +316,15 @@ def _rejected(quarantine: Quarantine) -> Text:
         f"quarantine {_number(quarantine.rows)}: {shown}{f' and {more} more' if more > 0 else ''}",
         style="red",
     )
+
+
+def _unknown(use: FieldUse) -> Text:
+    if use.is_rename:
+        return Text(f"! {use.text()}", style="red")
+    shown = ", ".join(f"{name} {count}" for name, count in use.unknown[:_REASONS_SHOWN])
+    more = len(use.unknown) - _REASONS_SHOWN
+    text = f"fields in no schema: {shown}{f' and {more} more' if more > 0 else ''}"
+    return Text(f"{text} (of {use.records} records)", style="dim")
 
 
 def _late(late: Late) -> Text:

@@ -27,6 +27,7 @@ from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.machine.console import err, say
 from common.streaming.query import RunningQuery
+from orchestration.jobs.field_notices import FieldNotices
 from orchestration.jobs.job import Job
 from orchestration.jobs.wiring import Layer
 from orchestration.kafka import client as kafka
@@ -60,6 +61,8 @@ def catch_up(job: Job) -> list[LayerResult]:
         if job.stop.is_requested():
             break
         results.append(_run_layer(job, layer))
+        if layer == "silver":
+            FieldNotices(job.wiring.pipeline, job.wiring.layout).check()
     return results
 
 

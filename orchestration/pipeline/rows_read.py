@@ -44,7 +44,9 @@ class RowsRead:
         self._is_topic = isinstance(declared, Topic)
         self._first = first
         self._position: PlannedBatch | None = None
-        with suppress(MedallionError):  # the query's own start reports a checkpoint that cannot be read
+        with suppress(
+            MedallionError, OSError
+        ):  # the query's own start reports a checkpoint that cannot be read
             self._position = self._committed()
 
     def advance(self) -> int | None:
@@ -53,7 +55,7 @@ class RowsRead:
             now = self._committed()
             before, self._position = self._position, now or self._position
             return 0 if now is None else self._between(before, now)
-        except MedallionError:  # the log's cleanup has deleted commits of the source
+        except (MedallionError, OSError):  # such as commits that the log's cleanup has deleted
             return None
 
     def _committed(self) -> PlannedBatch | None:

@@ -16,6 +16,7 @@ from common.delta.checkpoint import Checkpoint, DeltaPosition, PlannedBatch, del
 from common.delta.log import LogReader, Snapshot
 from common.errors import TableError
 from orchestration.pipeline.context import Context
+from orchestration.pipeline.field_use import FieldSampler, FieldUse
 from orchestration.pipeline.lineage import sources
 from orchestration.query.duckdb_views import Database, count_reasons
 from orchestration.status.late_rows import Late, LateCounter, counts_late_rows
@@ -73,6 +74,8 @@ class TableStatus:
         watermark: The event-time watermark; None if there is none yet.
         quarantine: The quarantine of a silver table; None for other tables.
         late: Late rows of a table with a watermark; None for other tables and before the first write.
+        fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
+            compared (``orchestration.pipeline.field_use``).
         holder: The process that writes the table; None if its job is stopped.
     """
 
@@ -87,6 +90,7 @@ class TableStatus:
     watermark: datetime | None
     quarantine: Quarantine | None
     late: Late | None
+    fields: FieldUse | None
     holder: Holder | None
 
     @property
@@ -120,6 +124,7 @@ class Collector:
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
         self._logs: dict[str, LogReader] = {}
         self._database: Database | None = None
+        self._fields = FieldSampler(pipeline, layout)
         self._late: dict[str, LateCounter] = {}
         self._reasons: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {}
 
@@ -151,6 +156,7 @@ class Collector:
             watermark=watermark,
             quarantine=self._quarantine(declared) if isinstance(declared, Silver) else None,
             late=self._count_late(declared, log, now) if now is not None else None,
+            fields=self._fields.use(name),
             holder=find_holder(self._layout.leases, name),
         )
 

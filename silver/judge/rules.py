@@ -142,6 +142,29 @@ def rules_version(silver: Silver) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def rule_marks(silver: Silver) -> Mapping[str, str]:
+    """A hash per attribute, and per rule, of what decides a row's verdict; all that ``rules_version`` has."""
+    decisive: dict[str, object] = {
+        "value": silver.value,
+        "columns": silver.columns,
+        "key": silver.key,
+        "event_time": silver.event_time,
+        "max_future": (silver.max_future, silver.max_future_after),
+        "lookups": silver.lookups,
+        "tombstones": silver.tombstones,
+        **{f"rule {rule.name!r}": rule for rule in silver.rules},
+    }
+    texts = {name: json.dumps(_plain(each)) for name, each in decisive.items()}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in texts.items()}
+
+
+def changed_rules(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
+    """What differs between two results of ``rule_marks``, in words."""
+    new = [f"{name} is new" for name in now if name not in before]
+    gone = [f"{name} is gone" for name in before if name not in now]
+    return [*(f"{n} has changed" for n in now if n in before and before[n] != now[n]), *new, *gone]
+
+
 def _plain(given: object) -> object:
     """A declaration's value as JSON can hold it; equal declarations give equal values in any process."""
     if dataclasses.is_dataclass(given) and not isinstance(given, type):

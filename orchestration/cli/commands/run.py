@@ -13,6 +13,7 @@ from orchestration.check.pipeline import check, setting_problems
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.jobs import backfill as layers_in_order
 from orchestration.jobs import separate_processes
+from orchestration.jobs.field_notices import FieldNotices
 from orchestration.jobs.job import Job, open_job
 from orchestration.jobs.wiring import LAYERS, Layer
 from orchestration.pipeline.context import Context, context
@@ -119,6 +120,7 @@ class _Reporter:
         self._last = time.monotonic()
         self._reported: dict[str, int] = {}
         pipeline, layout = job.wiring.pipeline, job.wiring.layout
+        self._fields = FieldNotices(pipeline, layout) if "silver" in job.layers else None
         self._read = {one.table: RowsRead(one, layout) for one in (*pipeline.tables, *pipeline.publish)}
 
     def tick(self) -> None:
@@ -129,6 +131,8 @@ class _Reporter:
     def report(self) -> None:
         """Print the progress of each query since the last report."""
         self._last = time.monotonic()
+        if self._fields is not None:
+            self._fields.check()
         for query in self._queries:
             batches = [p for p in query.progress() if int(p["batchId"]) > self._reported.get(query.name, -1)]
             if not batches:

@@ -263,3 +263,23 @@ def test_a_lookup_that_does_not_fit_is_told_by_name(spark: Any, tmp_path: Path) 
         "silver.orders, lookup 'amount'",
         "silver.orders, lookup 'amount', on 'code'",
     ]
+
+
+def test_a_changed_rule_is_told_at_the_start_that_applies_it(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = shop(spark, tmp_path, ORDERS)
+    engine.append_bronze("bronze.orders", records([event("a")]))
+    engine.run("silver")
+    assert "has changed" not in capsys.readouterr().err
+    rules = [Rule("amount_known", "amount is not null", on_fail="warn"), *ORDERS.rules[1:]]
+    lenient = changed(engine, replace(ORDERS, rules=rules))
+    lenient.append_bronze("bronze.orders", records([event("b")], 1))
+    said = []
+    for _ in range(2):
+        lenient.run("silver")
+        said.append(" ".join(capsys.readouterr().err.split()))
+    assert "silver.orders: rule 'amount_known' has changed since micro-batch 0. " in said[0]
+    assert "medallion quarantine replay --table silver.orders --with-rules new" in said[0]
+    assert "has changed" not in said[1]  # the start before has applied it
+    assert keys(lenient) == {"a": 0, "b": 1}

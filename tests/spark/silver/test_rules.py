@@ -13,7 +13,8 @@ import pytest
 
 from common.declare import Json, Lookup, Rule, Silver
 from common.errors import PipelineError
-from silver.judge.rules import check_rules, judge_rows, rules_version
+from silver.judge.rules import check_rules, judge_rows, rule_marks, rules_version
+from silver.query import rule_change_notice
 from silver.read.columns import REASONS, VERDICT, WARNED
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -228,3 +229,27 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
     versions = [rules_version(each) for each in changed]
     (tmp_path / "a.json").write_text("[]")
     assert len({first, *versions, rules_version(by_file)}) == len(changed) + 2
+
+
+def test_what_has_changed_of_the_rules_is_named() -> None:
+    silver = Silver(
+        "orders",
+        reads="bronze.orders",
+        value=Json("id string, at timestamp"),
+        columns={"order_id": "id", "at": "at"},
+        key=["order_id"],
+        event_time="at",
+        watermark="1 hour",
+        rules=[Rule("known", "order_id like 'o%'"), Rule("short", "length(order_id) < 9")],
+    )
+    rules = [Rule("known", "order_id like 'O%'"), Rule("long", "length(order_id) > 2")]
+    changed = replace(silver, rules=rules, max_future="2 hours", watermark="2 hours")
+    last = {"batch_id": 7, "judged_by": dict(rule_marks(silver))}
+    notice = rule_change_notice(changed, last)
+    assert notice is not None
+    assert notice.startswith(
+        "silver.orders: max_future has changed, rule 'known' has changed, rule 'long' is new, "
+        "rule 'short' is gone since micro-batch 7. "
+    )
+    assert rule_change_notice(replace(silver, name="other", watermark="2 hours"), last) is None
+    assert rule_change_notice(changed, {"batch_id": 7}) is None
