@@ -189,6 +189,8 @@ class _Bars:
 
     def rows(self) -> int:
         """Number of rows that all queries of the layer have read in this run."""
+        for name in self._totals:
+            self._count(name)  # also a micro-batch whose report has not come yet
         return sum(map(self._done, self._totals))
 
     def update(self, queries: list[RunningQuery]) -> None:
@@ -228,7 +230,8 @@ class _Bars:
         return "offsets" if self._layer == "bronze" else "rows"
 
     def _done(self, name: str) -> int:
-        return self._counted.get(name, sum(self._seen[name].values()))
+        # Rows that were updated or deleted in the source are not counted by positions, only by Spark.
+        return self._counted.get(name) or sum(self._seen[name].values())
 
     def _count(self, name: str) -> None:
         count = self._counts[name]() if name in self._counts else None

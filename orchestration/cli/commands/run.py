@@ -138,8 +138,9 @@ class _Reporter:
             if not batches:
                 continue
             # Spark counts a row once for each time that the micro-batch's function reads it.
+            # Its number stands where the positions count nothing, as for rows that the source has updated.
             read = self._read[query.name].advance()
-            rows = sum(int(p["numInputRows"]) for p in batches) if read is None else read
+            rows = read or sum(int(p["numInputRows"]) for p in batches)
             self._reported[query.name] = int(batches[-1]["batchId"])
             if rows:
                 took = max(int(p["batchDuration"]) for p in batches) / 1000

@@ -66,7 +66,7 @@ def test_rows_that_spark_read_three_times_are_counted_once(
     lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfill, "_PLAIN_SECONDS", -1.0)
-    counts = iter([60_000, 50_553, 0])
+    counts = iter([60_000, 50_553, 0, 0])
     with _Bars("gold", {"gold.a": 110_553}, {"gold.a": lambda: next(counts)}) as bars:
         shown(bars, Query("gold.a", (0, 180_000)))
         shown(bars, Query("gold.a", (0, 180_000), (1, 143_506)))
