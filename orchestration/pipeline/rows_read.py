@@ -1,7 +1,8 @@
 """Counts what a running query has read of its sources, by the positions in its checkpoint.
 
 Spark's own number, ``numInputRows``, counts a row once for each time that the micro-batch's function reads
-the frame, and each row of a change data feed; so it can be a multiple of what the source has. Rows that the
+the frame, and each row of a change data feed; so it can be a multiple of what the source has. It is 0 where
+the function reads the frame in queries of its own. Rows that the
 source has updated or deleted are not counted here: their commits do not say how many they are.
 """
 
