@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +22,7 @@ from silver.judge import lookups
 from silver.judge.dedupe import drop_duplicates
 from silver.judge.judge import judge, read_rows, without_message_bytes
 from silver.judge.late_verdict import mark_late
-from silver.judge.rules import rules_version
+from silver.judge.rules import changed_rules, rule_marks, rules_version
 from silver.read.bronze_history import needs_snapshot
 from silver.read.bronze_stream import bronze_stream
 from silver.read.column_names import ACCEPT, LATE, META, VERDICT
@@ -30,7 +31,25 @@ from silver.write.first_load import FirstLoad, Mark
 from silver.write.foreign_changes import ChangeWatch
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema
-from silver.write.writer import Writer
+from silver.write.writer import JUDGED_BY, Writer
+
+
+def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
+    """What has changed of the rules since the newest micro-batch, as a message; ``None`` if nothing has.
+
+    Args:
+        silver: The declaration.
+        last: The metadata of the table's newest commit by its query. Commits of earlier versions of the
+            engine have no marks.
+    """
+    before = last.get(JUDGED_BY)
+    if not isinstance(before, dict) or not (changes := changed_rules(before, rule_marks(silver))):
+        return None
+    return (
+        f"{silver.table}: {', '.join(changes)} since micro-batch {last['batch_id']}. The rows that "
+        "this start reads are judged by the new declaration; rows of the table keep their verdict. To "
+        f"judge quarantined rows again: medallion quarantine replay --table {silver.table} --with-rules new"
+    )
 
 
 def build_query(
@@ -196,6 +215,7 @@ class _Builder:
             limits=limits,
             row_size=RowSizeEstimate(limits.batch_bytes),
             rule_version=self.rule_version,
+            rule_marks=rule_marks(self.silver),
         )
 
     def judged(self, bronze: DataFrame) -> DataFrame:

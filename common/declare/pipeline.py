@@ -243,6 +243,10 @@ class Silver:
         lookups: Other tables for use in rules.
         max_future: How far an event time may be after Kafka's timestamp; a row beyond it is quarantined, so
             that it does not move the watermark.
+        max_future_after: A timestamp column; ``max_future`` then counts from this column or from Kafka's
+            timestamp, whichever is earlier. Use it where old events pass through a new topic: Kafka's
+            timestamp is then years after every event, and rejects no wrong clock. Where the column is null,
+            Kafka's timestamp decides alone.
         dedupe: ``within_watermark``: rows of one key within the watermark are one event; a key should not be
             reused later for another event, because late rows, replays and a first load compare keys alone;
             ``event_time``: rows of one key and one event time are one event; ``exact``: all rows of one key
@@ -252,8 +256,9 @@ class Silver:
         late: What happens to a row later than the watermark, besides its copy in ``__late``: ``merge``
             inserts it unless its key is in the table; ``keep`` does nothing more.
         unknown_fields: What happens to fields of the value that are not in its schema: ``ignore``
-            leaves them in bronze alone; ``rescue`` keeps them as JSON text in the column ``_rescued``;
-            ``evolve`` makes columns of them; ``fail`` stops the query.
+            leaves them in bronze alone, and ``medallion status`` counts them in a sample; ``rescue`` keeps
+            them as JSON text in the column ``_rescued``; ``evolve`` makes columns of them; ``fail`` stops the
+            query.
         tombstones: What happens to a record without a value: ``count`` leaves it in bronze; ``keep`` writes a
             row whose fields are null, by which gold can delete. Its key and event time come from ``_kafka``,
             as in ``coalesce(id, cast(_kafka.key as string))``; ``_kafka.value is null`` identifies it; no
@@ -285,9 +290,12 @@ class Silver:
     late: Literal["merge", "keep"] = "merge"
     unknown_fields: Literal["ignore", "rescue", "evolve", "fail"] = "ignore"
     tombstones: Literal["count", "keep"] = "count"
+    max_future_after: str | None = None
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
+        if self.max_future_after is not None and self.max_future_after == self.event_time:
+            yield "max_future_after is the event time itself, which is not after itself; name another column"
         if self.keep == "newest" and self.dedupe != "exact":
             yield 'keep="newest" replaces rows however old they are; it needs dedupe="exact"'
         strict_json = isinstance(self.value, Debezium) or (isinstance(self.value, Json) and self.value.strict)

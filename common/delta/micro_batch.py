@@ -31,6 +31,7 @@ class MicroBatch:
             time.
         late_watermark_ms: The watermark by which the batch judges rows late, milliseconds since the epoch.
         declared: Marks of what the table's declaration means (``gold.table.declaration_marks``).
+        facts: Further entries for the metadata of the batch's commits.
         planned_ms: When Spark planned the batch, milliseconds since the epoch: ``current_timestamp`` in the
             batch and in its replays. 0 where that is not known.
     """
@@ -46,6 +47,7 @@ class MicroBatch:
     forget_dropped: Callable[[], None] = lambda: None
     late_watermark_ms: Callable[[], int | None] = lambda: None
     declared: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     planned_ms: int = 0
 
     def end(self, source: int = 0) -> DeltaPosition | None:
@@ -110,7 +112,8 @@ class MicroBatch:
             "positions": list(self.positions),
             "counts": dict(counts),
         }
-        return json.dumps(content | ({"declared": dict(self.declared)} if self.declared else {}))
+        declared = {"declared": dict(self.declared)} if self.declared else {}
+        return json.dumps(content | declared | dict(self.facts))
 
 
 def _version(position: DeltaPosition | None) -> int | None:

@@ -10,7 +10,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./=+-]*")
@@ -82,6 +82,14 @@ class StorageFolder:
                 return
             store, base = self._file_system()
             store.delete_file(f"{base}/{name}")
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file, opened to read any part of it."""
+        if self.is_local:
+            return open(f"{self.path}/{name}", "rb")  # noqa: PTH123  # the caller closes it
+        store, base = self._file_system()
+        opened: IO[bytes] = store.open_input_file(f"{base}/{name}")
+        return opened
 
     def modified_ms(self, name: str) -> int | None:
         """When a file was last modified, milliseconds since the epoch; None when there is no such file."""

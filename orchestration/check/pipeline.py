@@ -174,7 +174,8 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
             yield from each(place, _tombstone_key_fault(silver.columns, silver), source)
     scope = _silver_scope(silver, value)
     yield from each(place, references("key", silver.key, scope), source)
-    yield from each(place, references("event_time", [silver.event_time], scope), source)
+    for argument, name in _times(silver).items():
+        yield from each(place, references(argument, [name], scope), source)
     yield from each(place, _type_faults(silver, scope), source)
     yield from _rules(silver, scope)
 
@@ -205,12 +206,19 @@ def _type_faults(silver: Silver, scope: Scope) -> Iterator[str]:
     for name in silver.key:
         if (kind := scope.type_of((name,)).kind) in _COMPOUND:
             yield f"key {name!r} is of type {kind}; a key consists of plain values: use fields of it"
-    found = scope.type_of((silver.event_time,)).type
-    if found not in {"", "timestamp"}:
-        yield (
-            f"event_time {silver.event_time!r} is of type {found}; convert it to a timestamp, "
-            "as in timestamp_millis(…) or try_to_timestamp(…)"
-        )
+    for argument, name in _times(silver).items():
+        found = scope.type_of((name,)).type
+        if found not in {"", "timestamp"}:
+            yield (
+                f"{argument} {name!r} is of type {found}; convert it to a timestamp, "
+                "as in timestamp_millis(…) or try_to_timestamp(…)"
+            )
+
+
+def _times(silver: Silver) -> Mapping[str, str]:
+    """The columns that must be timestamps, by the argument that names them."""
+    after = silver.max_future_after
+    return {"event_time": silver.event_time} | ({} if after is None else {"max_future_after": after})
 
 
 def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:

@@ -14,7 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from common.machine.terminal import packed
+from orchestration.pipeline.field_use import FieldUse
 from orchestration.status.collect import Quarantine, Status, TableStatus
+from orchestration.status.late_rows import Late
 
 WIDTH = 100
 """Columns of the stacked layout, and of a status that goes into a pipe or a file."""
@@ -128,6 +130,10 @@ def document(status: Status) -> dict[str, Any]:
     ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``),
     ``rows_per_second`` (last 60 s), ``last_batch_id``, ``watermark_at``,
     ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason; null except for silver),
+    ``late`` (``unit``: rows, or groups of an aggregate; ``count``, ``left_out``, ``of``, ``is_many``,
+    ``since``: null if all commits are counted; null for tables without a watermark),
+    ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
+    in the schema; ``absent``: fields of the schema that no record has; null where they are not compared),
     ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped).
     """
     return {
@@ -140,6 +146,7 @@ def document(status: Status) -> dict[str, Any]:
 
 def _table_document(table: TableStatus) -> dict[str, Any]:
     now, lag, rejected, job = table.now, table.lag, table.quarantine, table.holder
+    late, used = table.late, table.fields
     return {
         "table": table.table,
         "layer": table.layer,
@@ -158,6 +165,13 @@ def _table_document(table: TableStatus) -> dict[str, Any]:
         "watermark_at": _iso(table.watermark),
         "quarantine": rejected
         and {"table": rejected.table, "rows": rejected.rows, "reasons": dict(rejected.reasons)},
+        "late": late
+        and {
+            **{name: getattr(late, name) for name in ("unit", "count", "left_out", "of", "is_many")},
+            "since": _iso(late.since),
+        },
+        "fields": used
+        and {"records": used.records, "unknown": dict(used.unknown), "absent": list(used.absent)},
         "job": job
         and {"name": job.job, "pid": job.pid, "host": job.host, "started_at": _iso(job.started_at)},
     }
@@ -247,6 +261,10 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([Text(f"watermark {table.watermark:%Y-%m-%d %H:%M:%S} ({ago} ago)", style="dim")])
     if table.quarantine is not None and table.quarantine.rows != 0:
         details.append([_rejected(table.quarantine)])
+    if table.late is not None and table.late.count:
+        details.append([_late(table.late)])
+    if table.fields is not None and table.fields.unknown:
+        details.append([_unknown(table.fields)])
     return details
 
 
@@ -271,6 +289,8 @@ def _lag(table: TableStatus) -> Text:
         return Text()
     if lag.count is None:
         return Text("unknown", style="yellow")
+    if lag.count == 0 and table.late is not None and table.late.left_out and table.late.is_many:
+        return Text("up to date !", style="yellow")  # it has read every row, and left many out
     if lag.count == 0:
         return Text("up to date", style="green")
     return Text(f"{_number(lag.count)} {lag.unit}", style="yellow")
@@ -296,6 +316,25 @@ def _rejected(quarantine: Quarantine) -> Text:
         f"quarantine {_number(quarantine.rows)}: {shown}{f' and {more} more' if more > 0 else ''}",
         style="red",
     )
+
+
+def _unknown(use: FieldUse) -> Text:
+    if use.is_rename:
+        return Text(f"! {use.text()}", style="red")
+    shown = ", ".join(f"{name} {count}" for name, count in use.unknown[:_REASONS_SHOWN])
+    more = len(use.unknown) - _REASONS_SHOWN
+    text = f"fields in no schema: {shown}{f' and {more} more' if more > 0 else ''}"
+    return Text(f"{text} (of {use.records} records)", style="dim")
+
+
+def _late(late: Late) -> Text:
+    percent = 100 * late.count / late.of if late.of else 0
+    share = f" of {_number(late.of)}" if late.of else ""
+    part = f" ({percent:.{0 if percent >= 1 else 2}f} %)" if late.of else ""
+    left_out = f", {_number(late.left_out)} left out" if late.left_out else ""
+    since = "" if late.since is None else f", since {late.since:%Y-%m-%d %H:%M:%S}"
+    text = f"late {_number(late.count)}{share} {late.unit}{part}{left_out}{since}"
+    return Text(f"! {text}", style="red") if late.is_many else Text(text, style="dim")
 
 
 def _number(count: int | None) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -21,19 +22,22 @@ from rich.progress import (
 )
 from rich.table import Column
 
-from common.config.paths import Layout
-from common.declare import Pipeline, Topic
+from common.declare import Topic
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.machine.console import err, say
 from common.streaming.query import RunningQuery
+from orchestration.jobs.field_notices import FieldNotices
 from orchestration.jobs.job import Job
 from orchestration.jobs.wiring import Layer
 from orchestration.kafka import client as kafka
+from orchestration.pipeline.rows_read import Offsets, RowsRead, streamed_sources
 
 _PLAIN_SECONDS = 5.0
 _WIDE = 100
 _TIME, _SPEED, _SHORTEST_BAR = 9, 15, 10
+
+Count = Callable[[], int | None]
 
 
 @dataclass
@@ -57,6 +61,8 @@ def catch_up(job: Job) -> list[LayerResult]:
         if job.stop.is_requested():
             break
         results.append(_run_layer(job, layer))
+        if layer == "silver":
+            FieldNotices(job.wiring.pipeline, job.wiring.layout).check()
     return results
 
 
@@ -65,9 +71,15 @@ def _run_layer(job: Job, layer: Layer) -> LayerResult:
     for table in job.wiring.await_sources([layer], wait=False, stopping=job.stop.is_requested):
         say(f"waiting for {table}")
     streams = list(job.wiring.streams(layer))
-    totals = {stream.name: _rows_behind(job, stream.name) for stream in streams}
+    firsts = {stream.name: _first_offsets(job, stream.name) for stream in streams}
+    totals = {name: _rows_behind(job, name, first) for name, first in firsts.items()}
+    wiring = job.wiring
+    counts: dict[str, Count] = {
+        name: RowsRead(wiring.pipeline.table(name), wiring.layout, first).advance
+        for name, first in firsts.items()
+    }
     began = time.monotonic()
-    with _Bars(layer, totals) as bars:
+    with _Bars(layer, totals, counts) as bars:
         job.supervisor.start(streams, available_now=True)
         # The list is read at every poll: a query that was restarted is another object.
         job.supervisor.run(lambda: bars.update(job.supervisor.queries[first:]), keep_open=True)
@@ -78,7 +90,16 @@ def _run_layer(job: Job, layer: Layer) -> LayerResult:
     return LayerResult(layer, rows, time.monotonic() - began, not job.stop.is_requested())
 
 
-def _rows_behind(job: Job, table: str) -> int | None:
+def _first_offsets(job: Job, table: str) -> Offsets:
+    """The oldest offsets of a topic's partitions; empty for a table, and for topics chosen by a pattern."""
+    declared = job.wiring.pipeline.table(table)
+    if not isinstance(declared, Topic) or not declared.topic_names:
+        return {}
+    options = kafka.client_options(job.wiring.settings, job.wiring.pipeline, declared)
+    return kafka.first_offsets(job.wiring.bootstrap_servers, declared.topic_names, options)
+
+
+def _rows_behind(job: Job, table: str, first: Offsets) -> int | None:
     """Number of rows that a query has yet to read; None if the log has no statistics."""
     wiring = job.wiring
     checkpoint = Checkpoint(wiring.layout.checkpoint_path(table))
@@ -86,25 +107,27 @@ def _rows_behind(job: Job, table: str) -> int | None:
     entry = checkpoint.planned_batch(last) if last is not None else None
     declared = wiring.pipeline.table(table)
     if isinstance(declared, Topic):
-        return _offsets_behind(
-            wiring.pipeline, wiring.bootstrap_servers, declared, kafka_position(entry) if entry else {}, job
-        )
-    path = Layout.table_path(wiring.layout, declared.reads)
-    return LogReader(path).backlog(delta_position(entry) if entry else None).rows
+        return _offsets_behind(job, declared, kafka_position(entry) if entry else {}, first)
+    total = 0
+    for place, source in enumerate(streamed_sources(declared)):
+        position = delta_position(entry, place) if entry else None
+        rows = LogReader(wiring.layout.table_path(source)).backlog(position).rows
+        if rows is None:
+            return None
+        total += rows
+    return total
 
 
 def _offsets_behind(
-    pipeline: Pipeline, address: str, topic: Topic, position: dict[str, dict[int, int]], job: Job
+    job: Job, topic: Topic, position: dict[str, dict[int, int]], first: Offsets
 ) -> int | None:
     names = topic.topic_names
     if not names:
         return None
-    options = kafka.client_options(job.wiring.settings, pipeline, topic)
-    ends = kafka.end_offsets(address, names, options)
-    firsts = kafka.first_offsets(address, names, options)
+    options = kafka.client_options(job.wiring.settings, job.wiring.pipeline, topic)
     return sum(
-        max(0, end - position.get(name, {}).get(partition, firsts[name][partition]))
-        for name, partitions in ends.items()
+        max(0, end - position.get(name, {}).get(partition, first[name][partition]))
+        for name, partitions in kafka.end_offsets(job.wiring.bootstrap_servers, names, options).items()
         for partition, end in partitions.items()
     )
 
@@ -114,7 +137,7 @@ def _bar_columns(width: int, totals: dict[str, int | None]) -> list[ProgressColu
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}", table_column=Column(no_wrap=True)),
         BarColumn(bar_width=None, table_column=Column(ratio=1)),
-        TextColumn("{task.completed:,.0f}/{task.fields[of]}", justify="right"),
+        TextColumn("{task.fields[shown]}", justify="right"),
         TimeRemainingColumn(compact=True),
     ]
     counts = max((2 * len(f"{total or 0:,}") + 1 for total in totals.values()), default=0)
@@ -125,10 +148,26 @@ def _bar_columns(width: int, totals: dict[str, int | None]) -> list[ProgressColu
 
 
 class _Bars:
-    """Progress of a layer's queries: a bar per table on a terminal, a line every few seconds elsewhere."""
+    """Progress of a layer's queries: a bar per table on a terminal, a line every few seconds elsewhere.
 
-    def __init__(self, layer: Layer, totals: dict[str, int | None]) -> None:
-        self._layer, self._totals = layer, totals
+    A total is shown only while it is right: it is an estimate, because a table that was just loaded has no
+    rows left to read, and a query whose declaration says where to begin reads a part of its source.
+    """
+
+    def __init__(
+        self, layer: Layer, totals: dict[str, int | None], counts: Mapping[str, Count] | None = None
+    ) -> None:
+        """Create the bars.
+
+        Args:
+            layer: The layer.
+            totals: Rows that each query has yet to read; None if they are not known.
+            counts: Rows that each query has read since the last call; without one, or where it is None,
+                Spark's number is shown.
+        """
+        self._layer, self._totals = layer, dict(totals)
+        self._counts = dict(counts or {})
+        self._counted: dict[str, int] = {}
         self._seen: dict[str, dict[int, int]] = {name: {} for name in totals}
         self._began = self._reported = time.monotonic()
         self._bars: Progress | None = None
@@ -139,8 +178,7 @@ class _Bars:
     def __enter__(self) -> Self:
         for name, total in self._totals.items():
             if self._bars is not None:
-                of = f"{total:,}" if total is not None else "?"
-                self._tasks[name] = self._bars.add_task(name, total=total, of=of, rate=0.0)
+                self._tasks[name] = self._bars.add_task(name, total=total, shown=_shown(0, total), rate=0.0)
         if self._bars is not None:
             self._bars.start()
         return self
@@ -151,33 +189,69 @@ class _Bars:
 
     def rows(self) -> int:
         """Number of rows that all queries of the layer have read in this run."""
-        return sum(sum(batches.values()) for batches in self._seen.values())
+        for name in self._totals:
+            self._count(name)  # also a micro-batch whose report has not come yet
+        return sum(map(self._done, self._totals))
 
     def update(self, queries: list[RunningQuery]) -> None:
         """Show the progress that the queries report."""
         for query in queries:
+            seen = self._seen[query.name]
+            finished = len(seen)
             for report in query.progress():
-                self._seen[query.name][int(report["batchId"])] = int(report["numInputRows"])
+                seen[int(report["batchId"])] = int(report["numInputRows"])
+            if len(seen) > finished:
+                self._count(query.name)
         seconds = max(time.monotonic() - self._began, 0.001)
         if self._bars is not None:
             for name, task in self._tasks.items():
-                done = sum(self._seen[name].values())
-                self._bars.update(task, completed=done, rate=done / seconds)
+                done = self._done(name)
+                total = self._totals[name]
+                shown = _shown(done, total)
+                self._bars.update(task, completed=done, total=total, shown=shown, rate=done / seconds)
         elif time.monotonic() - self._reported > _PLAIN_SECONDS:
             self._print_lines(seconds)
 
     def finish(self) -> None:
-        """Show the end of the layer."""
-        if self._bars is not None:
-            for name, task in self._tasks.items():
-                self._bars.update(task, completed=self._totals[name] or sum(self._seen[name].values()))
+        """Show the end of the layer: every table is up to date."""
+        seconds = max(time.monotonic() - self._began, 0.001)
+        for name in self._totals:
+            self._count(name)
+            done = self._done(name)
+            if self._bars is not None:
+                shown = _shown(done, done) if done else "up to date"
+                self._bars.update(self._tasks[name], completed=done or 1, total=done or 1, shown=shown)
+                continue
+            read = f"{done:,} {self._unit} read, {done / seconds:,.0f} rows/s" if done else "nothing to read"
+            say(f"{name}: up to date, {read}")
+
+    @property
+    def _unit(self) -> str:
+        return "offsets" if self._layer == "bronze" else "rows"
+
+    def _done(self, name: str) -> int:
+        # Rows that were updated or deleted in the source are not counted by positions, only by Spark.
+        return self._counted.get(name) or sum(self._seen[name].values())
+
+    def _count(self, name: str) -> None:
+        count = self._counts[name]() if name in self._counts else None
+        if count is None:
+            self._counts.pop(name, None)  # from now on Spark's number: a part of the rows is no answer
+            self._counted.pop(name, None)
         else:
-            self._print_lines(max(time.monotonic() - self._began, 0.001))
+            self._counted[name] = self._counted.get(name, 0) + count
+        total = self._totals[name]
+        if total is not None and self._done(name) > total:
+            self._totals[name] = None
 
     def _print_lines(self, seconds: float) -> None:
         self._reported = time.monotonic()
-        for name, batches in self._seen.items():
-            total, done = self._totals[name], sum(batches.values())
+        for name, total in self._totals.items():
+            done = self._done(name)
             left = f", {max(0, total - done) / (done / seconds):.0f} s left" if total and done else ""
-            of = f" of {total:,}" if total is not None else ""
-            say(f"{name}: {done:,}{of} offsets, {done / seconds:,.0f} rows/s{left}")
+            of = f" of {total:,}" if total else ""
+            say(f"{name}: {done:,}{of} {self._unit}, {done / seconds:,.0f} rows/s{left}")
+
+
+def _shown(done: int, total: int | None) -> str:
+    return f"{done:,}/{'?' if total is None else f'{total:,}'}"

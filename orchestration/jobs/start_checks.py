@@ -19,6 +19,7 @@ from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from gold.query import Context, changed_attributes, missing_feed_warning
 from orchestration.pipeline.state_partitions import other_partitions
+from silver.query import rule_change_notice
 
 LastCommit = Mapping[str, Any]
 """The metadata of a table's newest commit by its query."""
@@ -54,6 +55,8 @@ def check_declaration(
 ) -> None:
     """Refuse a declaration under which the table's existing rows would have other values.
 
+    A silver table keeps the verdicts of its rows: a rule that has changed is printed.
+
     Call it after the table's columns were checked: ``medallion rebuild`` does not help if columns differ.
 
     Args:
@@ -66,6 +69,10 @@ def check_declaration(
         PipelineError: Names the attributes that differ, and the ways to go on.
     """
     table = declared.table
+    if last is not None and isinstance(declared, Silver):
+        if (notice := rule_change_notice(declared, last)) is not None:
+            say(notice)
+        return
     if last is None or "declared" not in last or table in context.settings.gold.accept_changed:
         return
     if differs := changed_attributes(last["declared"], marks):

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Publish, Silver, Table, Topic
+from common.declare import Aggregate, Join, Pipeline, Publish, Silver, Table, Topic
 from common.delta.checkpoint import Checkpoint, DeltaPosition, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader, Snapshot
 from common.errors import TableError
 from orchestration.pipeline.context import Context
+from orchestration.pipeline.field_use import FieldSampler, FieldUse
 from orchestration.pipeline.lineage import sources
 from orchestration.query.duckdb_views import Database, count_reasons
+from orchestration.status.late_rows import Late, LateCounter, counts_late_rows
 from orchestration.status.lease_holder import Holder, find_holder
 from orchestration.status.throughput import rate_per_second
 from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
@@ -71,6 +73,9 @@ class TableStatus:
         last_batch_id: The newest finished micro-batch.
         watermark: The event-time watermark; None if there is none yet.
         quarantine: The quarantine of a silver table; None for other tables.
+        late: Late rows of a table with a watermark; None for other tables and before the first write.
+        fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
+            compared (``orchestration.pipeline.field_use``).
         holder: The process that writes the table; None if its job is stopped.
     """
 
@@ -84,6 +89,8 @@ class TableStatus:
     last_batch_id: int | None
     watermark: datetime | None
     quarantine: Quarantine | None
+    late: Late | None
+    fields: FieldUse | None
     holder: Holder | None
 
     @property
@@ -117,6 +124,8 @@ class Collector:
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
         self._logs: dict[str, LogReader] = {}
         self._database: Database | None = None
+        self._fields = FieldSampler(pipeline, layout)
+        self._late: dict[str, LateCounter] = {}
         self._reasons: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {}
 
     def collect(self) -> Status:
@@ -131,6 +140,7 @@ class Collector:
         name = declared.table
         checkpoint = Checkpoint(self._layout.checkpoint_path(name))
         log = self._log(name)
+        now = log.snapshot()
         lag, rate, batch, watermark = self._query_progress(declared, checkpoint, at, offsets)
         return TableStatus(
             table=name,
@@ -139,12 +149,14 @@ class Collector:
             if isinstance(declared, Topic)
             else sources(declared),
             path=log.path,
-            now=log.snapshot(),
+            now=now,
             lag=lag,
             rows_per_second=rate,
             last_batch_id=batch,
             watermark=watermark,
             quarantine=self._quarantine(declared) if isinstance(declared, Silver) else None,
+            late=self._count_late(declared, log, now) if now is not None else None,
+            fields=self._fields.use(name),
             holder=find_holder(self._layout.leases, name),
         )
 
@@ -228,6 +240,12 @@ class Collector:
             known = (now.version, count_reasons(self._database, log.path))
             self._reasons[silver.quarantine] = known
         return Quarantine(silver.quarantine, now.rows, known[1])
+
+    def _count_late(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> Late | None:
+        if not (isinstance(declared, (Silver, Aggregate, Join)) and counts_late_rows(declared)):
+            return None
+        counter = self._late.setdefault(declared.table, LateCounter(declared))
+        return counter.count(log, now.version, now.table_id)
 
     def _topics(self) -> Mapping[str, frozenset[str]]:
         """Topic names per bronze table; names that match a pattern are known after the first micro-batch."""

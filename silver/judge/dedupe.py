@@ -7,7 +7,7 @@ coordinates: they are never a duplicate of another row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -73,15 +73,24 @@ def _text(name: str, kind: DataType) -> Column:
     return F.col(name).cast("string")
 
 
-def check_types(frame: DataFrame, *, key: Sequence[str], event_time: str, place: str, source: str) -> None:
-    """Refuse keys that are missing or of a nested type, and event times that are no timestamp.
+def check_types(
+    frame: DataFrame, *, key: Sequence[str], times: Mapping[str, str], place: str, source: str
+) -> None:
+    """Refuse keys that are missing or of a nested type, and times that are no timestamp.
+
+    Args:
+        frame: The table's columns.
+        key: The key columns.
+        times: Column by the argument that names it; each is a timestamp.
+        place: The table.
+        source: Where it is declared.
 
     Raises:
         PipelineError: Names the column, its type and what to write.
     """
     problems = []
     known = {field.name: field.dataType for field in frame.schema.fields if field.name != META}
-    for argument, name in (*(("key", name) for name in key), ("event_time", event_time)):
+    for argument, name in (*(("key", name) for name in key), *times.items()):
         if name not in known:
             text = f"is no column of the table; {nearest(name, known)}"
             problems.append(Problem(f"{place}, {argument} {name!r}", text, source))
@@ -90,9 +99,10 @@ def check_types(frame: DataFrame, *, key: Sequence[str], event_time: str, place:
         if isinstance(kind, (ArrayType, MapType, StructType, VariantType)):
             text = f"is a {kind.simpleString()}; a key consists of plain values: use fields of it"
             problems.append(Problem(f"{place}, key {name!r}", text, source))
-    kind = known.get(event_time)
-    if kind is not None and kind.simpleString() != "timestamp":
-        text = f"is a {kind.simpleString()}; make it a timestamp, as in try_to_timestamp(…)"
-        problems.append(Problem(f"{place}, event_time {event_time!r}", text, source))
+    for argument, name in times.items():
+        kind = known.get(name)
+        if kind is not None and kind.simpleString() != "timestamp":
+            text = f"is a {kind.simpleString()}; make it a timestamp, as in try_to_timestamp(…)"
+            problems.append(Problem(f"{place}, {argument} {name!r}", text, source))
     if problems:
         raise PipelineError(problems)

@@ -35,7 +35,10 @@ def read_rows(bronze: DataFrame, silver: Silver) -> DataFrame:
     rescue = silver.unknown_fields != "ignore"
     frame = select_columns(parse_values(bronze, silver.value, rescue=rescue), silver.columns, place, source)
     frame = with_rescued_column(frame, silver)
-    check_types(frame, key=silver.key, event_time=silver.event_time, place=place, source=source)
+    times = {"event_time": silver.event_time}
+    if silver.max_future_after is not None:
+        times["max_future_after"] = silver.max_future_after
+    check_types(frame, key=silver.key, times=times, place=place, source=source)
     return frame
 
 
@@ -59,6 +62,7 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
         max_future=silver.max_future,
         rules=silver.rules,
         keep_tombstones=silver.tombstones == "keep",
+        max_future_after=silver.max_future_after,
     ).drop(*(lookup.name for lookup in silver.lookups))
     return with_event_key(found, key=event_key(silver), event_time=silver.event_time)
 

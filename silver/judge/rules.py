@@ -36,6 +36,7 @@ def judge_rows(  # noqa: PLR0913
     max_future: str,
     rules: Sequence[Rule],
     keep_tombstones: bool = False,
+    max_future_after: str | None = None,
 ) -> DataFrame:
     """Add reasons and the verdict to each row.
 
@@ -45,14 +46,17 @@ def judge_rows(  # noqa: PLR0913
 
     The only reason of a value that could not be parsed is its fault. A tombstone breaks no rule; its reasons
     can only concern key and event time, and only where tombstones are kept. A row with an event time later
-    than Kafka's timestamp plus ``max_future`` is rejected here, before the watermark advances: otherwise one
-    wrong clock would make every later row late.
+    than Kafka's timestamp (or the column ``max_future_after``, if that is earlier) plus ``max_future`` is
+    rejected here, before the watermark advances: else one wrong clock would make every later row late.
     """
     fault = F.col(f"{META}.fault")
     is_tombstone = F.col(f"{META}.value").isNull()
     no_key = reduce(or_, (F.col(name).isNull() for name in key))
     # Kafka's timestamp is from the producer's clock, which may be wrong too; ``ingested_at`` is from ours.
-    known = F.least(f"{META}.timestamp", f"{META}.ingested_at")
+    clocks = [F.col(f"{META}.timestamp"), F.col(f"{META}.ingested_at")]
+    if max_future_after is not None:
+        clocks.append(F.col(max_future_after))
+    known = F.least(*clocks)  # without those that are null
     bound = known + F.expr(f"interval '{max_future}'")
     own = [
         F.when(no_key, F.lit(NULL_KEY)),
@@ -119,9 +123,34 @@ def rules_version(silver: Silver) -> str:
     a file counts by its content, a columns function by its source text.
     """
     decisive = (silver.value, silver.columns, silver.key, silver.event_time, silver.max_future)
+    # An attribute that is newer than the versions in existing tables counts only where it is used.
     kept = () if silver.tombstones == "count" else (silver.tombstones,)
-    text = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *kept)])
+    after = () if silver.max_future_after is None else ({"max_future_after": silver.max_future_after},)
+    text = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *kept, *after)])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def rule_marks(silver: Silver) -> Mapping[str, str]:
+    """A hash per attribute, and per rule, of what decides a row's verdict; all that ``rules_version`` has."""
+    decisive: dict[str, object] = {
+        "value": silver.value,
+        "columns": silver.columns,
+        "key": silver.key,
+        "event_time": silver.event_time,
+        "max_future": (silver.max_future, silver.max_future_after),
+        "lookups": silver.lookups,
+        "tombstones": silver.tombstones,
+        **{f"rule {rule.name!r}": rule for rule in silver.rules},
+    }
+    texts = {name: json.dumps(_plain(each)) for name, each in decisive.items()}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in texts.items()}
+
+
+def changed_rules(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
+    """What differs between two results of ``rule_marks``, in words."""
+    new = [f"{name} is new" for name in now if name not in before]
+    gone = [f"{name} is gone" for name in before if name not in now]
+    return [*(f"{n} has changed" for n in now if n in before and before[n] != now[n]), *new, *gone]
 
 
 def _plain(given: object) -> object:

@@ -8,7 +8,7 @@ the steps that it has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -34,6 +34,10 @@ ACCEPTED = "accepted"
 """The step of a micro-batch that writes silver; every batch has it, even without a row."""
 
 
+JUDGED_BY = "judged_by"
+"""The entry of a commit's metadata with the marks of what decides a verdict."""
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
     """The ``foreachBatch`` body of a silver table.
@@ -51,6 +55,7 @@ class Writer:
         limits: What may be computed in the driver.
         row_size: Of judged rows.
         rule_version: Identifies the rules that judge its rows.
+        rule_marks: Marks of what decides a verdict, for the metadata of commits.
     """
 
     silver: Silver
@@ -63,6 +68,7 @@ class Writer:
     limits: DriverLimits
     row_size: RowSizeEstimate
     rule_version: str
+    rule_marks: Mapping[str, str]
 
     def __call__(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write one micro-batch.
@@ -72,6 +78,7 @@ class Writer:
             UnknownFieldError: A value has an unknown field, which is to stop the query; nothing is written.
             ForeignChangeError: Another writer changed rows that it reads; nothing is written.
         """
+        batch = replace(batch, facts={JUDGED_BY: dict(self.rule_marks)})
         set_late_watermark(frame.sparkSession, batch.late_watermark_ms())
         with consume_once(frame, batch, self.bronze_path, self.limits, self.row_size) as whole:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.

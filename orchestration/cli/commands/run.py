@@ -9,14 +9,15 @@ import typer
 
 from common.machine.console import out, say
 from common.spark.session import Compiled
-from common.streaming.query import RunningQuery
 from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.jobs import backfill as layers_in_order
 from orchestration.jobs import separate_processes
+from orchestration.jobs.field_notices import FieldNotices
 from orchestration.jobs.job import Job, open_job
 from orchestration.jobs.wiring import LAYERS, Layer
 from orchestration.pipeline.context import Context, context
+from orchestration.pipeline.rows_read import RowsRead
 
 _REPORT_SECONDS = 10.0
 
@@ -98,12 +99,12 @@ def _checked(ready: Context) -> Context:
 
 
 def _run(job: Job, *, available_now: bool = False) -> None:
+    reporter = _Reporter(job)
     job.start(available_now=available_now)
     if not job.supervisor.names:
         say("stopped before a query started")
         return
     say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
-    reporter = _Reporter(job.supervisor.queries)
     job.supervisor.run(reporter.tick, keep_open=available_now)
     if available_now:
         job.publish()
@@ -114,10 +115,13 @@ def _run(job: Job, *, available_now: bool = False) -> None:
 class _Reporter:
     """Prints a line per query every ten seconds in which the query read rows."""
 
-    def __init__(self, queries: list[RunningQuery]) -> None:
-        self._queries = queries
+    def __init__(self, job: Job) -> None:
+        self._queries = job.supervisor.queries
         self._last = time.monotonic()
         self._reported: dict[str, int] = {}
+        pipeline, layout = job.wiring.pipeline, job.wiring.layout
+        self._fields = FieldNotices(pipeline, layout) if "silver" in job.layers else None
+        self._read = {one.table: RowsRead(one, layout) for one in (*pipeline.tables, *pipeline.publish)}
 
     def tick(self) -> None:
         """Report if ten seconds have passed."""
@@ -127,11 +131,16 @@ class _Reporter:
     def report(self) -> None:
         """Print the progress of each query since the last report."""
         self._last = time.monotonic()
+        if self._fields is not None:
+            self._fields.check()
         for query in self._queries:
             batches = [p for p in query.progress() if int(p["batchId"]) > self._reported.get(query.name, -1)]
-            rows = sum(int(p["numInputRows"]) for p in batches)
             if not batches:
                 continue
+            # Spark counts a row once for each time that the micro-batch's function reads it.
+            # Its number stands where the positions count nothing, as for rows that the source has updated.
+            read = self._read[query.name].advance()
+            rows = read or sum(int(p["numInputRows"]) for p in batches)
             self._reported[query.name] = int(batches[-1]["batchId"])
             if rows:
                 took = max(int(p["batchDuration"]) for p in batches) / 1000

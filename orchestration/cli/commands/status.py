@@ -35,7 +35,7 @@ def status(
         float, typer.Option(min=0.2, metavar="SECONDS", help="Refresh interval of --watch.")
     ] = 1.0,
 ) -> None:
-    """Show rows, lag, speed, watermark and quarantine of every table.
+    """Show rows, lag, speed, watermark, late rows and quarantine of every table.
 
     Reads tables, checkpoints, leases and the broker. Starts no process; jobs may be running or stopped.
     """

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from pyspark.sql import DataFrameWriter
 
-from common.config.driver_limits import DriverLimits
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
 from common.delta import table as delta_table
 from common.delta.delta_rs import DeltaRsTable
@@ -20,6 +20,7 @@ from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
 from common.errors import PipelineError, QueryFailedError
 from gold.table.create import RANDOM_FOLDERS
 from orchestration.jobs.rebuild import rebuild
+from orchestration.pipeline.rows_read import RowsRead
 from silver.write.table_columns import properties
 from tests.conftest import IN_DRIVER, make_settings
 from tests.support.engine import Engine
@@ -303,3 +304,16 @@ def test_a_start_at_a_version_leaves_out_what_was_before(spark: Any, tmp_path: P
     ran.engine.remove(ran.engine.checkpoint("gold.counts"))
     ran.engine.run("gold")
     assert "d" in {row["k"] for row in ran.engine.rows("gold.counts")}
+
+
+def test_rows_are_counted_once_however_often_a_micro_batch_reads_them(spark: Any, tmp_path: Path) -> None:
+    """Spark reports no input row of a frame that it reads by other plans, and repeats rows read twice."""
+    ran = Ran(spark, tmp_path, NO_DRIVER, COUNTS, TOTALS)
+    for commit in COMMITS:
+        ran.bring(commit)
+    read = {gold.table: RowsRead(gold, ran.engine.layout) for gold in (COUNTS, TOTALS)}
+    queries = ran.engine.run("gold")
+    reported = {query.name: sum(p["numInputRows"] for p in query.progress()) for query in queries}
+    rows = sum(map(len, COMMITS))
+    assert {name: one.advance() for name, one in read.items()} == dict.fromkeys(read, rows)
+    assert reported[COUNTS.table] != rows

@@ -279,3 +279,55 @@ def test_a_lookup_that_does_not_fit_is_told_by_name(spark: Any, tmp_path: Path) 
         "silver.orders, lookup 'amount'",
         "silver.orders, lookup 'amount', on 'code'",
     ]
+
+
+def test_a_changed_rule_is_told_at_the_start_that_applies_it(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = shop(spark, tmp_path, ORDERS)
+    engine.append_bronze("bronze.orders", records([event("a")]))
+    engine.run("silver")
+    assert "has changed" not in capsys.readouterr().err
+    rules = [Rule("amount_known", "amount is not null", on_fail="warn"), *ORDERS.rules[1:]]
+    lenient = changed(engine, replace(ORDERS, rules=rules))
+    lenient.append_bronze("bronze.orders", records([event("b")], 1))
+    said = []
+    for _ in range(2):
+        lenient.run("silver")
+        said.append(" ".join(capsys.readouterr().err.split()))
+    assert "silver.orders: rule 'amount_known' has changed since micro-batch 0. " in said[0]
+    assert "medallion quarantine replay --table silver.orders --with-rules new" in said[0]
+    assert "has changed" not in said[1]  # the start before has applied it
+    assert keys(lenient) == {"a": 0, "b": 1}
+
+
+def test_one_wrong_clock_among_old_events_does_not_move_the_watermark(spark: Any, tmp_path: Path) -> None:
+    """Kafka's timestamp is years after all events, so only the column says that one is from the future."""
+    old = datetime(2018, 5, 1, 12, tzinfo=UTC)
+    silver = replace(
+        ORDERS,
+        value=Json("id string, at timestamp, received timestamp"),
+        columns={"order_id": "id", "ordered_at": "at", "received_at": "received"},
+        rules=[],
+        max_future_after="received_at",
+    )
+
+    def replayed(key: str, minutes: float, off: timedelta = timedelta(0)) -> bytes:
+        received = old + timedelta(minutes=minutes)
+        times = {"at": (received + off).isoformat(), "received": received.isoformat()}
+        return json.dumps({"id": key, **times}).encode()
+
+    engine = shop(spark, tmp_path, silver)
+    batches = [
+        [replayed("a", 0), replayed("wrong", 1, timedelta(days=3000))],
+        [replayed("b", 2)],
+        [replayed("c", 3)],
+        [replayed("d", 4)],
+    ]
+    for first, values in zip((0, 2, 3, 4), batches, strict=True):
+        engine.append_bronze("bronze.orders", records(values, first))
+    engine.run("silver")
+    assert aside(engine) == {1: ("quarantine", ["future_event_time"])}
+    assert set(keys(engine)) == {"a", "b", "c", "d"}
+    assert sum(one["counts"]["late"] for one in engine.commits("silver.orders") if "counts" in one) == 0
+    assert not engine.faults()

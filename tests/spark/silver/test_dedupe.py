@@ -69,7 +69,9 @@ def test_binary_that_is_no_text_is_told_apart(spark: Any) -> None:
 def test_a_key_of_many_values_and_an_event_time_that_is_none_are_refused_together(spark: Any) -> None:
     frame = spark.createDataFrame([], "id string, tags array<string>, at string, m map<string,int>")
     with pytest.raises(PipelineError) as refused:
-        check_types(frame, key=["id", "tags", "m"], event_time="at", place="silver.orders", source="p.py:3")
+        check_types(
+            frame, key=["id", "tags", "m"], times={"event_time": "at"}, place="silver.orders", source="p.py:3"
+        )
     assert [problem.place for problem in refused.value.problems] == [
         "silver.orders, key 'tags'",
         "silver.orders, key 'm'",
@@ -82,7 +84,7 @@ def test_a_key_of_many_values_and_an_event_time_that_is_none_are_refused_togethe
 def test_a_key_or_event_time_that_the_columns_function_does_not_make_is_told_by_name(spark: Any) -> None:
     frame = spark.createDataFrame([], "order_id string, ordered_at timestamp")
     with pytest.raises(PipelineError) as refused:
-        check_types(frame, key=["id"], event_time="at", place="silver.orders", source="p.py:3")
+        check_types(frame, key=["id"], times={"event_time": "at"}, place="silver.orders", source="p.py:3")
     told = str(refused.value)
     assert "silver.orders, key 'id': is no column" in told
     assert "silver.orders, event_time 'at': is no column" in told

@@ -13,7 +13,8 @@ import pytest
 
 from common.declare import Json, Lookup, Rule, Silver
 from common.errors import PipelineError
-from silver.judge.rules import check_rules, judge_rows, rules_version
+from silver.judge.rules import check_rules, judge_rows, rule_marks, rules_version
+from silver.query import rule_change_notice
 from silver.read.column_names import REASONS, VERDICT, WARNED
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -61,6 +62,43 @@ def test_what_could_not_be_parsed_has_its_fault_as_the_only_reason(spark: Any) -
         ((NOON, NOON, None, b"{}"), "fine", "a", 1, NOON, 1.0),
     ]
     assert judge(spark, rows, RULES) == {"faulty": ["malformed_json"], "fine": ["never"]}
+
+
+def test_old_events_in_a_new_topic_are_bounded_by_a_column(spark: Any) -> None:
+    """Kafka's timestamp is years after the events of a replay, and rejects no wrong clock among them."""
+    server = datetime(2018, 5, 1, 12, tzinfo=UTC)
+    schema = f"{SCHEMA}, at_server timestamp"
+    rows = [
+        ((NOON, NOON, None, b"{}"), "right clock", "a", 1, server + timedelta(minutes=59), 1.0, server),
+        ((NOON, NOON, None, b"{}"), "wrong clock", "a", 1, server + timedelta(minutes=61), 1.0, server),
+        ((NOON, NOON, None, b"{}"), "no server time", "a", 1, NOON, 1.0, None),
+        ((NOON, NOON, None, b"{}"), "later than Kafka", "a", 1, NOON + timedelta(hours=2), 1.0, None),
+        (
+            (NOON, NOON, None, b"{}"),
+            "wrong server",
+            "a",
+            1,
+            NOON + timedelta(hours=2),
+            1.0,
+            NOON + timedelta(days=9),
+        ),
+    ]
+    frame = judge_rows(
+        spark.createDataFrame(rows, schema),
+        key=["id", "part"],
+        event_time="at",
+        max_future="1 hour",
+        rules=[],
+        max_future_after="at_server",
+    )
+    late = ["future_event_time"]
+    assert {row["case"]: row[REASONS] for row in frame.collect()} == {
+        "right clock": [],
+        "wrong clock": late,
+        "no server time": [],
+        "later than Kafka": late,
+        "wrong server": late,
+    }
 
 
 def test_the_future_begins_after_the_earlier_of_kafkas_clock_and_ours(spark: Any) -> None:
@@ -180,6 +218,7 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
         replace(silver, columns={"order_id": "upper(id)", "at": "at"}),
         replace(silver, columns={"at": "at", "order_id": "id"}, key=["order_id", "at"]),
         replace(silver, max_future="2 hours"),
+        replace(silver, max_future_after="at_server"),
         replace(silver, rules=[Rule("known", "order_id like 'o%'", on_fail="drop")]),
         replace(silver, rules=[]),
         replace(silver, lookups=[Lookup("kinds", "gold.kinds", on={"kind": "order_id"})]),
@@ -190,3 +229,27 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
     versions = [rules_version(each) for each in changed]
     (tmp_path / "a.json").write_text("[]")
     assert len({first, *versions, rules_version(by_file)}) == len(changed) + 2
+
+
+def test_what_has_changed_of_the_rules_is_named() -> None:
+    silver = Silver(
+        "orders",
+        reads="bronze.orders",
+        value=Json("id string, at timestamp"),
+        columns={"order_id": "id", "at": "at"},
+        key=["order_id"],
+        event_time="at",
+        watermark="1 hour",
+        rules=[Rule("known", "order_id like 'o%'"), Rule("short", "length(order_id) < 9")],
+    )
+    rules = [Rule("known", "order_id like 'O%'"), Rule("long", "length(order_id) > 2")]
+    changed = replace(silver, rules=rules, max_future="2 hours", watermark="2 hours")
+    last = {"batch_id": 7, "judged_by": dict(rule_marks(silver))}
+    notice = rule_change_notice(changed, last)
+    assert notice is not None
+    assert notice.startswith(
+        "silver.orders: max_future has changed, rule 'known' has changed, rule 'long' is new, "
+        "rule 'short' is gone since micro-batch 7. "
+    )
+    assert rule_change_notice(replace(silver, name="other", watermark="2 hours"), last) is None
+    assert rule_change_notice(changed, {"batch_id": 7}) is None

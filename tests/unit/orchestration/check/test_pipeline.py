@@ -257,6 +257,18 @@ def test_the_engines_reasons_are_those_that_silver_writes() -> None:
     )
 
 
+def test_the_column_that_bounds_the_event_time_is_a_timestamp() -> None:
+    wrong = silver(columns=COLUMNS | {"at": "properties.time"}, max_future_after="at")
+    assert told(pipeline(wrong)) == [
+        (
+            "silver.quakes: max_future_after 'at' is of type bigint; convert it to a timestamp, "
+            "as in timestamp_millis(…) or try_to_timestamp(…)"
+        )
+    ]
+    (missing,) = told(pipeline(silver(max_future_after="receivd_at")))
+    assert missing.startswith("silver.quakes: max_future_after 'receivd_at'")
+
+
 def test_key_and_event_time_are_columns_of_the_right_type() -> None:
     wrong = silver(columns=COLUMNS | {"at": "properties.time"}, key=["quake_i", "raw"], event_time="at")
     assert told(pipeline(wrong)) == [

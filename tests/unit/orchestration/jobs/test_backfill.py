@@ -45,30 +45,48 @@ def test_rows_are_counted_once_however_often_a_micro_batch_is_reported(lines: li
         assert bars.rows() == 35
 
 
-def test_a_table_of_a_known_total_is_told_with_it(lines: list[str]) -> None:
+def test_a_table_that_is_whole_is_shown_without_a_total(lines: list[str]) -> None:
+    """The total was an estimate before the start: 1,500 of 2,000 would mean that rows are missing."""
     with _Bars("silver", {"silver.a": 2_000}) as bars:
         shown(bars, Query("silver.a", (0, 1_500)))
         bars.finish()
     (line,) = lines
-    assert line.startswith("silver.a: 1,500 of 2,000 offsets, ")
-    assert line.endswith(" s left")
+    assert line.startswith("silver.a: up to date, 1,500 rows read, ")
 
 
-def test_a_table_of_an_unknown_total_is_told_without(lines: list[str]) -> None:
-    """As a topic chosen by a pattern, or a table whose files have no statistics."""
-    with _Bars("bronze", {"bronze.a": None}) as bars:
-        shown(bars, Query("bronze.a", (0, 1_500)))
+def test_nothing_to_do_is_not_0_of_n(lines: list[str]) -> None:
+    """As after a first load, which is done before the query starts."""
+    with _Bars("silver", {"silver.a": 110_553}) as bars:
+        shown(bars, Query("silver.a"))
         bars.finish()
+    assert lines == ["silver.a: up to date, nothing to read"]
+
+
+def test_rows_that_spark_read_three_times_are_counted_once(
+    lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "_PLAIN_SECONDS", -1.0)
+    counts = iter([60_000, 50_553, 0, 0])
+    with _Bars("gold", {"gold.a": 110_553}, {"gold.a": lambda: next(counts)}) as bars:
+        shown(bars, Query("gold.a", (0, 180_000)))
+        shown(bars, Query("gold.a", (0, 180_000), (1, 143_506)))
+        bars.finish()
+        assert bars.rows() == 110_553
+    told = [line.partition(", ")[0] for line in lines]
+    assert told == ["gold.a: 60,000 of 110,553 rows", "gold.a: 110,553 of 110,553 rows", "gold.a: up to date"]
+
+
+@pytest.mark.parametrize("total", [110_553, None])
+def test_more_rows_than_the_total_are_shown_without_it(
+    lines: list[str], monkeypatch: pytest.MonkeyPatch, total: int | None
+) -> None:
+    """Where the checkpoint does not say what was read, Spark's number is all that is known."""
+    monkeypatch.setattr(backfill, "_PLAIN_SECONDS", -1.0)
+    with _Bars("bronze", {"bronze.a": total}, {"bronze.a": lambda: None}) as bars:
+        shown(bars, Query("bronze.a", (0, 323_506)))
     (line,) = lines
-    assert line.startswith("bronze.a: 1,500 offsets, ")
+    assert line.startswith("bronze.a: 323,506 offsets, ")
     assert "left" not in line
-
-
-def test_nothing_to_do_is_told_as_nothing(lines: list[str]) -> None:
-    with _Bars("bronze", {"bronze.a": 0}) as bars:
-        shown(bars, Query("bronze.a"))
-        bars.finish()
-    assert lines == ["bronze.a: 0 of 0 offsets, 0 rows/s"]
 
 
 def test_a_line_comes_every_few_seconds_and_not_at_every_poll(
@@ -96,5 +114,5 @@ def test_a_terminal_gets_a_bar_per_table_and_no_lines(
     text = screen.file.getvalue()
     assert "gold.a" in text
     assert "2,000/2,000" in text
-    assert "7/?" in text
+    assert "7/7" in text
     assert lines == []

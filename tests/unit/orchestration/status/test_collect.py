@@ -322,6 +322,8 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "last_batch_id": 0,
         "watermark_at": None,
         "quarantine": None,
+        "late": None,
+        "fields": None,
         "job": None,
     }
     json.dumps(written)

@@ -1,0 +1,29 @@
+"""Prints once per run that a field of a schema was probably renamed upstream."""
+
+from __future__ import annotations
+
+from common.config.paths import Layout
+from common.declare import Pipeline
+from common.machine.console import say
+from orchestration.pipeline.field_use import FieldSampler
+
+
+class FieldNotices:
+    """Compares bronze's newest records with silver's schemas, outside of any micro-batch."""
+
+    def __init__(self, pipeline: Pipeline, layout: Layout) -> None:
+        self._silver = pipeline.silver
+        self._sampler = FieldSampler(pipeline, layout)
+        self._said: dict[str, tuple[str, ...]] = {}
+
+    def check(self) -> None:
+        """Print a line per silver table whose records lack a field of the schema and have another."""
+        for silver in self._silver:
+            use = self._sampler.use(silver.table)
+            if use is None or not use.is_rename or self._said.get(silver.table) == use.absent:
+                continue
+            self._said[silver.table] = use.absent
+            say(
+                f"{silver.table}: in the newest records of {silver.reads}, {use.text()}. If a field was "
+                "renamed, add its new name to the schema and the columns; until then such columns are null"
+            )

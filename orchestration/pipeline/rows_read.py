@@ -1,0 +1,94 @@
+"""Counts what a running query has read of its sources, by the positions in its checkpoint.
+
+Spark's own number, ``numInputRows``, counts a row once for each time that the micro-batch's function reads
+the frame, and each row of a change data feed; so it can be a multiple of what the source has. It is 0 where
+the function reads the frame in queries of its own. Rows that the
+source has updated or deleted are not counted here: their commits do not say how many they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from common.config.paths import Layout
+from common.declare import Join, Publish, Table, Topic
+from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
+from common.delta.log import LogReader
+from common.errors import MedallionError
+from orchestration.pipeline.lineage import sources
+
+Offsets = Mapping[str, Mapping[int, int]]
+
+
+def streamed_sources(declared: Table | Publish) -> tuple[str, ...]:
+    """The tables that a query reads as streams, in the order of its checkpoint; none for a topic."""
+    if isinstance(declared, Topic):
+        return ()
+    if isinstance(declared, Join) and declared.mode == "lookup":
+        return (declared.reads,)
+    return sources(declared)
+
+
+class RowsRead:
+    """Counts the rows, or the records of Kafka, that one query reads while this object exists."""
+
+    def __init__(self, declared: Table | Publish, layout: Layout, first: Offsets | None = None) -> None:
+        """Take the query's position as the start.
+
+        Args:
+            declared: The declaration of the query.
+            layout: Paths of tables and checkpoints.
+            first: For a topic, the offsets at which partitions without a position begin.
+        """
+        self._checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+        self._paths = [layout.table_path(source) for source in streamed_sources(declared)]
+        self._is_topic = isinstance(declared, Topic)
+        self._first = first
+        self._position: PlannedBatch | None = None
+        with suppress(
+            MedallionError, OSError
+        ):  # the query's own start reports a checkpoint that cannot be read
+            self._position = self._committed()
+
+    def advance(self) -> int | None:
+        """Rows of the micro-batches that have finished since the last call; None if they are not known."""
+        try:
+            now = self._committed()
+            before, self._position = self._position, now or self._position
+            return 0 if now is None else self._between(before, now)
+        except (MedallionError, OSError):  # such as commits that the log's cleanup has deleted
+            return None
+
+    def _committed(self) -> PlannedBatch | None:
+        return self._checkpoint.planned_batch(self._checkpoint.last_committed())
+
+    def _between(self, start: PlannedBatch | None, end: PlannedBatch) -> int | None:
+        if start is not None and start.batch_id == end.batch_id:
+            return 0
+        if self._is_topic:
+            return self._records(start, end)
+        total = 0
+        for place, path in enumerate(self._paths):
+            before = delta_position(start, place) if start else None
+            if (after := delta_position(end, place)) is None:
+                continue
+            # Another reader each time: a reader keeps all commits that it has read.
+            rows = LogReader(path).backlog_between(before, after).rows
+            if rows is None:
+                return None
+            total += rows
+        return total
+
+    def _records(self, start: PlannedBatch | None, end: PlannedBatch) -> int | None:
+        before = kafka_position(start) if start else {}
+        total = 0
+        for topic, partitions in kafka_position(end).items():
+            for partition, offset in partitions.items():
+                begin = before.get(topic, {}).get(partition)
+                if begin is None:
+                    begin = (self._first or {}).get(topic, {}).get(partition)
+                if begin is None:
+                    return None
+                total += max(0, offset - begin)
+        return total

@@ -1,0 +1,168 @@
+"""Fields of bronze's newest records compared with silver's schema: both halves of a rename are named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from rich.console import Console
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Debezium, Json, Pipeline, Silver, Text, Topic
+from common.schema.ddl import parse
+from orchestration.cli.status_output import document, render
+from orchestration.jobs import field_notices
+from orchestration.jobs.field_notices import FieldNotices
+from orchestration.pipeline.field_use import FieldSampler, FieldUse, compare
+from orchestration.status.collect import Collector
+from orchestration.status.topic_offsets import BrokerOffsets
+
+PEOPLE = Silver(
+    "people",
+    reads="bronze.people",
+    value=Json("id string, at timestamp, city string"),
+    columns={"id": "id", "at": "at", "city": "city"},
+    key=["id"],
+    event_time="at",
+    watermark="1 day",
+)
+RENAMED = "`town` is in 20 of 20 records and in no schema; `city` is in none"
+
+
+def pipeline(**changed: Any) -> Pipeline:
+    return Pipeline(name="p", bronze=[Topic("people")], silver=[replace(PEOPLE, **changed)])
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(str(tmp_path / "tables"), str(tmp_path / "checkpoints"), tmp_path)
+
+
+def receive(layout: Layout, count: int, *, raw: bytes | None = None, **values: Any) -> None:
+    """One commit of bronze with equal records."""
+    value = json.dumps({"id": "a", "at": "2026-03-01T12:00:00Z", **values}).encode() if raw is None else raw
+    rows = pa.table({"offset": list(range(count)), "value": pa.array([value] * count, pa.binary())})
+    write_deltalake(layout.table_path("bronze.people"), rows, mode="append")
+
+
+def use(layout: Layout, of: Pipeline) -> FieldUse | None:
+    return FieldSampler(of, layout).use("silver.people")
+
+
+def test_a_renamed_field_is_named_with_the_field_that_lacks(layout: Layout) -> None:
+    receive(layout, 20, town="Oslo")
+    found = use(layout, pipeline())
+    assert found == FieldUse(20, (("town", 20),), ("city",))
+    assert found.is_rename
+    assert found.text() == RENAMED
+
+
+def test_the_newest_records_count(layout: Layout) -> None:
+    receive(layout, 500, city="Oslo")
+    receive(layout, 60, town="Oslo")
+    receive(layout, 50, town="Oslo")
+    found = use(layout, pipeline())
+    assert found == FieldUse(100, (("town", 100),), ("city",))
+
+
+def test_an_optional_field_alone_is_no_rename(layout: Layout) -> None:
+    receive(layout, 20)
+    found = use(layout, pipeline())
+    assert found == FieldUse(20, (), ("city",))
+    assert not found.is_rename
+
+
+def test_a_field_that_is_left_out_on_purpose_is_no_rename(layout: Layout) -> None:
+    receive(layout, 20, city=None, weather="rain")
+    found = use(layout, pipeline())
+    assert found == FieldUse(20, (("weather", 20),), ())
+    assert not found.is_rename
+
+
+def test_few_records_prove_nothing(layout: Layout) -> None:
+    receive(layout, 9, town="Oslo")
+    found = use(layout, pipeline())
+    assert found is not None
+    assert not found.is_rename
+
+
+def test_what_is_no_object_and_what_cannot_be_read_is_left_to_silver(layout: Layout) -> None:
+    assert use(layout, pipeline()) is None
+    for raw in (b"{", b"[1]", b"\xff", b"[" * 100_000):
+        receive(layout, 3, raw=raw)
+    assert use(layout, pipeline()) is None
+
+
+def test_tables_that_keep_or_refuse_unknown_fields_are_not_compared(layout: Layout) -> None:
+    receive(layout, 20, town="Oslo")
+    assert use(layout, pipeline(unknown_fields="rescue")) is None
+    assert use(layout, pipeline(value=Text(), columns={"id": "value", "at": "_kafka.timestamp"})) is None
+
+
+def test_fields_inside_of_structs_and_arrays_have_their_path() -> None:
+    known = parse("a struct<x: int, y: int>, b array<struct<z: int>>, c map<string, int>, d struct<e: int>")
+    objects = [{"a": {"x": 1, "q": 2}, "b": [{"z": 1}, {"w": 2}, {"w": 3}], "c": {"any": 1}}] * 10
+    found = compare(objects, known)
+    assert found == FieldUse(10, (("a.q", 10), ("b[].w", 10)), ("a.y", "d"))
+
+
+def test_names_from_records_are_printed_without_control_characters() -> None:
+    names = ["\x1b[31mred", "a\u202eb", "\x9b2J", "x" * 500, "å"]
+    found = compare([dict.fromkeys(names, 1)] * 10, parse("id string"))
+    assert sorted(name for name, _ in found.unknown) == sorted(
+        ["\\u001b[31mred", "a\\u202eb", "\\u009b2J", "x" * 80 + "…", "å"]
+    )
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_debeziums_rows_are_compared(layout: Layout, *, is_wrapped: bool) -> None:
+    row = {"id": "a", "at": "2026-03-01T12:00:00Z", "town": "Oslo"}
+    envelopes = {"before": None, "after": row, "op": "c", "transaction": {}}, {"before": row, "after": None}
+    for one in envelopes:
+        receive(layout, 10, raw=json.dumps({"payload": one} if is_wrapped else one).encode())
+    found = use(layout, pipeline(value=Debezium("id string, at timestamp, city string")))
+    assert found == FieldUse(20, (("town", 20),), ("city",))
+
+
+def test_status_shows_a_rename_and_counts_unknown_fields(layout: Layout, tmp_path: Path) -> None:
+    receive(layout, 20, town="Oslo")
+    collector = Collector(pipeline(), layout, BrokerOffsets(pipeline(), Settings(data_dir=tmp_path)))
+    status = collector.collect()
+    screen = StringIO()
+    Console(file=screen, width=120, color_system=None).print(render(status))
+    assert f"! {RENAMED}" in screen.getvalue()
+    assert document(status)["tables"][1]["fields"] == {
+        "records": 20,
+        "unknown": {"town": 20},
+        "absent": ["city"],
+    }
+    receive(layout, 200, city="Oslo", weather="rain")
+    screen = StringIO()
+    Console(file=screen, width=120, color_system=None).print(render(collector.collect()))
+    assert "fields in no schema: weather 100 (of 100 records)" in screen.getvalue()
+
+
+def test_the_log_says_a_rename_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(field_notices, "say", said.append)
+    notices = FieldNotices(pipeline(), layout)
+    notices.check()
+    receive(layout, 20, city="Oslo")
+    notices.check()
+    assert said == []
+    receive(layout, 100, town="Oslo")
+    notices.check()
+    receive(layout, 100, town="Oslo")
+    notices.check()
+    (line,) = said
+    assert line.startswith(
+        "silver.people: in the newest records of bronze.people, `town` is in 100 of 100 records and in no "
+        "schema; `city` is in none. "
+    )

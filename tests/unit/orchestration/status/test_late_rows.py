@@ -1,0 +1,170 @@
+"""Late rows in ``medallion status``: counted from the metadata of commits, and marked where they are many."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from rich.console import Console
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert, Window
+from orchestration.cli.status_output import document, render
+from orchestration.status import late_rows
+from orchestration.status.collect import Collector
+from orchestration.status.late_rows import Late
+from orchestration.status.topic_offsets import BrokerOffsets
+
+SILVER = Silver(
+    "quakes",
+    reads="bronze.quakes",
+    value=Json("id string, at timestamp"),
+    columns={"quake_id": "id", "event_at": "at"},
+    key=["quake_id"],
+    event_time="event_at",
+    watermark="7 days",
+)
+HOURS = Window("event_at", "1 hour")
+PIPELINE = Pipeline(
+    name="earthquakes",
+    bronze=[Topic("quakes")],
+    silver=[SILVER],
+    gold=[
+        Aggregate(
+            "by_hour",
+            reads="silver.quakes",
+            measures={"quakes": "count(*)"},
+            window=HOURS,
+            mode="update",
+            watermark="1 hour",
+        ),
+        Upsert("latest", reads="silver.quakes", key=["quake_id"], newest_by=["event_at"]),
+    ],
+)
+NONE = {
+    "accepted": 0,
+    "quarantined": 0,
+    "dropped": 0,
+    "tombstones": 0,
+    "duplicates": 0,
+    "late": 0,
+    "merged": 0,
+}
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(str(tmp_path / "tables"), str(tmp_path / "checkpoints"), tmp_path)
+
+
+def commit(layout: Layout, table: str, step: str, counts: dict[str, Any]) -> None:
+    """One commit of a micro-batch, with its counts."""
+    metadata = json.dumps({"query": table, "query_id": "q", "batch_id": 0, "step": step, "counts": counts})
+    properties = CommitProperties(custom_metadata={"userMetadata": metadata})
+    path = layout.table_path(table)
+    write_deltalake(path, pa.table({"n": [1]}), mode="append", commit_properties=properties)
+
+
+def collector(layout: Layout, tmp_path: Path, pipeline: Pipeline = PIPELINE) -> Collector:
+    return Collector(pipeline, layout, BrokerOffsets(pipeline, Settings(data_dir=tmp_path)))
+
+
+def late(found: Collector, table: str) -> Late | None:
+    return next(each.late for each in found.collect().tables if each.table == table)
+
+
+def printed(found: Collector, width: int = 100) -> str:
+    screen = StringIO()
+    Console(file=screen, width=width, color_system=None).print(render(found.collect()))
+    return screen.getvalue()
+
+
+def test_a_table_that_left_out_most_rows_as_late_is_marked(layout: Layout, tmp_path: Path) -> None:
+    commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 3_900, "quarantined": 23, "late": 19_565})
+    commit(layout, "silver.quakes", "late", NONE | {"late": 19_565})  # the same micro-batch
+    keeping = replace(PIPELINE, silver=[replace(SILVER, late="keep")])
+    found = collector(layout, tmp_path, keeping)
+    assert late(found, "silver.quakes") == Late("rows", 19_565, 19_565, 23_488, None)
+    text = printed(found)
+    assert "! late 19,565 of 23,488 rows (83 %), 19,565 left out" in text
+    assert "up to date !" in text
+    written = document(found.collect())["tables"][1]
+    assert written["late"] == {
+        "unit": "rows",
+        "count": 19_565,
+        "left_out": 19_565,
+        "of": 23_488,
+        "is_many": True,
+        "since": None,
+    }
+
+
+def test_few_late_rows_are_shown_without_a_mark(layout: Layout, tmp_path: Path) -> None:
+    commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 9_990, "late": 10, "merged": 8})
+    found = collector(layout, tmp_path)
+    assert late(found, "silver.quakes") == Late("rows", 10, 0, 10_000, None)
+    text = printed(found)
+    assert "late 10 of 10,000 rows (0.10 %)" in text
+    assert "!" not in text
+    assert "left out" not in text
+
+
+def test_groups_that_golds_watermark_dropped_are_shown(layout: Layout, tmp_path: Path) -> None:
+    commit(layout, "gold.by_hour", "update", {"groups": 30, "late": 0, "inserted": 30})
+    commit(layout, "gold.by_hour", "update", {"groups": 10, "late": 60, "inserted": 10})
+    commit(layout, "gold.latest", "merge", {"written": 5})
+    found = collector(layout, tmp_path)
+    assert late(found, "gold.by_hour") == Late("groups", 60, 60, 100, None)
+    assert late(found, "gold.latest") is None
+    assert "! late 60 of 100 groups (60 %), 60 left out" in printed(found)
+
+
+def test_without_late_rows_nothing_is_shown(layout: Layout, tmp_path: Path) -> None:
+    commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 5})
+    assert "late " not in printed(collector(layout, tmp_path))
+
+
+def test_commits_of_earlier_versions_and_of_others_count_nothing(layout: Layout, tmp_path: Path) -> None:
+    write_deltalake(layout.table_path("silver.quakes"), pa.table({"n": [1]}))
+    commit(layout, "silver.quakes", "accepted", {"rows": 7})
+    found = collector(layout, tmp_path)
+    assert late(found, "silver.quakes") == Late("rows", 0, 0, 0, None)
+
+
+def test_later_commits_are_added_and_a_new_table_begins_anew(layout: Layout, tmp_path: Path) -> None:
+    found = collector(layout, tmp_path)
+    for total in (100, 200):
+        commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 99, "late": 1})
+        assert late(found, "silver.quakes") == Late("rows", total // 100, 0, total, None)
+    DeltaTable(layout.table_path("silver.quakes")).delete()
+    assert late(found, "silver.quakes") == Late("rows", 2, 0, 200, None)
+
+
+def test_only_the_newest_commits_are_counted(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_rows, "COMMITS", 2)
+    for _ in range(4):
+        commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 99, "late": 1})
+    found = collector(layout, tmp_path)
+    first = late(found, "silver.quakes")
+    assert first is not None
+    assert (first.count, first.of, first.since is None) == (2, 200, False)
+    commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 90, "late": 10})
+    second = late(found, "silver.quakes")
+    assert second is not None
+    assert (second.count, second.of) == (11, 200)
+    assert "since 20" in printed(found)
+
+
+def test_a_table_whose_rows_are_never_late_has_no_count(layout: Layout, tmp_path: Path) -> None:
+    exact = replace(PIPELINE, silver=[replace(SILVER, dedupe="exact")])
+    commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 5})
+    assert late(collector(layout, tmp_path, exact), "silver.quakes") is None
