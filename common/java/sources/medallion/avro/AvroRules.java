@@ -11,8 +11,8 @@ final class AvroRules {
     private AvroRules() {}
 
     /**
-     * Whether values written so may not be read so: a unit or a scale differs, or items have no
-     * length.
+     * Whether values written so may not be read so: a logical type stands on one side only, a unit
+     * or a scale differs, or items have no length.
      */
     static boolean forbid(Schema writer, Schema reader) {
         return hasEmptyItems(writer, new HashSet<String>())
@@ -20,8 +20,8 @@ final class AvroRules {
     }
 
     /**
-     * Avro gives the number under a logical type as it is: milliseconds would be read as
-     * microseconds.
+     * Avro gives the number or the bytes under a logical type as they are: milliseconds would be
+     * read as microseconds, and the digits of a text as the bytes of a decimal.
      */
     private static boolean differ(Schema writer, Schema reader, HashSet<String> seen) {
         if (writer.getType() == Schema.Type.UNION) {
@@ -40,7 +40,7 @@ final class AvroRules {
             }
             return false;
         }
-        if (unlike(writer.getLogicalType(), reader.getLogicalType())) {
+        if (unlike(writer, reader)) {
             return true;
         }
         if (writer.getType() != reader.getType()) {
@@ -65,9 +65,11 @@ final class AvroRules {
         return false;
     }
 
-    private static boolean unlike(LogicalType written, LogicalType read) {
+    private static boolean unlike(Schema writer, Schema reader) {
+        LogicalType written = meaning(writer);
+        LogicalType read = meaning(reader);
         if (written == null || read == null) {
-            return false;
+            return written != read && isPromoted(writer.getType(), reader.getType());
         }
         if (!written.getName().equals(read.getName())) {
             return true;
@@ -75,6 +77,34 @@ final class AvroRules {
         return written instanceof LogicalTypes.Decimal
                 && ((LogicalTypes.Decimal) written).getScale()
                         != ((LogicalTypes.Decimal) read).getScale();
+    }
+
+    /** The logical type, but for the UUID of a text, which is the text itself. */
+    private static LogicalType meaning(Schema schema) {
+        return schema.getType() == Schema.Type.STRING ? null : schema.getLogicalType();
+    }
+
+    /** Whether Avro reads values of the one type as the other; if not, it refuses them itself. */
+    private static boolean isPromoted(Schema.Type writer, Schema.Type reader) {
+        if (writer == reader) {
+            return true;
+        }
+        switch (reader) {
+            case LONG:
+                return writer == Schema.Type.INT;
+            case FLOAT:
+                return writer == Schema.Type.INT || writer == Schema.Type.LONG;
+            case DOUBLE:
+                return writer == Schema.Type.INT
+                        || writer == Schema.Type.LONG
+                        || writer == Schema.Type.FLOAT;
+            case BYTES:
+                return writer == Schema.Type.STRING;
+            case STRING:
+                return writer == Schema.Type.BYTES;
+            default:
+                return false;
+        }
     }
 
     /**
