@@ -69,7 +69,7 @@ class DocumentTables:
         self.proposal.value = f"Debezium({ddl(shape)})"
         self._columns(shape)
         for name, leaf in self.by_name.items():
-            sql = f"coalesce(after.{leaf.sql}, before.{leaf.sql})"
+            sql = f"if(op = 'd', before.{leaf.sql}, after.{leaf.sql})"
             unit = leaf.shape.epoch(leaf.path[-1])
             self.proposal.columns[name] = moment(sql, unit) if unit else sql
         self.proposal.columns |= {"op": "op", "changed_at": moment("ts_ms", "millis")}
@@ -202,7 +202,10 @@ class DocumentTables:
                     event_time=whole.event_time,
                     watermark=whole.watermark,
                     notes=whole.notes,
-                    remarks=[f"one of {name!r}: {len(documents):,} of {len(self.found):,} sampled messages"],
+                    remarks=[
+                        f"messages of one {name}: {len(documents):,} of {len(self.found):,} sampled; the",
+                        "first rule drops those of the other types",
+                    ],
                     rules=[
                         gold_tables.rule(f"is_{suffix}", f"{value_shapes.quoted(name)} = '{value}'", "drop"),
                         *gold_tables.rules(leaf_rules, whole.event_time)[:1],

@@ -41,9 +41,12 @@ def is_double(text: str) -> bool:
         return False
     if Decimal(repr(nearest)) == number:
         return True
-    exponent = int(number.as_tuple().exponent)
-    half = Decimal((0, (5,), exponent - 1))
-    return exponent < 0 and _EXACT.abs(_EXACT.subtract(Decimal(nearest), number)) <= half
+    sent = abs(number.normalize(_EXACT))
+    digits, exponent = sent.as_tuple().digits, int(sent.as_tuple().exponent)
+    exact, half = abs(Decimal(nearest)), Decimal((0, (5,), exponent - 1))
+    off = _EXACT.abs(_EXACT.subtract(exact, sent))
+    # Printers round an exact half up, or to the even digit.
+    return off < half or (off == half and (sent > exact or digits[-1] % 2 == 0))
 
 
 def decimal_type(before: int, after: int) -> str:

@@ -164,8 +164,9 @@ def test_changes_are_proposed_with_the_captured_row(tmp_path: Path) -> None:
         {"op": "c", "before": None, "after": {"id": n, "created_at": NOW}, "ts_ms": NOW} for n in range(9)
     ]
     made = propose("t", sampled(*changes))
-    assert made.columns["id"] == "coalesce(after.id, before.id)"
-    assert made.columns["created_at"].startswith("timestamp_millis(case when coalesce(after.created_at")
+    # Not the earlier value where the change has set a field to null.
+    assert made.columns["id"] == "if(op = 'd', before.id, after.id)"
+    assert made.columns["created_at"].startswith("timestamp_millis(case when if(op = 'd', before.created_at")
     loaded(made, tmp_path)
 
 
