@@ -54,6 +54,11 @@ class DocumentTables:
         self.always = [leaf.path for leaf in value_shapes.leaves(shape) if leaf.is_always]
         self._event_time()
         thing = self._key()
+        event_time = self.by_name.get(self.proposal.event_time)
+        if event_time is not None and event_time.path not in self.always:
+            self.proposal.watermark = "7 days"
+            self.proposal.notes.pop("watermark", None)
+            by_arrival(self.proposal)
         known = [path for path in self.always if all("." not in name for name in path)]
         paths = [".".join(path) for path in known] if self.documents >= _EVIDENCE else []
         self.proposal.value = f"Json({ddl(shape)}{required(paths)})"
@@ -169,7 +174,7 @@ class DocumentTables:
         self.documents = max(number, self.documents)
 
     def _gold(self, thing: str) -> None:
-        first = self.proposal.parts[0] if self.proposal.parts else self.proposal
+        first = self.proposal.tables[0]
         self.proposal.gold = gold_tables.per_day(first.table, self.proposal.event_time)
         if thing and not self.proposal.parts:
             changed = [name for name in self._times() if _CHANGED.search(name)]
@@ -180,14 +185,16 @@ class DocumentTables:
         """A table per type of message: its fields, and a rule that keeps the other types out."""
         whole = self.proposal
         for value, documents in message_types.by_value(self.found, self.by_name[name].path).items():
-            part = message_types.pruned(shape, value_shapes.shape_of(documents))
-            paths = {leaf.path for leaf in value_shapes.leaves(part)}
+            fields = message_types.pruned(shape, value_shapes.shape_of(documents))
+            paths = {leaf.path for leaf in value_shapes.leaves(fields)}
             kept = [
                 each
                 for each in whole.columns
                 if each not in self.by_name or self.by_name[each].path in paths or each in whole.key
             ]
             suffix = column((value,))
+            while f"{whole.table}_{suffix}" in {part.table for part in whole.parts}:
+                suffix += "_2"
             leaf_rules = {each: self.by_name[each] for each in kept if each in self.by_name}
             whole.parts.append(
                 Proposal(
@@ -196,7 +203,7 @@ class DocumentTables:
                     bronze=whole.table,
                     messages=len(documents),
                     format=whole.format,
-                    value=f"Json({ddl(part)})",
+                    value=f"Json({ddl(fields)})",
                     columns={each: whole.columns[each] for each in kept},
                     key=whole.key,
                     event_time=whole.event_time,

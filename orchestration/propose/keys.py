@@ -75,7 +75,7 @@ def find_key(
 def _without_collision(
     keys: Sequence[tuple[str, ...]], paths: Mapping[str, Path], documents: Iterable[Document]
 ) -> tuple[list[tuple[str, ...]], int]:
-    """Keys that no two different documents share, and the number of different documents."""
+    """Keys that each document has and no two different ones share, and the number of different documents."""
     owners: dict[tuple[str, ...], dict[bytes, bytes]] = {key: {} for key in keys}
     seen: set[bytes] = set()
     for document in documents:
@@ -85,9 +85,7 @@ def _without_collision(
         seen.add(own)
         for key in list(owners):
             values = [value_at(document, paths[name]) for name in key]
-            if None in values:
-                continue
-            if owners[key].setdefault(digest(values), own) != own:
+            if None in values or owners[key].setdefault(digest(values), own) != own:
                 del owners[key]
     return list(owners), len(seen)
 

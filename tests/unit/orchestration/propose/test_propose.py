@@ -253,6 +253,15 @@ def test_one_collision_beyond_the_sample_rules_a_key_out() -> None:
     assert propose("t", sampled(*sample), None, lambda: delivered_twice).key == ["id"]
 
 
+def test_a_line_beyond_the_sample_without_key_or_time_rules_both_out(tmp_path: Path) -> None:
+    sample = [{"id": f"e{number}", "at": NOW + number} for number in range(500)]
+    assert propose("t", sampled(*sample)).event_time == "at"
+    lacking = [json.dumps(each).encode() for each in (*sample, {"x": 1})]
+    made = propose("t", sampled(*sample), None, lambda: lacking)
+    assert (made.key, made.event_time) == (["message_partition", "message_offset"], "arrived_at")
+    loaded(made, tmp_path)
+
+
 @pytest.mark.parametrize("number", [1_999, 2_000])
 def test_required_needs_evidence_of_thousands(number: int) -> None:
     documents = [{"id": f"e{place}"} for place in range(number)]
@@ -324,6 +333,11 @@ def test_a_topic_of_many_types_gets_a_table_per_type(tmp_path: Path) -> None:
     assert "query" not in second.columns
     assert next((rule.condition, rule.on_fail) for rule in first.rules) == ("path = 'dns'", "drop")
     assert len(pipeline.bronze) == 1
+    cases = [
+        {**each, "_path": each["_path"].upper() if n % 2 else each["_path"]} for n, each in enumerate(dns)
+    ]
+    names = {table.table for table in propose("logs", sampled(*cases, *http)).parts}
+    assert names == {"logs_dns", "logs_dns_2", "logs_http"}
     same = [{"type": f"t{n % 3}", "ts": NOW, "n": n} for n in range(90)]
     assert propose("logs", sampled(*same)).parts == []
 
