@@ -10,6 +10,7 @@ from pathlib import Path
 
 from common.declare import Message
 from common.errors import UsageError, nearest
+from orchestration.kafka.topic_sample import chunks
 
 _EXAMINED = 1_000
 """Messages at the start of a file that are searched for the key field."""
@@ -74,6 +75,25 @@ def read_capture(path: Path, key_field: str | None = None) -> Iterator[Message]:
         raise UsageError(
             f"{path}: cannot be read after line {number} ({why}). Give --from a whole file."
         ) from error
+
+
+def sample_capture(path: Path, count: int) -> list[Message]:
+    """About ``count`` messages of a file, in order; all messages if the file has fewer.
+
+    Half of them are neighbours, in runs over the whole file: a repeated identifier often repeats soon. The
+    other half is spread evenly. The first line is always one of them.
+
+    Raises:
+        UsageError: The file cannot be read; names the line.
+    """
+    total = sum(1 for _ in read_capture(path))
+    runs = [range(start, end) for start, end in chunks(0, total, max(count // 2, 1))]
+    spread = range(0, total, max(1, -(-total // max(count // 2, 1))))
+    return [
+        message
+        for place, message in enumerate(read_capture(path))
+        if place in spread or any(place in run for run in runs)
+    ]
 
 
 def _key(value: bytes, names: Sequence[str]) -> bytes | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections import Counter
@@ -11,8 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestration.propose import value_shapes
+from orchestration.propose.source_text import literal, names
 from orchestration.propose.value_shapes import Shape
 
+_UNKNOWN_FIELDS = (
+    "What happens to fields that the schema above does not name: ignore leaves them in bronze alone,",
+    "rescue keeps them as JSON in the column _rescued, evolve makes columns of them, fail stops the query.",
+)
 _KEEP_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
@@ -27,6 +31,10 @@ class Proposal:
         columns: Column names and their SQL.
         notes: Comments beside columns, ``key``, ``event_time`` and ``watermark``.
         remarks: Comment lines above the table.
+        rules: Rules of the silver table, as Python source.
+        gold: Lines of the gold tables, as Python source.
+        bronze: The bronze table; empty if it has the silver table's name.
+        parts: One table per type of message, instead of one table of all types.
     """
 
     topic: str
@@ -41,12 +49,24 @@ class Proposal:
     watermark: str = "7 days"
     notes: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+    gold: list[str] = field(default_factory=list)
+    bronze: str = ""
+    parts: list[Proposal] = field(default_factory=list)
+
+    @property
+    def tables(self) -> list[Proposal]:
+        """The silver tables: one, or one per type of message."""
+        return self.parts or [self]
 
 
 def render(name: str, proposals: Sequence[Proposal]) -> str:
     """The source of the pipeline file."""
-    formats = sorted({proposal.value.partition("(")[0] for proposal in proposals})
-    imports = sorted({*formats, "Pipeline", "Silver", "Topic"})
+    tables = [table for proposal in proposals for table in proposal.tables]
+    gold = [line for proposal in proposals for line in proposal.gold]
+    kinds = {match[1] for line in gold if (match := re.match(r"([A-Z]\w+)\($", line))}
+    used = {"Rule"} if any(table.rules for table in tables) else set()
+    imports = sorted({_format(table) for table in tables} | kinds | used | {"Pipeline", "Silver", "Topic"})
     lines = [
         f'"""Pipeline {name}: proposed from a sample of messages; read it, and make it yours."""',
         "",
@@ -58,11 +78,16 @@ def render(name: str, proposals: Sequence[Proposal]) -> str:
         *(f"        {_topic(proposal)}," for proposal in proposals),
         "    ],",
         "    silver=[",
-        *(f"        {line}".rstrip() for proposal in proposals for line in _silver(proposal)),
+        *(f"        {line}".rstrip() for table in tables for line in _silver(table)),
         "    ],",
-        ")",
     ]
-    return "\n".join(lines) + "\n"
+    if gold:
+        lines += ["    gold=[", *(f"        {line}" for line in gold), "    ],"]
+    return "\n".join([*lines, ")"]) + "\n"
+
+
+def _format(proposal: Proposal) -> str:
+    return proposal.value.partition("(")[0]
 
 
 def _topic(proposal: Proposal) -> str:
@@ -74,7 +99,7 @@ def _silver(proposal: Proposal) -> Iterator[str]:
     notes = proposal.notes
     yield "Silver("
     yield f"    {literal(proposal.table)},"
-    yield f'    reads="bronze.{proposal.table}",'
+    yield f'    reads="bronze.{proposal.bronze or proposal.table}",'
     yield from (f"    # {remark}" for remark in proposal.remarks)
     first, *rest = f"value={proposal.value},".split("\n")
     yield f"    {first}"
@@ -83,9 +108,16 @@ def _silver(proposal: Proposal) -> Iterator[str]:
     for name, sql in proposal.columns.items():
         yield f"        {literal(name)}: {literal(sql)},{_note(notes.get(name))}"
     yield "    },"
-    yield f"    key=[{', '.join(literal(name) for name in proposal.key)}],{_note(notes.get('key'))}"
+    yield f"    key=[{names(proposal.key)}],{_note(notes.get('key'))}"
     yield f"    event_time={literal(proposal.event_time)},{_note(notes.get('event_time'))}"
     yield f"    watermark={literal(proposal.watermark)},{_note(notes.get('watermark'))}"
+    if proposal.rules:
+        yield "    rules=["
+        yield from (f"        {rule}," for rule in proposal.rules)
+        yield "    ],"
+    if _format(proposal) in ("Json", "Debezium"):
+        yield from (f"    # {line}" for line in _UNKNOWN_FIELDS)
+        yield '    unknown_fields="ignore",'
     yield "),"
 
 
@@ -119,8 +151,3 @@ def required(paths: Sequence[str]) -> str:
         return f", required=[{text}]"
     folded = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ", **_KEEP_WORDS)
     return f", required=[\n{folded},\n]"
-
-
-def literal(text: str) -> str:
-    """A text as a Python literal."""
-    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)

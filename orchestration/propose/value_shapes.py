@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +15,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from orchestration.propose.number_types import MOST_DIGITS, decimal_type, is_double, is_money
+
 JSON, DEBEZIUM, REGISTRY, TEXT, BYTES = "json", "debezium", "avro", "text", "bytes"
 TOMBSTONE, EMPTY = "tombstone", "empty_value"
 
 _BIG = 2**63
-_MOST_DIGITS = 38
 _MOST_DEPTH = 20
 _MOST_NAMES = 200
 _FRAME = 5
@@ -42,8 +42,14 @@ _WORDS = frozenset(
     )
 )
 """Words that SQL may read as keywords."""
+IDENTIFIER = re.compile(r"(?i)(^|_)(id|uuid|guid|key|code|number|no|ref|url|uri)$|[a-z](Id|ID|Uuid|Key)$")
+"""Names of fields that identify something."""
 _MILLIS = (10**12, 10**13)
 _SECONDS = (10**9, 10**10)
+_MILLIS_OF_OUR_DAYS = (946_684_800_000, 2_208_988_800_000)
+"""2000 to 2040: numbers that are times whatever their field is called."""
+_MOST_MILLIS, _MOST_SECONDS = 10**14, 10**11
+_EPOCHS = {"millis": _MILLIS, "seconds": _SECONDS, "of our days": _MILLIS_OF_OUR_DAYS}
 
 
 class Number(str):
@@ -145,12 +151,15 @@ class Shape:
     members: dict[str, Shape] = field(default_factory=dict)
     items: Shape | None = None
     depth: int = 0
+    name: str = ""
     _is_whole: bool = True
     _is_double: bool = True
     _before: int = 0
     _after: int = 0
     low: Decimal | None = None
     high: Decimal | None = None
+    _epochs: Counter[str] = field(default_factory=Counter)
+    """Number of values that may be milliseconds or seconds since 1970, or milliseconds of our days."""
 
     def add(self, value: object) -> None:
         """Add one value to the statistics."""
@@ -160,9 +169,9 @@ class Shape:
         self.kinds[kind_of(value)] += 1
         if isinstance(value, dict):
             for name, inner in value.items():
-                self.members.setdefault(name, Shape(depth=self.depth + 1)).add(inner)
+                self.members.setdefault(name, Shape(depth=self.depth + 1, name=name)).add(inner)
         elif isinstance(value, list):
-            self.items = self.items or Shape(depth=self.depth + 1)
+            self.items = self.items or Shape(depth=self.depth + 1, name=self.name)
             for inner in value:
                 self.items.add(inner)
         elif isinstance(value, Number):
@@ -173,11 +182,12 @@ class Shape:
         self.low = number if self.low is None else min(self.low, number)
         self.high = number if self.high is None else max(self.high, number)
         self._is_whole &= text.removeprefix("-").isdigit() and text != "-0"
-        nearest = float(text)
-        self._is_double &= math.isfinite(nearest) and Decimal(repr(nearest)) == number
+        self._is_double = self._is_double and is_double(text)
         exponent = int(number.as_tuple().exponent)
         self._after = max(self._after, -exponent)
         self._before = max(self._before, len(number.as_tuple().digits) + exponent)
+        for unit, (low, high) in _EPOCHS.items():
+            self._epochs[unit] += low <= number < high
 
     @property
     def type(self) -> str:
@@ -195,14 +205,14 @@ class Shape:
         return {"date": "date", "moment": "timestamp", "boolean": "boolean"}.get(kind, "string")
 
     def _number_type(self) -> str:
-        digits = max(self._before, 0) + max(self._after, 0)
-        if self._is_whole and self.low is not None and self.high is not None:
+        is_amount = is_money(self.name)
+        if self._is_whole and not is_amount and self.low is not None and self.high is not None:
             if self.low >= -_BIG and self.high < _BIG:
                 return "bigint"
-            return "decimal(38,0)" if digits <= _MOST_DIGITS else "string"
-        if self._is_double:
+            return "decimal(38,0)" if self._before <= MOST_DIGITS else "string"
+        if self._is_double and not is_amount:
             return "double"
-        return f"decimal({digits},{self._after})" if 0 < digits <= _MOST_DIGITS else "string"
+        return decimal_type(self._before, self._after)
 
     @property
     def is_local_time(self) -> bool:
@@ -210,13 +220,23 @@ class Shape:
         return set(self.kinds) == {"local"}
 
     def epoch(self, name: str) -> str:
-        """``millis`` or ``seconds`` if name and range suggest a time since 1970 in that unit; else empty."""
-        if self.type != "bigint" or self.low is None or self.high is None or not _TIMELY.search(name):
+        """``millis`` or ``seconds`` if values are times since 1970 in that unit; else empty.
+
+        Milliseconds of 2000 to 2040 are times by their values; other numbers by name and range. One number in
+        a hundred may lie outside.
+        """
+        if self.type != "bigint" or self.low is None or self.high is None or self.low < 0:
             return ""
-        for unit, (low, high) in (("millis", _MILLIS), ("seconds", _SECONDS)):
-            if low <= self.low and self.high < high:
-                return unit
-        return ""
+        if not IDENTIFIER.search(name) and self._is_mostly("of our days") and self.high < _MOST_MILLIS:
+            return "millis"
+        if not _TIMELY.search(name):
+            return ""
+        if self._is_mostly("millis") and self.high < _MOST_MILLIS:
+            return "millis"
+        return "seconds" if self._is_mostly("seconds") and self.high < _MOST_SECONDS else ""
+
+    def _is_mostly(self, unit: str) -> bool:
+        return _RARE * (self.seen - self._epochs[unit]) <= self.seen
 
 
 def is_odd(shape: Shape, value: object) -> bool:
@@ -245,7 +265,7 @@ def kind_of(value: object) -> str:
         return "array"
     if isinstance(value, bool):
         return "boolean"
-    return "number" if isinstance(value, Number) else _kind_of_text(str(value))
+    return "number" if isinstance(value, Number) else kind_of_text(str(value))
 
 
 def shape_of(documents: Sequence[Mapping[str, Any]]) -> Shape:
@@ -276,6 +296,11 @@ class Leaf:
     is_always: bool
 
     @property
+    def is_identifier(self) -> bool:
+        """Whether the field's name says that it identifies something."""
+        return IDENTIFIER.search(self.path[-1]) is not None
+
+    @property
     def sql(self) -> str:
         """The path in SQL."""
         return ".".join(quoted(name) for name in self.path)
@@ -298,16 +323,8 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def separator(texts: Sequence[str]) -> str:
-    """The separator that occurs equally often in every line; empty if there is none."""
-    for found in (",", ";", "\t", "|"):
-        counts = {text.count(found) for text in texts}
-        if len(counts) == 1 and counts != {0} and not any('"' in text or "\n" in text for text in texts):
-            return found
-    return ""
-
-
-def _kind_of_text(text: str) -> str:
+def kind_of_text(text: str) -> str:
+    """``date``, ``moment`` (with an offset), ``local`` (a time without one) or ``other``."""
     try:
         if _DATE.fullmatch(text):
             dt.date.fromisoformat(text)

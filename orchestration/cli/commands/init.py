@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +25,7 @@ from orchestration.propose.pipeline_source import Proposal, render
 from orchestration.propose.propose import propose, table_name
 
 _MOST_TOPICS = 20
+_MOST_LINES = 500_000
 
 
 def register(app: typer.Typer) -> None:
@@ -43,13 +46,13 @@ def command(
         typer.Option("--from-file", metavar="FILE", help="A file of messages, one per line; .gz too."),
     ] = None,
     output: Annotated[Path, typer.Option("--output", help="The file to write.")] = Path("pipeline.py"),
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Messages to read, per topic.")] = 1000,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Messages to read, per topic.")] = 10_000,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose a pipeline file from the messages of a topic: format, columns, key and event time.
+    """Propose a pipeline file from messages of a topic: format, columns, key, event time, rules, gold tables.
 
-    The file has names of fields, but no values.
+    The file has names of fields, but no values, except those of a field such as type.
     """
     ready = context(None, settings, set_)
     if output.exists() and not force:
@@ -59,7 +62,8 @@ def command(
     beside: dict[str, str] = {}
     for name, messages in found:
         known = _avro(ready.settings, name, messages, output, beside)
-        proposals.append(propose(name, messages, known))
+        everything = partial(_values_of, file) if file is not None else None
+        proposals.append(propose(name, messages, known, everything))
     _refuse_same_table(proposals)
     name = table_name(proposals[0].topic) if len(proposals) == 1 else table_name(output.stem)
     for file_name, text in beside.items():
@@ -81,21 +85,21 @@ def command(
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
-    from orchestration.kafka.capture_file import read_capture
+    from orchestration.kafka.capture_file import sample_capture
 
     if not file.is_file():
         raise UsageError(f"--from-file {file}: no such file.")
     if topics is not None and len(topics) != 1:
         raise UsageError("--from-file has the messages of one topic; give at most one --topic.")
     name = topics[0] if topics else table_name(file.name.partition(".")[0])
-    messages: list[Sampled] = []
-    step, place = 1, 0
-    for place, message in enumerate(read_capture(file)):
-        if place % step == 0:
-            messages.append(Sampled(0, 0, message.value))
-        if len(messages) > 2 * count:  # keep every second message, and read only every second from now on
-            messages, step = messages[::2], 2 * step
-    return [(name, messages[:: max(1, -(-len(messages) // count))])]
+    return [(name, [Sampled(0, 0, message.value) for message in sample_capture(file, count)])]
+
+
+def _values_of(file: Path) -> Iterator[bytes | None]:
+    """Values in which a key is searched for collisions."""
+    from orchestration.kafka.capture_file import read_capture
+
+    return (message.value for message in islice(read_capture(file), _MOST_LINES))
 
 
 def _of_broker(
@@ -155,9 +159,12 @@ def _avro(
 
 
 def _refuse_same_table(proposals: Sequence[Proposal]) -> None:
-    shared = [name for name, count in Counter(each.table for each in proposals).items() if count > 1]
+    names = Counter(name for each in proposals for name in {each.table, *(t.table for t in each.tables)})
+    shared = [name for name, count in names.items() if count > 1]
     if shared:
-        topics = ", ".join(each.topic for each in proposals if each.table == shared[0])
+        topics = ", ".join(
+            each.topic for each in proposals if shared[0] in {each.table, *(t.table for t in each.tables)}
+        )
         raise UsageError(
             f"Topics {topics} would share the table {shared[0]}; write one file per topic with --topic."
         )
@@ -182,12 +189,15 @@ def _print_proposal(proposal: Proposal) -> None:
     )
     say(f"  {len(proposal.columns)} columns; key {', '.join(proposal.key)}: {proposal.notes['key']}")
     say(f"  event time {proposal.event_time}: {proposal.notes['event_time']}; watermark {proposal.watermark}")
+    if proposal.parts:
+        say(f"  a table per type of message: {', '.join(part.table for part in proposal.parts)}")
 
 
 def _document(proposal: Proposal) -> dict[str, object]:
     return {
         "topic": proposal.topic,
         "table": proposal.table,
+        "tables": [table.table for table in proposal.tables],
         "messages": proposal.messages,
         "format": proposal.format,
         "kinds": dict(proposal.kinds),

@@ -261,3 +261,13 @@ def test_a_writers_schema_is_resolved_or_told(tmp_path: Path, read_all: Callable
     (tmp_path / "8.avsc").write_text("no schema")
     rows = read_all(avro(READER, framing="registry"), [value for value, _ in RESOLVED], str(tmp_path))
     assert rows == [expected for _, expected in RESOLVED]
+
+
+def test_a_text_or_plain_bytes_are_no_decimal(tmp_path: Path, read_all: Callable[..., Rows]) -> None:
+    for number_, kind in enumerate(("string", "bytes", AMOUNT), start=1):
+        (tmp_path / f"{number_}.avsc").write_text(json.dumps(record(a=kind)))
+    values = [framed(writer, number(2) + b"12") for writer in (1, 2, 3)]
+    reader = avro(record(a=AMOUNT | {"precision": 10}), framing="registry")
+    refused = ("unresolvable_schema", None, None)
+    written = (None, None, {"a": Decimal("125.94")})
+    assert read_all(reader, values, str(tmp_path)) == [refused, refused, written]

@@ -14,8 +14,8 @@ final class AvroRules {
     private AvroRules() {}
 
     /**
-     * Whether values of the writer's schema must not be read with the reader's: a unit or a scale
-     * differs, or an array's items may have no bytes.
+     * Whether values of the writer's schema must not be read with the reader's: a logical type is
+     * on one side only, a unit or a scale differs, or an array's items may have no bytes.
      */
     static boolean isForbidden(Schema writer, Schema reader) {
         return hasEmptyItems(writer, new HashSet<String>())
@@ -23,8 +23,8 @@ final class AvroRules {
     }
 
     /**
-     * Whether a unit or a scale differs. Avro does not convert between logical types: milliseconds
-     * would be read as microseconds.
+     * Whether the logical types differ. Avro does not convert between them: milliseconds would be
+     * read as microseconds, and the digits of a text as the bytes of a decimal.
      */
     private static boolean isDifferent(Schema writer, Schema reader, HashSet<String> seen) {
         if (writer.getType() == Schema.Type.UNION) {
@@ -43,7 +43,7 @@ final class AvroRules {
             }
             return false;
         }
-        if (isOtherLogicalType(writer.getLogicalType(), reader.getLogicalType())) {
+        if (isOtherLogicalType(writer, reader)) {
             return true;
         }
         if (writer.getType() != reader.getType()) {
@@ -68,9 +68,11 @@ final class AvroRules {
         return false;
     }
 
-    private static boolean isOtherLogicalType(LogicalType written, LogicalType read) {
+    private static boolean isOtherLogicalType(Schema writer, Schema reader) {
+        LogicalType written = meaning(writer);
+        LogicalType read = meaning(reader);
         if (written == null || read == null) {
-            return false;
+            return written != read && isPromoted(writer.getType(), reader.getType());
         }
         if (!written.getName().equals(read.getName())) {
             return true;
@@ -78,6 +80,34 @@ final class AvroRules {
         return written instanceof LogicalTypes.Decimal
                 && ((LogicalTypes.Decimal) written).getScale()
                         != ((LogicalTypes.Decimal) read).getScale();
+    }
+
+    /** The logical type, but for the UUID of a text, which is the text itself. */
+    private static LogicalType meaning(Schema schema) {
+        return schema.getType() == Schema.Type.STRING ? null : schema.getLogicalType();
+    }
+
+    /** Whether Avro reads values of the one type as the other; if not, it refuses them itself. */
+    private static boolean isPromoted(Schema.Type writer, Schema.Type reader) {
+        if (writer == reader) {
+            return true;
+        }
+        switch (reader) {
+            case LONG:
+                return writer == Schema.Type.INT;
+            case FLOAT:
+                return writer == Schema.Type.INT || writer == Schema.Type.LONG;
+            case DOUBLE:
+                return writer == Schema.Type.INT
+                        || writer == Schema.Type.LONG
+                        || writer == Schema.Type.FLOAT;
+            case BYTES:
+                return writer == Schema.Type.STRING;
+            case STRING:
+                return writer == Schema.Type.BYTES;
+            default:
+                return false;
+        }
     }
 
     /** Whether an array's items may have no bytes: then ten bytes could declare 2^63 items. */
