@@ -123,7 +123,7 @@ def test_the_bar_of_a_backfill_leaves_names_and_counts_whole(name: str, width: i
     screen = StringIO()
     console = Console(file=screen, width=width, force_terminal=True, color_system=None)
     bars = Progress(*_bar_columns(width, {name: 1_000_000}), console=console, expand=True)
-    bars.add_task(name, total=1_000_000, completed=790_120, shown="790,120/1,000,000 rows", rate=12_345.0)
+    bars.add_task(name, total=1_000_000, completed=790_120, shown="790,120/1,000,000", rate=12_345.0)
     console.print(bars.get_renderable())
     (line,) = screen.getvalue().splitlines()
     assert len(line) <= width
