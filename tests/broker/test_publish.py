@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -50,7 +51,7 @@ class Files:
         return True
 
     def process(self, row: Any) -> None:
-        (self.folder / f"{self.place}-{row.k}-{row.version}").touch()
+        (self.folder / f"{self.place}-{quote(str(row.k), safe='')}-{row.version}").touch()
 
     def close(self, error: Exception | None) -> None:
         (self.folder / f"closed-{self.place}-{error}").touch()
