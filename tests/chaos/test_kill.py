@@ -240,7 +240,7 @@ def test_a_job_whose_jvm_was_killed_says_so_and_ends(aftermath: Aftermath) -> No
     """In words; what py4j makes of it would fill the terminal."""
     (said,) = [said for _, kind, _, said, *_ in aftermath.kills if kind == "jvm"]
     assert "Spark's JVM failed: it was ended by signal 9 (SIGKILL) while the job was running" in said
-    assert "the same command goes on" in said
+    assert "the same command continues" in said
     assert "Traceback" not in said
 
 
