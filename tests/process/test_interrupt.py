@@ -63,5 +63,5 @@ def test_ctrl_c_while_spark_starts_ends_it_with_its_jvm(tmp_path: Path) -> None:
         (jvm, *_) = children(running.pid)
         running.signal(signal.SIGINT)
         assert running.code() == 130
-        assert running.said == ""
+        assert running.stderr == ""
         await_that(lambda: not Path(f"/proc/{jvm}").exists(), "the JVM has ended")
