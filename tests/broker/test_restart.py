@@ -243,7 +243,8 @@ def test_an_older_copy_of_the_checkpoint_is_refused(shop: Shop) -> None:
         for file in (own / folder).glob(f"*{last}*"):
             file.unlink()
     try:
-        _refused(shop, "silver.orders", f"holds micro-batch {last}, .* has planned only {last - 1}: an older copy")
+        text = f"holds micro-batch {last}, .* has planned only {last - 1}: an older copy"
+        _refused(shop, "silver.orders", text)
     finally:
         shutil.rmtree(own)
         aside.rename(own)
