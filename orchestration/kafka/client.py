@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Topic
 from common.errors import BrokerError, PipelineError, Problem
-from orchestration.kafka.client_options import librdkafka_options
+from orchestration.kafka.client_options import create_client, librdkafka_options
 
 Offsets = dict[str, dict[int, int]]
 
@@ -26,7 +26,6 @@ _SERVERS = "bootstrap.servers"
 _REQUEST_SECONDS = 30.0
 # The partition was created or moved to another broker a moment ago; a second request succeeds.
 _MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
-_UNKNOWN_OPTION = re.compile(r'No such configuration property: "([^"]+)"')
 
 
 def named_broker(pipeline: Pipeline, settings: Settings) -> str | None:
@@ -261,20 +260,7 @@ def _client(
         "error_cb": lambda error: on_error(error.str()) if on_error else None,
     }
     config |= quiet
-    while True:
-        try:
-            return AdminClient(config)
-        except KafkaException as error:
-            reason = error.args[0].str()
-            unknown = _UNKNOWN_OPTION.search(reason)
-            # Only the JVM's client knows this option. A tuning option may be left out, a security option not.
-            if unknown and unknown[1] in config and not unknown[1].startswith(("ssl.", "sasl.", "security.")):
-                del config[unknown[1]]
-                continue
-            raise BrokerError(
-                f"A Kafka client option does not fit: {reason}. "
-                "Options come from the setting kafka.options and from kafka=… in the pipeline."
-            ) from error
+    return create_client(AdminClient, config)
 
 
 def _reason(reasons: Sequence[str]) -> str:

@@ -7,9 +7,16 @@ librdkafka, and the two name the options of a secured connection differently.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaException
 
 from common.errors import BrokerError
+
+_Client = TypeVar("_Client")
+
+_UNKNOWN_OPTION = re.compile(r'No such configuration property: "([^"]+)"')
 
 _RENAMED = {
     "ssl.truststore.certificates": "ssl.ca.pem",
@@ -82,3 +89,26 @@ def _advice(option: str, kinds: str, setting: str) -> str:
         f"kafka option {option}: the engine's own client reads no JKS store. Give it as {kinds} and set "
         f"{setting}; Spark's client reads that too."
     )
+
+
+def create_client(client: Callable[[dict[str, Any]], _Client], config: dict[str, Any]) -> _Client:
+    """Create a client of confluent_kafka. Options that only Kafka's Java clients know are left out.
+
+    An unknown security option is never left out.
+
+    Raises:
+        BrokerError: An option does not fit.
+    """
+    while True:
+        try:
+            return client(config)
+        except KafkaException as error:
+            reason = error.args[0].str()
+            unknown = _UNKNOWN_OPTION.search(reason)
+            if unknown and unknown[1] in config and not unknown[1].startswith(("ssl.", "sasl.", "security.")):
+                del config[unknown[1]]
+                continue
+            raise BrokerError(
+                f"A Kafka client option does not fit: {reason}. "
+                "Options come from the setting kafka.options and from kafka=… in the pipeline."
+            ) from error

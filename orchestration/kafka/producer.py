@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Report
 
 from common.declare import Message
 from common.errors import BrokerError
-from orchestration.kafka.client_options import librdkafka_options
+from orchestration.kafka.client_options import create_client, librdkafka_options
 
 SLICE_SECONDS = 0.01
 """Length of a slice: due messages are sent this often."""
@@ -32,7 +30,6 @@ _REPORT_SECONDS = 0.25
 _GRACE_SECONDS = 0.25  # extra time to send the last due messages, so that rate x seconds messages are sent
 _TIMEOUT_MS = 30_000
 _LARGEST_BYTES = 12 * 1024 * 1024  # the embedded broker's limit; other brokers have limits of their own
-_UNKNOWN_OPTION = re.compile(r'No such configuration property: "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +150,8 @@ class _Outbox:
         self._failed = 0
         self._reason = ""
         self._connection_error = ""
-        self._producer = _producer(
+        self._producer = create_client(
+            Producer,
             {
                 "enable.idempotence": True,
                 "linger.ms": 20,
@@ -168,7 +166,7 @@ class _Outbox:
                 "on_delivery": self._on_delivery,
                 "error_cb": self._on_connection_error,
                 "log_level": 0,
-            }
+            },
         )
 
     def send(self, messages: Iterable[Message]) -> int:
@@ -233,20 +231,3 @@ class _Outbox:
             f"the first with: {self._reason}{cause}. Check that the broker runs, that the topic exists, and "
             "that this user may write to it; what was delivered before stays."
         )
-
-
-def _producer(config: dict[str, Any]) -> Producer:
-    """A producer; options that only Kafka's Java clients know are left out, unless they are for security."""
-    while True:
-        try:
-            return Producer(config)
-        except KafkaException as error:
-            reason = error.args[0].str()
-            unknown = _UNKNOWN_OPTION.search(reason)
-            if unknown and unknown[1] in config and not unknown[1].startswith(("ssl.", "sasl.", "security.")):
-                del config[unknown[1]]
-                continue
-            raise BrokerError(
-                f"A Kafka client option does not fit: {reason}. "
-                "Options come from the setting kafka.options and from kafka=… in the pipeline."
-            ) from error
