@@ -28,22 +28,22 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    "demo",
-    "init",
-    "check",
-    "run",
-    "produce",
-    "status",
-    "query",
-    "quarantine",
-    "quality",
-    "audit",
-    "maintain",
-    "rebuild",
-    "doctor",
-    "jars",
+    "try_out.demo",
+    "author.init",
+    "author.check",
+    "operate.run",
+    "try_out.produce",
+    "inspect.status",
+    "inspect.query",
+    "inspect.quarantine",
+    "inspect.quality",
+    "inspect.audit",
+    "operate.maintain",
+    "operate.rebuild",
+    "install.doctor",
+    "install.jars",
 )
-"""Modules of ``orchestration.cli.commands``; each adds its commands to the app by its ``register``."""
+"""Modules of ``orchestration.cli.commands``, grouped by what their commands are for; each adds its commands to the app by its ``register``."""
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  # typer passes an option's value by position

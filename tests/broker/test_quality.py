@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from common.config.paths import Layout
 from common.declare import Expect, Quality
 from common.declare.great_expectations_names import EXPECTATIONS
-from orchestration.cli.commands import quality as command
+from orchestration.cli.commands.inspect import quality as command
 from orchestration.pipeline.load_file import load_pipeline
 from orchestration.quality import expectations as quality
 from tests.conftest import make_settings

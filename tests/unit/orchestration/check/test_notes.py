@@ -25,7 +25,7 @@ from common.declare import (
     Within,
 )
 from orchestration.check.notes import notes
-from orchestration.cli.commands.check import register
+from orchestration.cli.commands.author.check import register
 from orchestration.pipeline.load_file import load_pipeline
 
 WINDOW: dict[str, Any] = {

@@ -18,7 +18,7 @@ import pytest
 
 from common.declare import Message, Pipeline, Topic
 from common.errors import BrokerError, UsageError
-from orchestration.cli.commands import produce as command
+from orchestration.cli.commands.try_out import produce as command
 from orchestration.kafka.capture_file import read_capture, read_keyed_capture
 from orchestration.kafka.producer import SLICE_MESSAGES, Pace, Produced, produce
 

@@ -19,7 +19,7 @@ from common.declare import ChangeFeed, Upsert
 from common.errors import UsageError
 from common.schema.ddl import Field
 from orchestration.check.pipeline import check
-from orchestration.cli.commands import init
+from orchestration.cli.commands.author import init
 from orchestration.kafka.capture_file import sample_capture
 from orchestration.kafka.topic_sample import Sampled, chunks
 from orchestration.pipeline.load_file import load_pipeline

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
-from orchestration.cli.commands.query import register
+from orchestration.cli.commands.inspect.query import register
 from orchestration.cli.query_output import print_table, write_json
 from orchestration.query import duckdb_views as query_module
 from orchestration.query.duckdb_views import Database, QueryResult, count_reasons, run_query

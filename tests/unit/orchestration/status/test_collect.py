@@ -23,7 +23,7 @@ from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
 from common.machine.table_lease import Leases
-from orchestration.cli.commands.status import register
+from orchestration.cli.commands.inspect.status import register
 from orchestration.cli.status_output import document, render
 from orchestration.status.collect import Collector, TableStatus
 from orchestration.status.lease_holder import find_holder

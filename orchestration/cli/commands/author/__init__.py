@@ -1,0 +1,1 @@
+"""The commands with which a pipeline is written: propose it, check it."""

@@ -1,0 +1,1 @@
+"""The commands that read what is there and change no row."""

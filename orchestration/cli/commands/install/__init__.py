@@ -1,0 +1,1 @@
+"""The commands that prepare a machine and say what it lacks."""
