@@ -43,7 +43,7 @@ COMMANDS = (
     "install.doctor",
     "install.jars",
 )
-"""Modules of ``orchestration.cli.commands``, grouped by what their commands are for; each adds its commands to the app by its ``register``."""
+"""Modules of ``orchestration.cli.commands``, in folders by purpose; each has a ``register(app)``."""
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  # typer passes an option's value by position
