@@ -189,6 +189,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gold", TABLES, ids=lambda gold: str(gold.name))
 def test_after_every_micro_batch_a_table_is_what_all_of_silver_makes_of_it(
     ran: Engine, gold: Upsert | ChangeFeed
@@ -205,6 +206,7 @@ def test_after_every_micro_batch_a_table_is_what_all_of_silver_makes_of_it(
         assert state(ran, gold, batch_id) == want, (batch_id, version)
 
 
+@pytest.mark.long
 def test_the_run_has_what_it_is_to_show(ran: Engine) -> None:
     """Rows deleted and taken back, keys asked for in silver; a newer row alone asks for none."""
     for gold in TABLES:

@@ -184,6 +184,7 @@ def test_gold_goes_on_by_itself_when_silver_gets_columns(ran: Ran) -> None:
     assert "price" not in latest[0]
 
 
+@pytest.mark.long
 def test_after_a_restart_the_columns_are_silvers_own_and_only_under_evolve(spark: Any, ran: Ran) -> None:
     """Also for rows that come by a replay of the quarantine."""
     bodies = ['"count": 10, "late": "x"', '"amount": "wrong", "count": 11, "flag": true']
@@ -223,6 +224,7 @@ def test_a_field_that_is_to_stop_the_query_does_so_before_anything_is_written(sp
     assert {row["order_id"] for row in engine.rows("silver.fail")} >= {f"o{n}" for n in range(9)}
 
 
+@pytest.mark.long
 def test_a_late_row_and_a_first_load_are_stopped_too(spark: Any, tmp_path: Path) -> None:
     """Neither comes through the operator that the others come through."""
     short = replace(FAIL, name="short", reads="bronze.few", watermark="1 second")
