@@ -184,7 +184,6 @@ def test_gold_goes_on_by_itself_when_silver_gets_columns(ran: Ran) -> None:
     assert "price" not in latest[0]
 
 
-@pytest.mark.long
 def test_after_a_restart_the_columns_are_silvers_own_and_only_under_evolve(spark: Any, ran: Ran) -> None:
     """Also for rows that come by a replay of the quarantine."""
     bodies = ['"count": 10, "late": "x"', '"amount": "wrong", "count": 11, "flag": true']
