@@ -25,6 +25,7 @@ RESTARTS = 5
 TOTALS = Aggregate("totals", reads="silver.orders", by=["order_id"], measures={"events": "count(*)"})
 
 
+@pytest.mark.long
 def test_a_query_that_has_ended_leaves_nothing_in_the_jvm(spark: Any, tmp_path: Path) -> None:
     """Three queries are, started time after time: no ended query, session or plan stays."""
     settings = make_settings(tmp_path, "none:1")

@@ -121,7 +121,13 @@ NAMES = ("\0nul", "\0", "\N{GRINNING FACE}" * 80, "y" * 5_000, "..", "/", "\x1b]
 IN_EXECUTORS = DriverLimits(0, 0)
 
 
-@pytest.mark.parametrize("limits", [IN_DRIVER, IN_EXECUTORS], ids=["driver", "executors"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param(IN_DRIVER, id="driver"),
+        pytest.param(IN_EXECUTORS, id="executors", marks=pytest.mark.long),
+    ],
+)
 def test_a_value_that_no_folder_can_be_named_after_is_a_partition(
     spark: Any, tmp_path: Path, limits: DriverLimits
 ) -> None:
