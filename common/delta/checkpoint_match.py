@@ -120,7 +120,7 @@ _Refusals = tuple[tuple[Callable[[_Start], bool], str], ...]
 
 _WITHOUT_OWN_COMMIT: _Refusals = (
     (
-        lambda start: start.committed is not None and not _is_log_cleaned(start.table_path),
+        lambda start: start.committed is not None and not is_log_cleaned(start.table_path),
         (
             "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
             "{start.committed}, but the table at {start.table_path} holds none of them: it was "
@@ -129,7 +129,7 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
         ),
     ),
     (
-        lambda start: start.query_id is None and _is_log_cleaned(start.table_path),
+        lambda start: start.query_id is None and is_log_cleaned(start.table_path),
         (
             "there is a table at {start.table_path}, but its checkpoint {start.checkpoint_path} is "
             "gone, and so are the commits that say who wrote it. Starting without it would write the "
@@ -245,7 +245,7 @@ def _undoing_restore(table_path: str, query: str) -> int | None:
     return None
 
 
-def _is_log_cleaned(table_path: str) -> bool:
+def is_log_cleaned(table_path: str) -> bool:
     """Whether there is a table whose log no longer reaches back to its first commit."""
     log = LogReader(table_path)
     return log.latest_version() is not None and log.commit(0) is None
