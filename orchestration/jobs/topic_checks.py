@@ -25,11 +25,13 @@ from common.streaming.topic_identity import (
     read_ends,
     recorded_topics,
 )
+from orchestration.embedded_broker import lifecycle
 from orchestration.kafka import client as kafka
 from orchestration.kafka.topic_state import broker_topics, topic_ids
 
 _LOOK_SECONDS = 30.0
 _NEW_TOPIC_SECONDS = 5.0
+_ASK_SECONDS = 10.0
 _ATTEMPTS = 3
 
 
@@ -68,10 +70,27 @@ def topic_identity(
     return TopicIdentity(topic.table, known, lookup)
 
 
+def broker_asker(
+    pipeline: Pipeline, settings: Settings
+) -> Callable[[Topic, Collection[str]], Mapping[str, BrokerTopic]]:
+    """A function that asks the pipeline's broker for topics; it raises ``BrokerError`` without an answer.
+
+    It never starts the embedded broker.
+    """
+
+    def ask(topic: Topic, names: Collection[str]) -> Mapping[str, BrokerTopic]:
+        address = kafka.named_broker(pipeline, settings) or lifecycle.running_address(settings)
+        if address is None:
+            raise BrokerError("the embedded broker is not running")
+        return broker_topics(address, names, kafka.client_options(settings, pipeline, topic), _ASK_SECONDS)
+
+    return ask
+
+
 def read_topics(pipeline: Pipeline, layout: Layout, names: Collection[str]) -> dict[str, tuple[Topic, str]]:
     """Those of these topics of which bronze has records: its declaration, and the offsets in words."""
     found: dict[str, tuple[Topic, str]] = {}
-    for topic in pipeline.bronze:
+    for topic in pipeline.bronze if names else ():
         ends = read_ends(last_commit_metadata(layout.table_path(topic.table), topic.table))
         for name in names:
             if any(ends.get(name, {}).values()):
