@@ -152,8 +152,10 @@ class Wiring:
 
     def _stream(self, declared: Table) -> Stream:
         reads = () if isinstance(declared, Topic) else sources(declared)
-        stream = self._build(declared)
-        return replace(stream, reads=reads, beside=declared.side_tables, again=lambda: self._stream(declared))
+        beside = declared.side_tables
+        paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
+        stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths)
+        return replace(stream, again=lambda: self._stream(declared))
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from common.machine.console import page, say
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
+
+if TYPE_CHECKING:
+    from orchestration.audit.result import Account
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +59,6 @@ def audit(
     """
     from common.spark.session import build_session
     from orchestration.audit import run as audits
-    from orchestration.cli import audit_output
     from orchestration.jobs.topic_checks import broker_asker
 
     ready = context(pipeline, settings, set_)
@@ -70,6 +73,17 @@ def audit(
         ]
     finally:
         spark.stop()
+    _print(accounts, as_json=as_json)
+
+
+def _print(accounts: Sequence[Account], *, as_json: bool) -> None:
+    """Print the accounts and the verdict.
+
+    Raises:
+        AccountError: An account has faults.
+    """
+    from orchestration.cli import audit_output
+
     if as_json:
         sys.stdout.write(json.dumps(audit_output.document(accounts), indent=2) + "\n")
     else:
