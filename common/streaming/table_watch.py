@@ -25,7 +25,8 @@ class TableWatch:
         """Per path, the newest version, and when the first commit's file was written."""
 
     def remember(self) -> None:
-        """Take the tables as they are now; call it at the end of a micro-batch."""
+        """Take the tables as they are now; call it at the end of a micro-batch. A table that is gone stays "
+        "known."""
         for path, log in self._logs.items():
             version = log.latest_version()
             if version is not None:
@@ -37,6 +38,8 @@ class TableWatch:
         Raises:
             CheckpointMismatchError: Names the table and what became of it; nothing is written.
         """
+        if not self._known:
+            self.remember()  # before the first micro-batch of a run
         for path, (version, created_ms) in self._known.items():
             now, created_now_ms = self._logs[path].latest_version(), _created_ms(path)
             # The log's cleanup deletes the first commit of an old table.

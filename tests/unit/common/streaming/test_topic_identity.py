@@ -33,7 +33,12 @@ def test_a_commit_names_the_ids_of_its_topics_and_new_topics_are_looked_up_once(
 
 def test_a_topic_without_an_id_is_left_out_and_looked_up_once() -> None:
     asked: list[tuple[str, ...]] = []
-    identity = TopicIdentity("bronze.orders", {}, lambda names: asked.append(tuple(names)) or {})
+
+    def lookup(names: Sequence[str]) -> Mapping[str, str]:
+        asked.append(tuple(names))
+        return {}
+
+    identity = TopicIdentity("bronze.orders", {}, lookup)
     assert identity.facts(POSITIONS) == identity.facts(POSITIONS) == {}
     assert asked == [("orders", "payments")]
 
