@@ -25,8 +25,7 @@ class TableWatch:
         """Per path, the newest version, and when the first commit's file was written."""
 
     def remember(self) -> None:
-        """Take the tables as they are now; call it at the end of a micro-batch. A table that is gone stays "
-        "known."""
+        """Take the tables as they are now; a table that is gone stays known. Call it after a micro-batch."""
         for path, log in self._logs.items():
             version = log.latest_version()
             if version is not None:
