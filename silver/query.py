@@ -32,7 +32,7 @@ from silver.write.first_load import FirstLoad, Mark
 from silver.write.foreign_changes import ChangeWatch
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema
-from silver.write.writer import JUDGED_BY, Writer, side_steps
+from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
 
 __all__ = ["build_query", "rows", "rule_change_notice", "side_steps"]
 
@@ -219,7 +219,7 @@ class _Builder:
             row_size=RowSizeEstimate(limits.batch_bytes),
             rule_version=self.rule_version,
             rule_marks=rule_marks(self.silver),
-            steps=StepHistory(self.silver_path),
+            steps=StepHistory(self.silver_path, side_paths(self.silver, self.layout.table_path)),
         )
 
     def judged(self, bronze: DataFrame) -> DataFrame:

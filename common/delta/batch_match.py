@@ -45,8 +45,9 @@ class SideStep:
 class StepHistory:
     """Remembers the newest micro-batch of each step that writes a side table, for the metadata of commits."""
 
-    def __init__(self, table_path: str) -> None:
-        self._path = table_path
+    def __init__(self, table_path: str, side_paths: Mapping[str, str]) -> None:
+        """Take the path of the query's table and, by step, the path of the side table."""
+        self._path, self._side_paths = table_path, side_paths
         self._newest: dict[str, int] | None = None
 
     def with_steps(self, batch: MicroBatch, written: Mapping[str, bool]) -> MicroBatch:
@@ -66,8 +67,18 @@ class StepHistory:
             if metadata["query_id"] != batch.query_id:
                 break
             if metadata["batch_id"] < batch.batch_id:
-                return dict(metadata.get(BESIDE, {}))
+                found = metadata.get(BESIDE)
+                return self._in_side_tables(batch) if found is None else dict(found)
         return {}
+
+    def _in_side_tables(self, batch: MicroBatch) -> dict[str, int]:
+        """The newest micro-batches that the side tables have: earlier versions of the engine named none."""
+        last = {step: last_commit_metadata(path, batch.query) for step, path in self._side_paths.items()}
+        return {
+            step: int(one["batch_id"])
+            for step, one in last.items()
+            if one is not None and one["query_id"] == batch.query_id and one["batch_id"] < batch.batch_id
+        }
 
 
 def check_positions(table: str, table_path: str, checkpoint_path: str) -> None:

@@ -85,7 +85,7 @@ def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
         deleted_path = context.path(gold.deleted)
         deleted_keys.ensure(context, gold, frame.schema, order)
     key = tuple(gold.key)
-    steps = StepHistory(path)
+    steps = StepHistory(path, {} if deleted_path is None else {_DELETED_STEP: deleted_path})
     target = _Target(gold, context.path(gold.reads), path, deleted_path, schema, key, order, steps)
     return context.query(gold, frame, target.write)
 

@@ -31,7 +31,11 @@ def compare_with_broker(
             cannot be behind it.
         ask: Asks the broker.
     """
-    ends = {name: parts for name, parts in read_ends(last).items() if any(parts.values())}
+    ends = {
+        name: parts
+        for name, parts in read_ends(last).items()
+        if any(parts.values()) and (not topic.topic_names or name in topic.topic_names)
+    }
     if not ends:
         return (), ""
     if ask is None:

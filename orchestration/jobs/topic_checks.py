@@ -46,8 +46,9 @@ def topic_identity(
     """
     options = kafka.client_options(settings, pipeline, topic)
     last = last_commit_metadata(layout.table_path(topic.table), topic.table)
-    recorded, ends = recorded_topics(last), read_ends(last)
-    names = [*dict.fromkeys((*topic.topic_names, *ends))]
+    recorded = recorded_topics(last)
+    # Topics of a pattern that were not read yet are looked up in the micro-batch that reads them.
+    names = topic.topic_names or tuple(read_ends(last))
     for attempt in range(_ATTEMPTS):
         found = broker_topics(address, names, options)
         problem = next(_problems(topic, last, found, address), None)
@@ -114,8 +115,8 @@ def _problems(
     recorded = recorded_topics(last)
     batch = (last or {}).get("batch_id")
     for name, ends in read_ends(last).items():
-        if not any(ends.values()):
-            continue  # nothing of it is in the table
+        if not any(ends.values()) or (topic.topic_names and name not in topic.topic_names):
+            continue  # nothing of it is in the table, or it is no longer read
         now, known = found.get(name), recorded.get(name, TopicState())
         if now is None:
             yield _deleted(topic.table, name, _offsets_text(ends), address)

@@ -56,6 +56,11 @@ def side_steps(silver: Silver, path: Callable[[str], str]) -> tuple[SideStep, ..
     )
 
 
+def side_paths(silver: Silver, path: Callable[[str], str]) -> dict[str, str]:
+    """Per step that writes a side table, the path of that table."""
+    return {LATE_STEP: path(silver.late_table), QUARANTINED: path(silver.quarantine)}
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
     """The ``foreachBatch`` body of a silver table.

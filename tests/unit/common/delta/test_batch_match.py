@@ -209,7 +209,7 @@ def shop(
 ) -> list[SideStep]:
     """Silver with six micro-batches: quarantine has rows of 0 and 1, late of 0 and 3, merged in 3."""
     written: list[Mapping[str, Any]] = []
-    history = StepHistory(str(folder / "nothing"))
+    history = StepHistory(str(folder / "nothing"), {})
     for n in range(6):
         counts = {"late": int(n in {0, 3}), "merged": int(n == 3), "quarantined": int(n < 2)}
         batch = MicroBatch("shop", SILVER, "q1", n, (delta(n),))
@@ -275,13 +275,22 @@ def test_the_history_of_steps_goes_on_over_a_restart(tmp_path: Path) -> None:
         [commit(SILVER, 6, delta(6), "accepted", **{BESIDE: {"late": 2, "quarantine": 6}})],
     )
     batch = MicroBatch("shop", SILVER, "q1", 7, (delta(7),), facts={"more": 1})
-    history = StepHistory(path)
+    history = StepHistory(path, {})
     assert history.with_steps(batch, {"late": True}).facts == {
         "more": 1,
         BESIDE: {"late": 7, "quarantine": 6},
     }
     other = MicroBatch("shop", SILVER, "q2", 7, (delta(7),))
-    assert StepHistory(path).with_steps(other, {"late": False}).facts == {BESIDE: {}}
+    assert StepHistory(path, {}).with_steps(other, {"late": False}).facts == {BESIDE: {}}
+
+
+def test_after_tables_of_earlier_versions_the_side_tables_say_what_was_written(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "table", [commit(SILVER, 6, delta(6), "accepted")])
+    aside = write_table(tmp_path / "aside", [commit(SILVER, 4, delta(4), "quarantine")])
+    late = write_table(tmp_path / "late", [])
+    batch = MicroBatch("shop", SILVER, "q1", 7, (delta(7),))
+    history = StepHistory(path, {"late": late, "quarantine": aside})
+    assert history.with_steps(batch, {"late": False}).facts == {BESIDE: {"quarantine": 4}}
 
 
 def test_ten_thousand_commits_cost_no_more_than_a_few(tmp_path: Path) -> None:
