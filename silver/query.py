@@ -14,6 +14,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Silver
 from common.delta import table as delta_table
+from common.delta.batch_match import StepHistory
 from common.delta.checkpoint import Checkpoint
 from common.rows.row_size import RowSizeEstimate
 from common.spark.session import registry_conf
@@ -31,7 +32,9 @@ from silver.write.first_load import FirstLoad, Mark
 from silver.write.foreign_changes import ChangeWatch
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema
-from silver.write.writer import JUDGED_BY, Writer
+from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
+
+__all__ = ["build_query", "rows", "rule_change_notice", "side_steps"]
 
 
 def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
@@ -216,6 +219,7 @@ class _Builder:
             row_size=RowSizeEstimate(limits.batch_bytes),
             rule_version=self.rule_version,
             rule_marks=rule_marks(self.silver),
+            steps=StepHistory(self.silver_path, side_paths(self.silver, self.layout.table_path)),
         )
 
     def judged(self, bronze: DataFrame) -> DataFrame:

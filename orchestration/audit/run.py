@@ -1,4 +1,7 @@
-"""The account of every offset that bronze has read for a silver table, without Kafka.
+"""The account of every offset that bronze has read for a silver table, from the tables alone.
+
+The broker is asked only whether the topics are those that bronze has read
+(``orchestration.audit.topic_faults``).
 
 Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
 + tombstones + erased + waiting. The counts in the micro-batches' commits must say the same.
@@ -21,6 +24,7 @@ from pyspark.errors import PySparkException
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver, Topic
+from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.log import LogReader
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
@@ -28,6 +32,7 @@ from orchestration.audit.offset_ranges import why_full_audit
 from orchestration.audit.result import Account, PartitionAccount
 from orchestration.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.audit.table_log import Pins, pin
+from orchestration.audit.topic_faults import Ask, compare_with_broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,8 +85,11 @@ def audit(  # noqa: PLR0913  # the options of the command
     since: Since = None,
     say: Say = lambda text: None,
     again_seconds: float = _AGAIN_SECONDS,
+    ask: Ask | None = None,
 ) -> Account:
     """The account of one silver table. A balanced audit saves its end for ``--since last``.
+
+    Without ``ask`` the topics are not compared with the broker, and the account says so.
 
     If the table does not balance and its tables were written meanwhile, the audit runs once more: while a
     replay moves rows from quarantine to silver, the rows are in both tables for a moment.
@@ -91,6 +99,8 @@ def audit(  # noqa: PLR0913  # the options of the command
         AccountError: A data file that a table's log names is missing.
     """
     topic = next(each for each in pipeline.bronze if each.table == silver.reads)
+    last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+    faults, not_compared = compare_with_broker(topic, last, ask)
     try:
         found = _audit_once(spark, topic, silver, layout, since, say)
     except (PySparkException, Py4JJavaError) as error:
@@ -104,7 +114,7 @@ def audit(  # noqa: PLR0913  # the options of the command
         say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
         found = _audit_once(spark, topic, silver, layout, since, say)
-    return found
+    return replace(found, faults=(*found.faults, *faults), not_compared=not_compared)
 
 
 def _has_moved(found: Account, layout: Layout) -> bool:

@@ -40,6 +40,7 @@ COMMANDS = (
     "inspect.audit",
     "operate.maintain",
     "operate.rebuild",
+    "operate.recover",
     "install.doctor",
     "install.jars",
 )
