@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -22,10 +22,11 @@ from pyspark.errors import PySparkException
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver, Topic
 from common.delta.log import LogReader
+from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
 from orchestration.audit.offset_ranges import why_full_audit
-from orchestration.audit.result import Account, PartitionAccount
+from orchestration.audit.result import Account, Fault, PartitionAccount
 from orchestration.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.audit.table_log import Pins, pin
 
@@ -132,6 +133,11 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
             pins, start = pin(silver, layout), None
     table_audit = TableAudit(spark, topic, silver, pins, say, start)
     partitions = table_audit.partitions()
+    if start is not None and _may_miss_erased_rows(table_audit.faults, pins):
+        notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
+        pins, start = pin(silver, layout), None
+        table_audit = TableAudit(spark, topic, silver, pins, say)
+        partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)
     covers_all = start is None or bool(start.counts)
@@ -152,6 +158,13 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         notes=(*notes, *table_audit.notes),
         seconds=time.monotonic() - began,
     )
+
+
+def _may_miss_erased_rows(faults: Sequence[Fault], pins: Pins) -> bool:
+    """Whether faults may be duplicates of rows that were erased before the starting point."""
+    if not any(one.name in {"missing", "no witness"} for one in faults):
+        return False
+    return ERASED in LogReader(pins.silver.path).properties()
 
 
 def _pinned(silver: Silver, layout: Layout, since: Since) -> tuple[Pins, StartingPoint | None]:

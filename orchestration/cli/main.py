@@ -40,6 +40,7 @@ COMMANDS = (
     "inspect.audit",
     "operate.maintain",
     "operate.rebuild",
+    "operate.erase",
     "install.doctor",
     "install.jars",
 )
