@@ -42,7 +42,8 @@ def audit(
     the same numbers. Reads only tables and logs; jobs may run. Exit code 1: not balanced.
 
     A balanced audit records its result; --since last continues from there, cheaply enough to run every few
-    minutes. If rows were changed since then (an erasure, a replay), it reads everything again.
+    minutes. If rows were changed since then (an erasure, a replay), it reads everything again. A gold table
+    that another program has changed is a fault, too.
 
     --json: {"balanced", "offsets", "tables": [{"table", "reads", "balanced", "since", "batch_id",
     "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
@@ -57,10 +58,11 @@ def audit(
     ready = context(pipeline, settings, set_)
     begin = audits.parse_since(since) if since is not None else None
     silvers = audits.select_tables(ready.pipeline, table)
+    accepted = ready.settings.gold.accept_commits
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
         accounts = [
-            audits.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say)
+            audits.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say, accepted=accepted)
             for silver in silvers
         ]
     finally:
