@@ -56,13 +56,13 @@ def audit(
     from orchestration.cli import audit_output
 
     ready = context(pipeline, settings, set_)
-    begin = audits.parse_since(since) if since is not None else None
+    begin = None if since is None else audits.parse_since(since)
     silvers = audits.select_tables(ready.pipeline, table)
-    accepted = ready.settings.gold.accept_commits
+    known = ready.settings.gold.accept_commits
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
         accounts = [
-            audits.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say, accepted=accepted)
+            audits.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say, accepted=known)
             for silver in silvers
         ]
     finally:
@@ -70,9 +70,8 @@ def audit(
     if as_json:
         sys.stdout.write(json.dumps(audit_output.document(accounts), indent=2) + "\n")
     else:
-        out = page()
         for one in accounts:
-            out.print(audit_output.table(one))
+            page().print(audit_output.table(one))
             for note in one.notes:
                 say(f"note: {note}")
     if any(one.faults for one in accounts):
