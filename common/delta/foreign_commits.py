@@ -21,6 +21,9 @@ from common.errors import ForeignChangeError
 OWN_CHANGES = ("erasure", "repair")
 """Kinds of the engine's own commits that remove rows (``by`` in their metadata)."""
 
+_PART = 1_000
+"""Commits that are in memory together."""
+
 
 def is_own(commit: Commit, writer: str) -> bool:
     """Whether the engine has written a commit: the query that writes the table, or an operation beside it."""
@@ -43,6 +46,7 @@ class CommitWatch:
         source: Place of the table among the query's sources.
         begins: The first commit that the query reads; a load from a snapshot has the ones before.
         follows_changes: Whether changes of rows by others are followed, or left out on purpose.
+        most_past: Most commits that are checked at the query's first start; None: all from ``begins`` on.
     """
 
     reader: str
@@ -55,6 +59,7 @@ class CommitWatch:
     source: int = 0
     begins: int = 0
     follows_changes: bool = False
+    most_past: int | None = None
     _next: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +70,10 @@ class CommitWatch:
             # Of a table's first state, all commits up to its version were checked when it was begun.
             self._next = position.version
         else:
-            self._next = max(self.begins, LogReader(self.path).oldest_version() or 0)
+            log = LogReader(self.path)
+            self._next = max(self.begins, log.oldest_version() or 0)
+            if self.most_past is not None:
+                self._next = max(self._next, (log.latest_version() or 0) - self.most_past)
 
     def look(self) -> None:
         """Check all commits up to the table's newest.
@@ -88,10 +96,10 @@ class CommitWatch:
             self._look_to(position.version if position.index >= 0 else position.version - 1)
 
     def _look_to(self, last: int) -> None:
-        if last < self._next:
-            return
-        log = LogReader(self.path)
-        for version in range(self._next, last + 1):
+        log, first = LogReader(self.path), self._next
+        for version in range(first, last + 1):
+            if (version - first) % _PART == 0:
+                log = LogReader(self.path)  # a reader keeps all commits that it has read
             commit = log.commit(version)
             # A missing commit was cleaned up long after it was read; the last one may not be written yet.
             if commit is not None:

@@ -17,6 +17,9 @@ from common.delta.micro_batch import MicroBatch
 from common.streaming.query import Stream
 from gold.table.context import Context
 
+_MOST_PAST = 10_000
+"""Commits of a source that a first start checks; an audit of silver has found what is wrong in older ones."""
+
 
 def refuse_foreign_appends(context: Context, gold: Gold, stream: Stream) -> Stream:
     """The query; its sources' commits are checked now, and those of each micro-batch before it is written.
@@ -56,4 +59,5 @@ def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
             source=source,
             begins=gold.reading.starting_version or 0 if source == 0 else 0,
             follows_changes=True,
+            most_past=_MOST_PAST,
         )
