@@ -58,11 +58,14 @@ def matching_records(  # noqa: PLR0913
         say: Reports each step.
 
     Raises:
-        UsageError: ``where`` is no condition over silver's columns.
+        UsageError: ``where`` is no condition over silver's columns, or fails on a row.
     """
     finder = _Finder(spark, layout, say)
     found = finder.matching(silver, where).persist(StorageLevel.MEMORY_AND_DISK)
-    count, before = found.count(), -1
+    try:
+        count, before = found.count(), -1
+    except PySparkException as error:
+        raise UsageError(f"--where: {_first_line(error)}. Nothing was erased.") from error
     while before != count:
         before = count
         for reader in readers:
@@ -155,15 +158,19 @@ class _Finder:
 
 def _condition(rows: DataFrame, where: str, silver: Silver) -> Column:
     """The condition, which fits the columns of silver."""
-    condition = F.expr(f"({where})")
     try:
+        condition = F.expr(f"({where})")
         rows.where(condition).schema  # noqa: B018  # resolves the condition's columns
     except PySparkException as error:
-        first = str(error).strip().splitlines()[0]
+        names = ", ".join(rows.columns)
         raise UsageError(
-            f"--where: {first}. The columns of {silver.table} are: {', '.join(rows.columns)}."
+            f"--where: {_first_line(error)}. The columns of {silver.table} are: {names}."
         ) from error
     return condition
+
+
+def _first_line(error: PySparkException) -> str:
+    return str(error).strip().splitlines()[0]
 
 
 def _typed(raw: DataFrame, silver: Silver, like: DataFrame) -> DataFrame:
