@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout, all_tables
-from common.declare import Join, Pipeline, Publish
+from common.declare import Join, Pipeline, Publish, Silver
 from common.delta import compaction
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
@@ -124,7 +124,7 @@ def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed fo
         has_begun = version > 0
         if is_bronze and Checkpoint(layout.checkpoint_path(reader.table)).last_planned() is None:
             continue  # its first load reads the newest version
-        version = _first_with_rows(log, version, is_change_skipped=is_bronze)
+        version = _first_with_rows(log, version, is_change_skipped=_skips_changes(reader))
         if version > now.version:
             continue
         commit = log.commit(version)
@@ -132,6 +132,15 @@ def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed fo
             state = f"has yet to read its version {version}" if has_begun else "has not begun to read it"
             return f"{reader.table} {state}; let the job of {reader.table} catch up first"
     return ""
+
+
+def _skips_changes(reader: Reader | Publish) -> bool:
+    """Whether a query never reads commits that remove rows."""
+    if isinstance(reader, Silver):
+        return True
+    if isinstance(reader, Publish):
+        return False
+    return not reader.takes_rows_back or reader.reading.changes == "appends"
 
 
 def _first_with_rows(log: LogReader, version: int, *, is_change_skipped: bool) -> int:
