@@ -27,8 +27,8 @@ class Fault:
     """One finding that breaks the balance.
 
     Attributes:
-        name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit`` or
-            ``topic``.
+        name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit``,
+            ``topic``, or ``changed`` for a gold table.
         text: The explanation for a user.
         count: Number of offsets affected; 1 for a fault of counts or commits.
         examples: The first affected coordinates, as topic, partition, offset.

@@ -41,6 +41,7 @@ COMMANDS = (
     "operate.maintain",
     "operate.rebuild",
     "operate.recover",
+    "operate.erase",
     "install.doctor",
     "install.jars",
 )
