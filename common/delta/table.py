@@ -135,9 +135,9 @@ def add_columns(
 
 def set_property(spark: SparkSession, path: str, metadata: str, name: str, value: str) -> None:
     """Set one property of a table; streams that read the table go on."""
-    escaped = path.replace("`", "``")
+    escaped, text = path.replace("`", "``"), value.replace("\\", "\\\\").replace("'", "\\'")
     with commit_metadata(spark, metadata):
-        spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{value}')")
+        spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{text}')")
 
 
 def append(  # noqa: PLR0913  # a write has this many parts

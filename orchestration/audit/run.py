@@ -1,7 +1,7 @@
 """The account of every offset that bronze has read for a silver table, without Kafka.
 
 Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
-+ tombstones + erased + waiting. The counts in the micro-batches' commits must say the same.
++ tombstones + other + erased + waiting. The counts in the micro-batches' commits must say the same.
 
 An audit may run beside the jobs: it checks the newest micro-batch that is complete in every table. A later
 audit need not repeat what a balanced audit has covered.
@@ -20,14 +20,16 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Silver, Topic
+from common.declare import Pipeline, Silver
 from common.delta.log import LogReader
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
 from orchestration.audit.offset_ranges import why_full_audit
+from orchestration.audit.other_records import Decision
 from orchestration.audit.result import Account, PartitionAccount
 from orchestration.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.audit.table_log import Pins, pin
+from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,9 +92,8 @@ def audit(  # noqa: PLR0913  # the options of the command
         TableMissingError: Bronze does not exist yet.
         AccountError: A data file that a table's log names is missing.
     """
-    topic = next(each for each in pipeline.bronze if each.table == silver.reads)
     try:
-        found = _audit_once(spark, topic, silver, layout, since, say)
+        found = _audit_once(spark, pipeline, silver, layout, since, say)
     except (PySparkException, Py4JJavaError) as error:
         if "FILE_NOT_EXIST" not in str(error) or (lost := _FILE.search(str(error))) is None:
             raise
@@ -103,8 +104,16 @@ def audit(  # noqa: PLR0913  # the options of the command
     if found.faults and _has_moved(found, layout):
         say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
-        found = _audit_once(spark, topic, silver, layout, since, say)
+        found = _audit_once(spark, pipeline, silver, layout, since, say)
     return found
+
+
+def _decision(pipeline: Pipeline, silver: Silver, layout: Layout) -> Decision:
+    """What decided so far which records are a table's own."""
+    past = past_conditions(layout.table_path(silver.table))
+    declared = () if silver.where is None else (silver.where,)
+    readers = sum(each.reads == silver.reads for each in pipeline.silver)
+    return Decision(tuple(dict.fromkeys((*declared, *past))), keeps_undecided=readers == 1)
 
 
 def _has_moved(found: Account, layout: Layout) -> bool:
@@ -115,11 +124,12 @@ def _has_moved(found: Account, layout: Layout) -> bool:
 
 
 def _audit_once(  # noqa: PLR0913, PLR0917  # see above
-    spark: SparkSession, topic: Topic, silver: Silver, layout: Layout, since: Since, say: Say
+    spark: SparkSession, pipeline: Pipeline, silver: Silver, layout: Layout, since: Since, say: Say
 ) -> Account:
     from orchestration.audit.count_offsets import TableAudit  # loaded when it is used
 
     began = time.monotonic()
+    topic = next(each for each in pipeline.bronze if each.table == silver.reads)
     say(f"{silver.table}: reading the logs")
     notes = []
     pins, start = _pinned(silver, layout, since)
@@ -130,7 +140,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    table_audit = TableAudit(spark, topic, silver, pins, say, start)
+    table_audit = TableAudit(spark, topic, silver, pins, say, _decision(pipeline, silver, layout), start)
     partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)

@@ -19,21 +19,35 @@ from silver.judge.rules import check_rules, judge_rows
 from silver.read.column_names import META
 from silver.read.declared_columns import parse_values, select_columns
 from silver.read.unknown_fields import with_rescued_column
+from silver.read.where import count_and_drop_others, mark_others
 
 
-def read_rows(bronze: DataFrame, silver: Silver) -> DataFrame:
+def read_rows(
+    bronze: DataFrame,
+    silver: Silver,
+    *,
+    keeps_undecided: bool | Column = True,
+    drops_others: bool = False,
+) -> DataFrame:
     """The declared columns, and ``_kafka``; one row per bronze row.
 
     Args:
         bronze: Rows with bronze's columns, of a stream or a batch.
         silver: The declaration.
+        keeps_undecided: Whether the table keeps a record on which its condition ``where`` cannot be decided.
+        drops_others: Count other tables' records and drop them at once, in a stream; else they are rows whose
+            fault says so.
 
     Raises:
         PipelineError: The declaration does not fit the fields of the value.
     """
     place, source = silver.table, source_of(silver)
     rescue = silver.unknown_fields != "ignore"
-    frame = select_columns(parse_values(bronze, silver.value, rescue=rescue), silver.columns, place, source)
+    parsed = parse_values(bronze, silver.value, rescue=rescue)
+    parsed = mark_others(parsed, silver, keeps_undecided=keeps_undecided)
+    if drops_others and silver.where is not None:
+        parsed = count_and_drop_others(parsed)
+    frame = select_columns(parsed, silver.columns, place, source)
     frame = with_rescued_column(frame, silver)
     times = {"event_time": silver.event_time}
     if silver.max_future_after is not None:
