@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
 from common.spark import jvm
 
 if TYPE_CHECKING:
@@ -28,6 +26,8 @@ def count_rows(frame: DataFrame, name: str, condition: Column) -> DataFrame:
 
     Once per query. The count is exact if the micro-batch is computed whole and once.
     """
+    from pyspark.sql import functions as F  # loaded when it is used: the module is without Spark
+
     return frame.observe(_COUNTED, F.count(F.when(condition, F.lit(1))).alias(name))
 
 
