@@ -17,6 +17,7 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.rows.row_size import RowSizeEstimate
 from common.spark.session import registry_conf
+from common.streaming.dropped_rows import count_rows
 from common.streaming.query import Stream
 from silver.judge import lookups
 from silver.judge.dedupe import drop_duplicates
@@ -26,7 +27,7 @@ from silver.judge.rules import changed_rules, rule_marks, rules_version
 from silver.read.bronze_history import needs_snapshot
 from silver.read.bronze_stream import bronze_stream
 from silver.read.column_names import ACCEPT, LATE, META, OTHER, VERDICT
-from silver.read.where import keeps_undecided
+from silver.read.where import is_other_record, keeps_undecided
 from silver.write import first_load, past_conditions, table_columns
 from silver.write.first_load import FirstLoad, Mark
 from silver.write.foreign_changes import ChangeWatch
@@ -264,10 +265,16 @@ def rows(
     Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written. So are
     other tables' records, which a query with state drops before it.
     """
-    read = read_rows(bronze, silver, keeps_undecided=keeps_undecided, drops_others=silver.dedupe != "exact")
+    drop = None if silver.dedupe == "exact" else _count_and_drop_others
+    read = read_rows(bronze, silver, keeps_undecided=keeps_undecided, without_others=drop)
     judged = judge(read, silver, lookup_frames)
     if silver.dedupe != "exact":
         judged = mark_late(judged)
     # Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.
     judged = judged.withColumn(META, without_message_bytes(F.col(VERDICT).isin(ACCEPT, LATE, OTHER)))
     return judged if silver.dedupe == "exact" else drop_duplicates(judged, silver.watermark)
+
+
+def _count_and_drop_others(frame: DataFrame) -> DataFrame:
+    """The table's own rows of a stream: the others reach neither the shuffle nor the state."""
+    return count_rows(frame, OTHER, is_other_record()).where(~is_other_record())

@@ -22,8 +22,7 @@ from common.declare import Bytes, Csv, Debezium, Json, Silver
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, SqlError
 from common.sql.expression import ELEMENT, Path, analyze
-from common.streaming.dropped_rows import count_rows
-from silver.read.column_names import META, OTHER, OTHER_RECORD
+from silver.read.column_names import META, OTHER_RECORD
 from silver.read.try_expression import attempt, attempt_value
 from silver.read.value_reader import StrictReader, part_reader, strict_reader
 
@@ -66,14 +65,6 @@ def mark_others(parsed: DataFrame, silver: Silver, *, keeps_undecided: bool | Co
 def is_other_record() -> Column:
     """Whether a row of ``mark_others`` is another table's record; never null."""
     return F.col(f"{META}.fault").eqNullSafe(F.lit(OTHER_RECORD))
-
-
-def count_and_drop_others(frame: DataFrame) -> DataFrame:
-    """The table's own rows of a stream; the others are counted by the query, under the name ``OTHER``.
-
-    So they reach neither the shuffle nor the state of the deduplication.
-    """
-    return count_rows(frame, OTHER, is_other_record()).where(~is_other_record())
 
 
 def keeps_undecided(spark: SparkSession, silver: Silver, readers: Sequence[Silver]) -> bool | Column:

@@ -37,9 +37,9 @@ def audit(
 ) -> None:
     """Prove that every Kafka offset that bronze has read is in exactly one place.
 
-    Offsets = silver + duplicates + late + quarantine + dropped + tombstones + other + erased + waiting, per topic
-    and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up to
-    the same numbers. Reads only tables and logs; jobs may run. Exit code 1: not balanced.
+    Offsets = silver + duplicates + late + quarantine + dropped + tombstones + other + erased + waiting, per
+    topic and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up
+    to the same numbers. Reads only tables and logs; jobs may run. Exit code 1: not balanced.
 
     A balanced audit records its result; --since last continues from there, cheaply enough to run every few
     minutes. If rows were changed since then (an erasure, a replay), it reads everything again.
