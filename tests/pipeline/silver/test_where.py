@@ -6,9 +6,10 @@ The oracle is written beside each record: what becomes of it in each of the tabl
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,17 @@ from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from orchestration.audit.run import audit
+from orchestration.check.pipeline import check
+from orchestration.pipeline.load_file import load_pipeline
+from orchestration.quarantine.replay import replay
+from silver.write.past_conditions import past_conditions
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_accounts import bring
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
 from tests.support.silver_oracle import Record
 
+ROOT = Path(__file__).parents[3]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KAFKA_TIME = NOON + timedelta(hours=3)
 EVENT: dict[str, Any] = {"key": ["event_id"], "event_time": "happened_at", "watermark": "30 minutes"}
@@ -148,6 +154,101 @@ def test_rows_of_the_driver_and_of_the_executors_are_the_same(spark: Any, tmp_pa
     engine.run("silver")
     for silver in PIPELINE.silver:
         compare(engine, silver, CUTS)
+
+
+@pytest.mark.long
+def test_a_first_load_from_a_snapshot_leaves_the_others_out(spark: Any, tmp_path: Path) -> None:
+    """By event time, so that no row is late."""
+    cuts = [[replace(each, dns=ROW) if each.dns == LATE else each for each in cut] for cut in CUTS]
+    engine = filled(spark, tmp_path, PIPELINE, cuts, "silver.first_load=snapshot")
+    engine.run("silver")
+    for silver in PIPELINE.silver:
+        found = audit(spark, PIPELINE, silver, engine.layout, again_seconds=0)
+        expected = Counter(getattr(each, silver.name) for cut in cuts for each in cut)
+        assert found.faults == ()
+        assert {name: found.totals[name] for name in (OTHER, TWICE, DROPPED, NOTHING)} == {
+            name: expected[name] for name in (OTHER, TWICE, DROPPED, NOTHING)
+        }
+        assert (found.totals["silver"], found.totals["quarantine"]) == (expected[ROW], expected[ASIDE])
+
+
+@pytest.mark.long
+def test_a_changed_condition_keeps_the_account(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """First none, then one, then another: rows stay, and the audit explains each record."""
+    whole = replace(DNS, where=None, rules=[])
+    pipeline = replace(PIPELINE, silver=[whole])
+    engine = filled(spark, tmp_path, pipeline, CUTS[:2])
+    engine.run("silver")
+    assert audited(engine)["silver"] == 3  # a, and two records of another type with an id of their own
+    before = len(engine.rows(whole.quarantine))
+    with_where = under(engine, replace(whole, where="type = 'dns'"))
+    done = replay(spark, "accounts", with_where.pipeline.silver[0], engine.layout, is_with_new_rules=True)
+    assert (done.passed, done.other > 0, done.failed > 0) == (0, True, True)
+    assert len(engine.rows(whole.quarantine)) == before - done.other
+    bring_more(engine, CUTS, 2)
+    with_where.run("silver")
+    assert "where is new since micro-batch 1" in capsys.readouterr().err
+    assert audited(with_where)[OTHER] > 2
+    both = under(engine, replace(whole, where="type in ('dns', 'weird')"))
+    bring_more(engine, CUTS, 4)
+    both.run("silver")
+    assert "Records that the former condition left out are not read again" in capsys.readouterr().err
+    audited(both)
+    audited(under(engine, whole))
+    assert past_conditions(engine.path(whole.table)) == ["type = 'dns'", "type in ('dns', 'weird')"]
+
+
+def test_the_example_of_the_page_does_what_the_page_says(spark: Any, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "many-types.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(python|json)\n(.*?)```", page, flags=re.DOTALL))
+    (tmp_path / "sensor.py").write_text(blocks["python"], encoding="utf-8")
+    pipeline = load_pipeline(tmp_path / "sensor.py")
+    assert check(pipeline) == ()
+    lines = [line.encode() for line in blocks["json"].splitlines()]
+    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1"))
+    delta_table.ensure(spark, "bronze.logs", engine.path("bronze.logs"), SCHEMA, PROPERTIES)
+    records = [Record(0, at, KAFKA_TIME, line) for at, line in enumerate(lines)]
+    bring(engine, 0, records, [len(lines)], "bronze.logs")
+    engine.run("silver")
+    assert [(row["uid"], row["query"]) for row in engine.rows("silver.dns")] == [("D1", "example.org")]
+    assert [(row["uid"], row["rtt"]) for row in engine.rows("silver.conn")] == [("C1", "slow")]
+    aside = {name: engine.rows(f"silver.{name}__quarantine") for name in ("dns", "conn")}
+    assert {
+        name: sorted((row["offset"], row["reasons"]) for row in rows) for name, rows in aside.items()
+    } == {
+        "dns": [(2, ["rtt_not_negative"]), (6, ["malformed_json"])],
+        "conn": [(4, ["null_key"])],
+    }
+    totals = [audited(engine, number) for number in (0, 1)]
+    assert [(each["silver"], each[TWICE], each["quarantine"], each[OTHER]) for each in totals] == [
+        (1, 1, 2, 3),
+        (1, 0, 1, 5),
+    ]
+
+
+def audited(engine: Engine, number: int = 0) -> Mapping[str, int]:
+    """The offsets per place, of a table that balances."""
+    silver = engine.pipeline.silver[number]
+    found = audit(engine.spark, engine.pipeline, silver, engine.layout, again_seconds=0)
+    assert found.faults == ()
+    return found.totals
+
+
+def under(engine: Engine, silver: Silver) -> Engine:
+    """The same tables, with another declaration of the silver table."""
+    return Engine(engine.spark, replace(PIPELINE, silver=[silver]), engine.settings)
+
+
+def bring_more(engine: Engine, cuts: Sequence[Sequence[Sent]], number: int) -> None:
+    """One more commit of bronze, and the next one."""
+    for each in (number, number + 1):
+        offset = sum(len(cut) for cut in cuts[:each])
+        if each < len(cuts):
+            cut = cuts[each]
+            records = [Record(0, offset + place, KAFKA_TIME, one.value) for place, one in enumerate(cut)]
+            bring(engine, each, records, [offset + len(cut)])
 
 
 def filled(
