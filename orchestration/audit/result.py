@@ -15,11 +15,13 @@ FATES = (
     "quarantine",
     "dropped",
     "tombstones",
+    "other",
     "erased",
     "gaps",
     "waiting",
 )
-"""The places where an offset may be; ``gaps`` only for a topic that is declared with gaps."""
+"""The places where an offset may be; ``gaps`` only for a topic that is declared with gaps, ``other`` only for
+a table with a condition ``where``."""
 
 
 @dataclass(frozen=True, slots=True)

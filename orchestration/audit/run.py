@@ -4,7 +4,7 @@ The broker is asked only whether the topics are those that bronze has read
 (``orchestration.audit.topic_faults``).
 
 Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
-+ tombstones + erased + waiting. The counts in the micro-batches' commits must say the same.
++ tombstones + other + erased + waiting. The counts in the micro-batches' commits must say the same.
 
 An audit may run beside the jobs: it checks the newest micro-batch that is complete in every table. A later
 audit need not repeat what a balanced audit has covered.
@@ -31,10 +31,12 @@ from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
 from orchestration.audit.gold_changes import gold_faults
 from orchestration.audit.offset_ranges import why_full_audit
+from orchestration.audit.other_records import Decision
 from orchestration.audit.result import Account, Fault, PartitionAccount
 from orchestration.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.audit.table_log import Pins, pin
 from orchestration.audit.topic_faults import Ask, compare_with_broker
+from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,6 +128,14 @@ def audit(  # noqa: PLR0913  # the options of the command
     return replace(found, faults=(*found.faults, *faults), not_compared=not_compared)
 
 
+def _decision(pipeline: Pipeline, silver: Silver, layout: Layout) -> Decision:
+    """What decided so far which records are a table's own."""
+    past = past_conditions(layout.table_path(silver.table))
+    declared = () if silver.where is None else (silver.where,)
+    readers = sum(each.reads == silver.reads for each in pipeline.silver)
+    return Decision(tuple(dict.fromkeys((*declared, *past))), keeps_undecided=readers == 1)
+
+
 def _has_moved(found: Account, layout: Layout) -> bool:
     return any(
         LogReader(layout.table_path(table)).latest_version() != version
@@ -145,7 +155,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
 ) -> Account:
     from orchestration.audit.count_offsets import TableAudit  # loaded when it is used
 
-    began = time.monotonic()
+    began, decision = time.monotonic(), _decision(pipeline, silver, layout)
     say(f"{silver.table}: reading the logs")
     notes = []
     pins, start = _pinned(silver, layout, since)
@@ -156,12 +166,12 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    table_audit = TableAudit(spark, topic, silver, pins, say, start)
+    table_audit = TableAudit(spark, topic, silver, pins, say, decision, start)
     partitions = table_audit.partitions()
     if start is not None and _may_miss_erased_rows(table_audit.faults, pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
         pins, start = pin(silver, layout), None
-        table_audit = TableAudit(spark, topic, silver, pins, say)
+        table_audit = TableAudit(spark, topic, silver, pins, say, decision)
         partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)

@@ -172,5 +172,8 @@ class Wiring:
                 identity=self.topics[declared.table],
             )
         if isinstance(declared, Silver):
-            return silver.query.build_query(self.spark, name, declared, settings=settings, layout=layout)
+            readers = [each for each in self.pipeline.silver if each.reads == declared.reads]
+            return silver.query.build_query(
+                self.spark, name, declared, settings=settings, layout=layout, readers=readers
+            )
         return gold.query.build_query(self._context, declared)

@@ -22,6 +22,7 @@ from common.delta.micro_batch import MicroBatch
 from common.rows.driver_or_spark import Rows
 from common.rows.row_size import RowSizeEstimate
 from silver.judge.late_verdict import set_late_watermark
+from silver.read.column_names import OTHER
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.exact_dedupe import write_exact
 from silver.write.judged_batch import JudgedBatch, consume_once
@@ -118,6 +119,8 @@ class Writer:
             counts: Mapping[str, Any] = {**_counts(tally), **dropped, "late": tally.late + dropped["late"]}
             bad = tally.quarantined + tally.dropped
             batch = self.steps.with_steps(batch, {LATE_STEP: counts["late"] > 0, QUARANTINED: bad > 0})
+            if self.silver.where is not None:
+                counts = {**counts, OTHER: tally.other + dropped.get(OTHER, 0)}
             rows = accepted(judged.rows, count=tally.accepted)
             rows = evolved(rows, self.silver, batch.pipeline, self.silver_path)
             if self.silver.dedupe == "exact":

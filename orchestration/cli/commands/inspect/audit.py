@@ -42,9 +42,9 @@ def audit(
 ) -> None:
     """Prove that every Kafka offset that bronze has read is in exactly one place.
 
-    Offsets = silver + duplicates + late + quarantine + dropped + tombstones + erased + waiting, per topic
-    and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up to
-    the same numbers. Reads only tables and logs; jobs may run. Exit code 1: not balanced.
+    Offsets = silver + duplicates + late + quarantine + dropped + tombstones + other + erased + waiting, per
+    topic and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up
+    to the same numbers. Reads only tables and logs; jobs may run. Exit code 1: not balanced.
 
     The broker is asked whether the topics are the ones that bronze has read, and whether they still have
     what bronze has not read yet. Without its answer the last line says what was not compared.
