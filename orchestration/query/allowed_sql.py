@@ -1,9 +1,9 @@
-"""Which SQL ``medallion query`` runs without ``--unsafe``: SQL that reads the pipeline's tables and nothing else.
+"""Which SQL ``medallion query`` runs without ``--unsafe``: queries that read the pipeline's tables alone.
 
 DuckDB can read and write files, open network addresses, attach databases and install extensions, all by SQL.
-Its own setting ``enable_external_access`` stops most of that, but not a ``COPY`` into the tables' folders, and
-not ``delta_scan``, which reads by a file system of its own. So the SQL itself is examined too, in the form
-into which DuckDB parses it.
+Its own setting ``enable_external_access`` stops most of that, but not a ``COPY`` into the tables' folders,
+and not ``delta_scan``, which reads by a file system of its own. So the SQL itself is examined too, in the
+form into which DuckDB parses it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HARMLESS = frozenset(
 """Table functions that open no file and no address, and run no SQL that they get as text."""
 
 _EXPLAIN = re.compile(
-    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain\s+(?:analyze\s+|\([^)]*\)\s*)?", re.I | re.S
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain\s+(?:analyze\s+|\([^)]*\)\s*)?", re.IGNORECASE | re.DOTALL
 )
 
 _UNSAFE = "With --unsafe, the SQL may do whatever DuckDB can with the files and the network of this user."
@@ -64,8 +64,8 @@ def refuse_unsafe(connection: DuckDBPyConnection, sql: str) -> None:
         if parsed.get("error_type") == "parser":
             return
         raise UsageError(
-            "medallion query runs queries only: SELECT, FROM, WITH, DESCRIBE, SUMMARIZE, EXPLAIN, and PIVOT with "
-            f"its values, as in ON x IN ('a', 'b'). It writes nothing. {_UNSAFE}"
+            "medallion query runs queries only: SELECT, FROM, WITH, DESCRIBE, SUMMARIZE, EXPLAIN, and PIVOT "
+            f"with its values, as in ON x IN ('a', 'b'). It writes nothing. {_UNSAFE}"
         )
     for name in _table_functions(parsed):
         if name not in _HARMLESS:

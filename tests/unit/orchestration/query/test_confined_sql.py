@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -106,7 +105,7 @@ SETTINGS = (
 @pytest.mark.parametrize("sql", [*READS, *WRITES, *SETTINGS])
 def test_sql_that_opens_anything_else_is_refused(layout: Layout, outside: Path, sql: str) -> None:
     table = layout.table_path("silver.quakes")
-    os.symlink(outside / "secret.csv", f"{table}/link.csv")
+    Path(table, "link.csv").symlink_to(outside / "secret.csv")
     with pytest.raises(UsageError) as refused:
         rows(confined(layout), layout, sql.format(outside=outside, table=table))
     assert "swordfish" not in str(refused.value)
@@ -133,7 +132,7 @@ def test_queries_of_the_tables_run(layout: Layout, sql: str) -> None:
     found = rows(confined(layout), layout, sql)
     assert found
     if "explain" not in sql:
-        assert found == rows(Database(), layout, sql)
+        assert sorted(map(str, found)) == sorted(map(str, rows(Database(), layout, sql)))
 
 
 def test_queries_run_where_delta_rs_reads_the_tables(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
