@@ -15,6 +15,7 @@ from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
 from common.machine import processes
+from common.machine.stop_signals import hangup_ignored
 from common.schema import avro as avro_schema
 from common.spark import class_archive, jvm
 from common.spark import session_conf as spark_conf
@@ -187,7 +188,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     if not jvm.is_launched():
         try:
-            with output.open("ab") as printed, submitted_by_file(conf):
+            with output.open("ab") as printed, submitted_by_file(conf), hangup_ignored():
                 gateway = launch_gateway(None, {"stdout": printed, "stderr": printed})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]

@@ -1,8 +1,8 @@
 """Starts queries, supervises them, and stops them at a micro-batch boundary.
 
-All queries of a process end together: at SIGINT or SIGTERM, or when one query fails. A query that fails for a
-temporary reason (a schema registry that does not answer) is restarted instead, with growing pauses, while the
-other queries go on.
+All queries of a process end together: at SIGINT, SIGTERM or SIGHUP, or when one query fails. A query that
+fails for a temporary reason (a schema registry that does not answer) is restarted instead, with growing
+pauses, while the other queries go on.
 
 A stop first closes the gate, so that no query starts another micro-batch, and then stops each query as soon
 as it is idle. A second signal or the deadline stops queries inside a micro-batch; the next start replays it.
@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from common.errors import MedallionError, SourceChangedError
 from common.machine.console import say
+from common.machine.stop_signals import handled
 from common.streaming.query import Gate, RunningQuery, Stream, start
 from common.streaming.wake_up import CommitNotifier
 
@@ -34,7 +34,7 @@ _GIVE_UP_SECONDS = 120.0
 
 
 class StopSignal:
-    """The request to stop, by SIGINT, SIGTERM or ``request``; ``count`` is the number of requests."""
+    """The request to stop, by SIGINT, SIGTERM, SIGHUP or ``request``; ``count`` is the number of requests."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -55,27 +55,20 @@ class StopSignal:
 
     @contextmanager
     def installed(self) -> Iterator[StopSignal]:
-        """Handle both signals inside the block. Enter it after Spark's start, which sets a SIGINT handler."""
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            self.request()
-
-        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        """Handle the signals inside the block. Enter it after Spark's start, which sets a SIGINT handler."""
+        with handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), lambda number: self.request()):
             yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 @contextmanager
 def term_interrupts() -> Iterator[None]:
-    """Make SIGTERM raise KeyboardInterrupt, so that a job stopped during its start releases its resources."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt, so that a job stopped during its start cleans up."""
+
+    def interrupt(number: int) -> None:
+        raise KeyboardInterrupt
+
+    with handled((signal.SIGTERM, signal.SIGHUP), interrupt):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass
