@@ -24,6 +24,7 @@ from common.config.settings import Settings
 from common.errors import BrokerError
 from common.machine import processes
 from common.machine.console import err
+from common.machine.file_modes import umask
 from common.machine.terminal import say
 from orchestration.embedded_broker import state_folder as files
 from orchestration.embedded_broker.server_process import MAIN_CLASS, Server
@@ -86,6 +87,11 @@ def start(settings: Settings) -> Broker:
         JavaError: There is no usable Java.
         JarError: Kafka's jars are missing and cannot be fetched.
     """
+    with umask(settings.umask):
+        return _start(settings)
+
+
+def _start(settings: Settings) -> Broker:
     folder = broker_dir(settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from common.declare import KafkaSink, Pipeline, Table
 from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
+from common.machine.file_modes import umask
 from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
@@ -96,6 +97,7 @@ def open_job(
     layout = Layout.of(pipeline, settings)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
+        stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(Leases(layout.leases, written_tables(pipeline, layers), name))
         address: Future[str] = Future()
         if "bronze" not in layers and not ("gold" in layers and sinks_on_pipeline_broker(pipeline)):
@@ -135,6 +137,7 @@ def spark_for_writing(
     layout = Layout.of(pipeline, settings)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
+        stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(Leases(layout.leases, tables, name))
         spark = build_session(settings, name, layout.log, compiled="rows")
         output = layout.log / f"{name}.jvm.log"

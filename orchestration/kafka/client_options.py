@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
+from common.config.references import resolve
 from common.errors import BrokerError
 
 _Client = TypeVar("_Client")
@@ -34,9 +35,13 @@ _CREDENTIAL = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\
 def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
     """The same options under librdkafka's names; options with the same name in both are not changed.
 
+    References to secrets are resolved: keep what this function returns out of messages and files.
+
     Raises:
         BrokerError: librdkafka cannot use a key store or a login of this kind.
+        SettingsError: A reference to a secret cannot be resolved.
     """
+    options = resolve(options, "kafka option")
     translated: dict[str, str] = {}
     for name, value in options.items():
         if name == "sasl.jaas.config":
