@@ -134,6 +134,20 @@ def describe(settings: Settings) -> dict[str, Any] | None:
     }
 
 
+def death(settings: Settings) -> BrokerError | None:
+    """The error for a broker whose process has ended while this process uses it; None while it runs."""
+    folder = broker_dir(settings)
+    state = files.read_state(folder)
+    if state is None or processes.is_running(state.pid, state.process_start):
+        return None
+    log = files.log_file(folder)
+    return BrokerError(
+        f"The embedded broker at {state.address} (pid {state.pid}) has ended. Nothing is lost: the same "
+        "command "
+        f"starts it again and continues. The broker's log, {log}, ends:\n{files.last_words(folder, 0)}"
+    )
+
+
 def running_address(settings: Settings) -> str | None:
     """The address of the data folder's broker if it runs and answers; starts nothing."""
     facts = describe(settings)

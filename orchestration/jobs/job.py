@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -117,7 +118,12 @@ def open_job(
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
-        supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
+        supervisor = Supervisor(
+            spark,
+            stop,
+            stop_timeout_seconds=settings.stop_timeout_seconds,
+            watch=functools.partial(_lost_broker, pipeline, settings, address.result()),
+        )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         yield Job(tuple(layers), wiring, supervisor, stop)
 
@@ -158,6 +164,12 @@ def spark_for_reading(pipeline: Pipeline, settings: Settings, *, name: str) -> I
     """
     with spark_for_writing(pipeline, settings, (), name=name) as spark:
         yield spark
+
+
+def _lost_broker(pipeline: Pipeline, settings: Settings, address: str) -> BrokerError | None:
+    """The error for an embedded broker that this job uses and that has ended; None for any other broker."""
+    is_embedded = bool(address) and kafka.named_broker(pipeline, settings) is None
+    return broker.death(settings) if is_embedded else None
 
 
 def _has_fixed_port(settings: Settings) -> bool:

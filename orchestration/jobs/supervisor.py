@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
+_WATCH_SECONDS = 1.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _GIVE_UP_SECONDS = 120.0
 
@@ -105,7 +106,18 @@ class Supervisor:
         *,
         stop_timeout_seconds: float,
         give_up_seconds: float = _GIVE_UP_SECONDS,
+        watch: Callable[[], MedallionError | None] = lambda: None,
     ) -> None:
+        """Create the supervisor.
+
+        Args:
+            spark: The session.
+            stop: The request to stop.
+            stop_timeout_seconds: How long a stop waits for a micro-batch boundary.
+            give_up_seconds: How long a bounded query is restarted.
+            watch: Called once a second; an error that it returns ends the run, as that of a query does.
+        """
+        self._watch, self._watched = watch, time.monotonic()
         self._spark, self._stop = spark, stop
         self._give_up = give_up_seconds
         self._bounded: set[str] = set()
@@ -226,7 +238,7 @@ class Supervisor:
         failure: MedallionError | None = None
         try:
             while not self._stop.is_requested():
-                failure = self.poll()
+                failure = self._watched_failure() or self.poll()
                 if failure is not None or not (self._waiting or self._retries or self._is_any_active()):
                     break
                 each_poll()
@@ -237,6 +249,12 @@ class Supervisor:
         failure = failure or self._first_failure()
         if failure is not None:
             raise failure
+
+    def _watched_failure(self) -> MedallionError | None:
+        if time.monotonic() - self._watched < _WATCH_SECONDS:
+            return None
+        self._watched = time.monotonic()
+        return self._watch()
 
     def end(self) -> list[str]:
         """Stop every query at a micro-batch boundary.

@@ -42,7 +42,7 @@ def test_a_file_counts_without_its_last_line_break(tmp_path: Path) -> None:
         ("spark.sql.warehouse.dir", "file:///tmp/warehouse"),
         ("spark.jars", "file:/a.jar,file:/b.jar"),
         ("sasl.oauthbearer.token.endpoint.url", "file:///token"),
-        ("ssl.truststore.location", "/tmp/ca.pem"),
+        ("ssl.truststore.location", "/etc/ca.pem"),
         ("sasl.password", "hunter2"),
         ("sasl.password", "file name"),
     ],

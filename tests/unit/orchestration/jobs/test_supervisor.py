@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
+from common.errors import BrokerError, MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from orchestration.jobs import supervisor as supervising
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 
@@ -67,6 +67,20 @@ def test_a_query_that_dies_ends_the_others_and_is_what_is_raised() -> None:
     assert told.value.query == "silver.x"
     assert bronze.stopped_while_idle is True
     assert watching.gate.closed.is_set()
+
+
+def test_what_the_watch_finds_ends_the_run_as_a_failure_does() -> None:
+    """Such as an embedded broker that has ended: Spark would wait a minute and more for it."""
+    query = Query("silver.a")
+    session: Any = None
+    found = iter([None, BrokerError("it has ended")])
+    watched = Supervisor(session, StopSignal(), stop_timeout_seconds=10, watch=lambda: next(found))
+    watched.queries.append(query)  # type: ignore[arg-type]
+    began = time.monotonic()
+    with pytest.raises(BrokerError, match="it has ended"):
+        watched.run()
+    assert 1 < time.monotonic() - began < 8
+    assert query.stopped_while_idle is True
 
 
 def test_queries_that_end_by_themselves_end_the_run_without_an_error() -> None:
