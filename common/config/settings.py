@@ -354,7 +354,9 @@ def _read_file(path: Path | None) -> dict[str, Any]:
         raise SettingsError(
             f"{path}: cannot be read ({error.strerror}). Name a file that exists with --settings."
         ) from error
-    except yaml.YAMLError as error:
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise SettingsError(f"{where}: not valid YAML ({getattr(error, 'problem', error)}).") from error
@@ -362,7 +364,20 @@ def _read_file(path: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
+    for place in _other_keys(content):
+        raise SettingsError(
+            f"{path}: {place} is no name of a setting; write names as text, in quotes if need be."
+        )
     return {key: value for key, value in content.items() if value is not None}
+
+
+def _other_keys(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
+    """Keys that are no text, such as ``null`` or ``1``, with the section that they are in."""
+    for key, value in tree.items():
+        if not isinstance(key, str):
+            yield f"{prefix}{key}"
+        elif isinstance(value, Mapping):
+            yield from _other_keys(value, f"{prefix}{key}.")
 
 
 def load_settings(

@@ -26,10 +26,16 @@ _RENAMED = {
     "ssl.enabled.protocols": "",
     "ssl.protocol": "",
     "sasl.client.callback.handler.class": "",
+    "sasl.login.callback.handler.class": "",
 }
 """Java's name to librdkafka's name; empty: the option is left out, librdkafka's default is fine."""
 
-_CREDENTIAL = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+_OIDC = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+"""Names in the JAAS text of an OAUTHBEARER login, and librdkafka's ``sasl.oauthbearer.…``."""
+
+_CREDENTIAL = re.compile(
+    r'(username|password|clientId|clientSecret|scope)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))'
+)
 
 
 def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -61,13 +67,16 @@ def _login(jaas: str) -> dict[str, str]:
     found = {
         name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _CREDENTIAL.findall(jaas)
     }
+    if {"clientId", "clientSecret"} <= found.keys():
+        login = {f"sasl.oauthbearer.{_OIDC[name]}": value for name, value in found.items() if name in _OIDC}
+        return {"sasl.oauthbearer.method": "oidc", **login}
     if not {"username", "password"} <= found.keys():
         # The message must not contain the value, which is a secret.
         raise BrokerError(
             "kafka option sasl.jaas.config has no username and password, and the engine's own client knows "
             "no other login. Use PLAIN or SCRAM with both, or give sasl.username and sasl.password too."
         )
-    return {f"sasl.{name}": value for name, value in found.items()}
+    return {f"sasl.{name}": found[name] for name in ("username", "password")}
 
 
 def _trust(name: str, value: str, options: Mapping[str, str]) -> dict[str, str]:

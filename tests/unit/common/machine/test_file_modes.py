@@ -48,5 +48,5 @@ def test_the_umask_of_the_process_stays_if_the_setting_says_so(tmp_path: Path) -
 
 @pytest.mark.parametrize("wrong", ["750", "0600", "rwx", "0790", "private", "07777"])
 def test_other_permissions_are_refused_in_words(wrong: str) -> None:
-    with pytest.raises(SettingsError, match="data_mode is .*write '0700'"):
+    with pytest.raises(SettingsError, match=r"data_mode is .*write '0700'"):
         load_settings(overrides=[f"data_mode={wrong}"])

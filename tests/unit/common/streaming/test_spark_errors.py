@@ -63,8 +63,8 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
     (
         BRONZE,
         (
-            "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before the "
-            "position for partition orders-0 could be determined"
+            "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before "
+            "the position for partition orders-0 could be determined"
         ),
         BrokerAwayError,
         ["Kafka at b:1 does not answer", "partition orders-0"],
@@ -141,9 +141,8 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
     (
         GOLD,
         (
-            "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] An error occurred during loading state. "
-            "Error "
-            "reading delta file file:/cp/gold.counts/state/0/1/2.delta of HDFSStateStoreProvider[id = "
+            "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] An error occurred during loading "
+            "state. Error reading delta file file:/cp/gold.counts/state/0/1/2.delta of HDFSStateStoreProvider[id = "
             "(op=0,part=1)"
         ),
         StateDamagedError,
