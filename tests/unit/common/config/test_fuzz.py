@@ -15,9 +15,9 @@ from common.errors import SettingsError
 
 NAMES = tuple(setting_names())
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 750, 0o750, 1e308, float("nan"), float("inf"), 10**30, "", " ", "asap", "follow",
-    "5 seconds", "-1 day", "1 year", "env:X", "file:/x", "\x85", "é\u202e", "a" * 5000, [], [[]], [None, 1],
-    {}, {"a": {"b": 1}}, {"a": None}, {1: 2}, "{", "%", "0700", "2026-03-01", "@", "http://a:b@c",
+    None, True, False, 0, -1, 750, 0o750, 1e308, float("nan"), float("inf"), 10**30, "", " ", "asap",
+    "follow", "5 seconds", "-1 day", "1 year", "env:X", "file:/x", "\x85", "é\u202e", "a" * 5000, [], [[]],
+    [None, 1], {}, {"a": {"b": 1}}, {"a": None}, {1: 2}, "{", "%", "0700", "2026-03-01", "@", "http://a:b@c",
 )  # fmt: skip
 
 

@@ -142,8 +142,7 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         GOLD,
         (
             "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] An error occurred during loading "
-            "state. Error reading delta file file:/cp/gold.counts/state/0/1/2.delta of HDFSStateStoreProvider[id = "
-            "(op=0,part=1)"
+            "state. Error reading delta file file:/cp/gold.counts/state/0/1/2.delta of a provider"
         ),
         StateDamagedError,
         ["file:/cp/gold.counts/state/0/1/2.delta is damaged or gone", "medallion rebuild gold.counts"],
