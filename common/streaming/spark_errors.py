@@ -84,8 +84,12 @@ def explain(query: FailedQuery, text: str) -> MedallionError | None:
 
 
 def _records_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
-    reason = _first(text, r"Reason:\s*([^\n]*?\.)(?:\s|$)", r"(Cannot fetch (?:offset|records)[^\n.]*)") or (
-        "some of them are gone."
+    outside = re.search(r"FetchPosition\{offset=(\d+)[^\n]* is out of range for partition (\S+)", text)
+    reason = outside and f"Partition {outside[2]} has no offset {outside[1]} any more."
+    reason = (
+        reason
+        or _first(text, r"Reason:\s*([^\n]*?\.)(?:\s|$)", r"(Cannot fetch (?:offset|records)[^\n.]*)")
+        or "Some of them are gone."
     )
     table = query.name.partition(".")[2]
     return RecordsGoneError(
