@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.delta import table as delta_table
-from common.delta.batch_match import SideStep
+from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
 from gold import custom, history
 from gold.aggregate import recompute, stateful

@@ -14,9 +14,9 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Silver
 from common.delta import table as delta_table
-from common.delta.batch_match import StepHistory
 from common.delta.checkpoint import Checkpoint
 from common.delta.foreign_commits import CommitWatch
+from common.delta.match.batch_match import StepHistory
 from common.rows.row_size import RowSizeEstimate
 from common.spark.session import registry_conf
 from common.streaming.dropped_rows import count_rows

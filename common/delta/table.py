@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from common.delta import delta_rs
-from common.delta.checkpoint_match import commits_metadata
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.machine.storage_folder import StorageFolder

@@ -24,8 +24,8 @@ from pyspark.errors import PySparkException
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver, Topic
-from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from common.config.driver_limits import DriverLimits
 from common.declare import Silver
 from common.delta import table as delta_table
-from common.delta.batch_match import SideStep, StepHistory
 from common.delta.foreign_commits import CommitWatch
+from common.delta.match.batch_match import SideStep, StepHistory
 from common.delta.micro_batch import MicroBatch
 from common.rows.driver_or_spark import Rows
 from common.rows.row_size import RowSizeEstimate
