@@ -15,6 +15,8 @@ from common.config.settings import Settings
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.foreign_commits import CommitWatch
+from common.delta.match.batch_match import StepHistory
 from common.rows.row_size import RowSizeEstimate
 from common.spark.session import registry_conf
 from common.streaming.dropped_rows import count_rows
@@ -30,10 +32,11 @@ from silver.read.column_names import ACCEPT, LATE, META, OTHER, VERDICT
 from silver.read.where import is_other_record, keeps_undecided
 from silver.write import first_load, past_conditions, table_columns
 from silver.write.first_load import FirstLoad, Mark
-from silver.write.foreign_changes import ChangeWatch
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema
-from silver.write.writer import JUDGED_BY, Writer
+from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
+
+__all__ = ["build_query", "rows", "rule_change_notice", "side_steps"]
 
 
 def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
@@ -167,6 +170,7 @@ class _Builder:
         is_due = not (has_begun or loaded) and needs_snapshot(how, self.silver.reads, self.bronze_path)
         if not is_unfinished and not is_due:
             return loaded
+        self.watch(0, is_snapshot=True)
         self.ensure_tables(self.judged(self.spark.read.format("delta").load(self.bronze_path)))
         FirstLoad(
             pipeline=self.pipeline,
@@ -181,15 +185,23 @@ class _Builder:
         ).run(self.spark)
         return first_load.mark(self.silver_path)
 
-    def watch(self, begins: int) -> ChangeWatch:
-        """A check of bronze's commits, which has looked at all commits that exist now."""
-        watch = ChangeWatch(
-            self.silver.table,
-            self.silver.reads,
+    def watch(self, begins: int, *, is_snapshot: bool = False) -> CommitWatch:
+        """A check of bronze's commits, which has looked at all commits that exist now.
+
+        Args:
+            begins: The first commit that the query reads.
+            is_snapshot: Bronze is read as it is now, so changes of its rows are in what is read.
+        """
+        watch = CommitWatch(
+            reader=self.silver.table,
+            table=self.silver.reads,
             path=self.bronze_path,
+            writer=self.silver.reads,
             checkpoint=self.checkpoint,
-            begins=begins,
+            setting="silver.accept_changes",
             accepted=self.settings.silver.accept_changes,
+            begins=begins,
+            follows_changes=is_snapshot,
         )
         watch.look()
         return watch
@@ -214,7 +226,7 @@ class _Builder:
             delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES)
 
     def writer(
-        self, bronze_schema: StructType, begins: int, loaded: Mark | None, watch: ChangeWatch
+        self, bronze_schema: StructType, begins: int, loaded: Mark | None, watch: CommitWatch
     ) -> Writer:
         """The writer of the query's micro-batches."""
         limits = self.settings.driver_limits
@@ -241,6 +253,7 @@ class _Builder:
             row_size=RowSizeEstimate(limits.batch_bytes),
             rule_version=self.rule_version,
             rule_marks=rule_marks(self.silver),
+            steps=StepHistory(self.silver_path, side_paths(self.silver, self.layout.table_path)),
         )
 
     def judged(self, bronze: DataFrame) -> DataFrame:
