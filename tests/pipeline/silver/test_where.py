@@ -105,7 +105,7 @@ CUTS: list[list[Sent]] = [
         Sent(b'{"type": "dns"', dns=ASIDE),
         Sent(b"\xff", dns=ASIDE),
         Sent(b"", dns=ASIDE),
-        # Its type is no text: dns and conn cannot decide, alerts can.
+        # Half of a surrogate pair, in any field, breaks the whole document.
         Sent(rb'{"type": "\ud800", "id": "x"}', dns=ASIDE),
         # Its level is no number: alerts alone cannot decide.
         Sent(alert("high", "c", 6), alerts=ASIDE),
@@ -145,7 +145,7 @@ def test_each_record_is_in_the_one_table_that_it_belongs_to(spark: Any, tmp_path
         ["not_utf8"],
         ["empty_value"],
     ]
-    assert {row["_rescued"] for row in engine.rows("silver.conn")} == {None, '{"seen": true}'}
+    assert {row["_rescued"] for row in engine.rows("silver.conn")} == {None, '{"seen":true}'}
 
 
 @pytest.mark.long
