@@ -81,7 +81,8 @@ def names() -> Iterator[int]:
 def new_secured_topic(secured: SecuredKafka, names: Iterator[int]) -> str:
     """A new topic with two partitions."""
     name = f"orders_{next(names)}"
-    secured.admin().create_topics([NewTopic(name, 2, 1)])[name].result()
+    admin = secured.admin()
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result()
     return name
 
 

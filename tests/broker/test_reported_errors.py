@@ -129,7 +129,8 @@ def test_records_that_retention_has_deleted(shop: Shop, broker: str) -> None:
 
 
 def test_a_topic_that_is_gone(shop: Shop, broker: str) -> None:
-    AdminClient({"bootstrap.servers": broker}).delete_topics([shop.topic])[shop.topic].result()
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.delete_topics([shop.topic])[shop.topic].result()
     message = shop.error("bronze", kind=RecordsGoneError)
     assert "another name" in message
 
