@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.2
 _WATCH_SECONDS = 1.0
+_GONE_SECONDS = 10.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _GIVE_UP_SECONDS = 120.0
 
@@ -236,16 +237,21 @@ class Supervisor:
             MedallionError: The error of the first query that failed.
         """
         failure: MedallionError | None = None
+        timeout = self._timeout
         try:
             while not self._stop.is_requested():
-                failure = self._watched_failure() or self.poll()
+                if (failure := self._watched_failure()) is not None:
+                    # A query that waits for what is gone reaches no boundary.
+                    timeout = min(timeout, _GONE_SECONDS)
+                    break
+                failure = self.poll()
                 if failure is not None or not (self._waiting or self._retries or self._is_any_active()):
                     break
                 each_poll()
                 self._stop.wait(_POLL_SECONDS)
         finally:
             if not keep_open or self._stop.is_requested() or self._is_any_active():
-                self.end()
+                self.end(timeout)
         failure = failure or self._first_failure()
         if failure is not None:
             raise failure
@@ -256,14 +262,14 @@ class Supervisor:
         self._watched = time.monotonic()
         return self._watch()
 
-    def end(self) -> list[str]:
-        """Stop every query at a micro-batch boundary.
+    def end(self, timeout_seconds: float | None = None) -> list[str]:
+        """Stop every query at a micro-batch boundary, or after the timeout inside of a micro-batch.
 
         Returns:
             The tables of the queries that were stopped inside a micro-batch.
         """
         self.gate.close()
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + (self._timeout if timeout_seconds is None else timeout_seconds)
         requests = self._stop.count
         active = [query for query in self.queries if query.is_active]
         while active and time.monotonic() < deadline and self._stop.count <= max(requests, 1):
