@@ -15,6 +15,7 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── TableShapeError         a table has other columns than the pipeline declares
 │   ├── HistoryGoneError        the log no longer has all commits that a query must read
 │   ├── CheckpointMismatchError a checkpoint and a table do not belong together
+│   ├── TopicChangedError       a topic is not the one that bronze has read
 │   └── ForeignChangeError      another program changed rows of a table that a stream reads
 ├── QueryFailedError            a streaming query failed; names the query and the cause
 │   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
@@ -156,6 +157,10 @@ class HistoryGoneError(TableError):
 
 class CheckpointMismatchError(TableError):
     """A checkpoint and the table that its query writes do not belong together."""
+
+
+class TopicChangedError(TableError):
+    """A Kafka topic is gone, or is another one than bronze has read, though it has the same name."""
 
 
 class ForeignChangeError(TableError):

@@ -189,7 +189,8 @@ class SilverSettings(_Section):
 
     accept_changes: tuple[str, ...] = Field(
         default=(),
-        description="Commits of other programs that changed rows of bronze, to be skipped: bronze.orders@17.",
+        description="Commits of other programs in bronze, as bronze.orders@17: changes of rows, to be "
+        "skipped, and appended rows, to be read.",
     )
 
 
@@ -212,6 +213,11 @@ class GoldSettings(_Section):
     accept_changed: tuple[str, ...] = Field(
         default=(),
         description="Tables that keep the rows of an earlier, different declaration: gold.orders.",
+    )
+    accept_commits: tuple[str, ...] = Field(
+        default=(),
+        description="Commits of other programs: rows appended to a table that gold reads, to be read as they "
+        "are (silver.orders@17); changes of a gold table, which the audit then leaves out (gold.latest@9).",
     )
 
 

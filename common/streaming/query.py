@@ -22,6 +22,7 @@ from common.errors import MedallionError, QueryFailedError, RegistryError, Sourc
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.spark_errors import FailedQuery, explain
+from common.streaming.table_watch import TableWatch
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Stream:
         reads: The tables that the query reads. A bounded run starts the query after the queries that write
             them have ended.
         beside: The side tables that the query writes.
+        paths: Paths or URIs of all tables that the query writes.
         source: What a query without source tables reads: ``Kafka at host:port``.
         again: Builds the stream again, with the current columns of its source.
         declared: Marks of the declaration's meaning, for the metadata of commits.
@@ -69,6 +71,7 @@ class Stream:
     without_rows: bool = False
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
     source: str = ""
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
@@ -210,6 +213,7 @@ def _micro_batch_function(
 ) -> Callable[[DataFrame, int], None]:
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
+    tables = TableWatch(stream.name, stream.paths)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
         if gate.closed.is_set():
@@ -219,8 +223,10 @@ def _micro_batch_function(
         try:
             # With transaction ids that user code left in the session, Delta would skip the engine's writes.
             clear_transaction_ids(frame.sparkSession)
+            tables.check()
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))
+            tables.remember()
             notifier.notify((stream.name, *stream.beside))
         except Exception as error:
             state.error = state.error or error

@@ -42,6 +42,8 @@ COMMANDS = (
     "inspect.audit",
     "operate.maintain",
     "operate.rebuild",
+    "operate.recover",
+    "operate.erase",
     "install.doctor",
     "install.jars",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,9 +25,11 @@ from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from orchestration.embedded_broker import lifecycle as broker
+from orchestration.jobs import topic_checks
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
+from orchestration.kafka.topic_state import topic_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +127,25 @@ def open_job(
             watch=functools.partial(_lost_broker, pipeline, settings, address.result()),
         )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
+        if "bronze" in layers:
+            stack.enter_context(_watched_topics(wiring, supervisor))
         yield Job(tuple(layers), wiring, supervisor, stop)
+
+
+@contextmanager
+def _watched_topics(wiring: Wiring, supervisor: Supervisor) -> Iterator[None]:
+    """Stop the queries if a topic that they read is deleted or created again."""
+    pipeline, settings = wiring.pipeline, wiring.settings
+    declared = {topic.table: topic for topic in pipeline.bronze}
+
+    def lookup(table: str, names: Sequence[str]) -> Mapping[str, str]:
+        options = kafka.client_options(settings, pipeline, declared[table])
+        return topic_ids(wiring.bootstrap_servers, names, options)
+
+    watch = topic_checks.TopicWatch(wiring.topics, lookup)
+    supervisor.watch = watch.failure
+    with watch.running():
+        yield
 
 
 @contextmanager
@@ -190,11 +210,17 @@ def _enter_in_background(opening: AbstractContextManager[str]) -> Iterator[Futur
 
 
 @contextmanager
-def open_broker(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
+def open_broker(pipeline: Pipeline, settings: Settings, *, new_topics: Collection[str] = ()) -> Iterator[str]:
     """The address of the pipeline's broker: a named one, or the embedded one with the topics created.
+
+    Args:
+        pipeline: The pipeline.
+        settings: The settings.
+        new_topics: Topics that the embedded broker may create although bronze has read a topic of that name.
 
     Raises:
         BrokerError: The named broker does not answer. Spark would wait for it without any message.
+        TopicChangedError: The embedded broker lacks a topic that bronze has read.
     """
     named = kafka.named_broker(pipeline, settings)
     if named is not None:
@@ -207,6 +233,8 @@ def open_broker(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
         address = embedded.bootstrap_servers
         read = {name for topic in pipeline.bronze for name in topic.topic_names}
         topics = sorted(read | {sink.topic for sink in sinks_on_pipeline_broker(pipeline)})
+        missing = set(kafka.missing_topics(address, topics, {})) - set(new_topics)
+        topic_checks.refuse_deleted(pipeline, Layout.of(pipeline, settings), missing, address)
         created = kafka.ensure_topics(address, topics, settings.kafka.partitions, {})
         say(f"embedded Kafka at {address}" + (f", created {', '.join(created)}" if created else ""))
         yield address
@@ -217,10 +245,13 @@ def require_topics(pipeline: Pipeline, settings: Settings, address: str) -> None
 
     Raises:
         BrokerError: A topic is missing; names the topic, the most similar one, and the command to create it.
+        TopicChangedError: A topic that bronze has read is missing.
     """
     for topic in pipeline.bronze:
         options = kafka.client_options(settings, pipeline, topic)
-        for name in kafka.missing_topics(address, topic.topic_names, options):
+        missing = kafka.missing_topics(address, topic.topic_names, options)
+        topic_checks.refuse_deleted(pipeline, Layout.of(pipeline, settings), missing, address)
+        for name in missing:
             near = nearest(name, kafka.topic_names(address, options))
             raise BrokerError(
                 f"{topic.table}: topic {name} does not exist at {address}, or this user may not see it "

@@ -126,6 +126,8 @@ class Supervisor:
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.notifier = CommitNotifier()
+        self.watch: Callable[[], MedallionError | None] = lambda: None
+        """Looked at in every poll of ``run``: a reason to stop all queries; None while there is none."""
         self.queries: list[RunningQuery] = []
         self._waiting: list[tuple[Stream, Callable[[], bool]]] = []
 
@@ -244,7 +246,7 @@ class Supervisor:
                     # A query that waits for what is gone reaches no boundary.
                     timeout = min(timeout, _GONE_SECONDS)
                     break
-                failure = self.poll()
+                failure = self.poll() or self.watch()
                 if failure is not None or not (self._waiting or self._retries or self._is_any_active()):
                     break
                 each_poll()

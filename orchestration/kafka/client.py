@@ -91,7 +91,7 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
         BrokerError: No broker answered in time; names the reason, if the client knows it.
     """
     reasons: list[KafkaError] = []
-    client = _client(bootstrap, options, reasons.append)
+    client = admin_client(bootstrap, options, reasons.append)
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -121,7 +121,7 @@ def _refused(bootstrap: str, options: Mapping[str, str], reasons: Sequence[Kafka
 
 def is_ready(bootstrap: str, timeout: float) -> bool:
     """Whether the embedded broker answers within ``timeout`` seconds and can create a topic."""
-    client = _client(bootstrap, {"reconnect.backoff.ms": "20", "reconnect.backoff.max.ms": "100"})
+    client = admin_client(bootstrap, {"reconnect.backoff.ms": "20", "reconnect.backoff.max.ms": "100"})
     probe = "medallion_ready"
     created = client.create_topics([NewTopic(probe, 1, 1)], validate_only=True, request_timeout=timeout)
     try:
@@ -138,7 +138,7 @@ def topic_names(bootstrap: str, options: Mapping[str, str]) -> list[str]:
         BrokerError: The broker does not answer the request.
     """
     return sorted(
-        name for name in _partitions(_client(bootstrap, options), bootstrap) if not name.startswith("__")
+        name for name in _partitions(admin_client(bootstrap, options), bootstrap) if not name.startswith("__")
     )
 
 
@@ -148,7 +148,7 @@ def missing_topics(bootstrap: str, names: Iterable[str], options: Mapping[str, s
     Raises:
         BrokerError: The broker does not answer the request.
     """
-    there = _partitions(_client(bootstrap, options), bootstrap)
+    there = _partitions(admin_client(bootstrap, options), bootstrap)
     return [name for name in dict.fromkeys(names) if name not in there]
 
 
@@ -160,7 +160,7 @@ def ensure_topics(
     Raises:
         BrokerError: A topic cannot be created; names the topic and the reason.
     """
-    client = _client(bootstrap, options)
+    client = admin_client(bootstrap, options)
     there = _partitions(client, bootstrap)
     missing = [name for name in dict.fromkeys(names) if name not in there]
     if not missing:
@@ -203,7 +203,7 @@ def first_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, s
 
 
 def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], spec: OffsetSpec) -> Offsets:
-    client = _client(bootstrap, options)
+    client = admin_client(bootstrap, options)
     there = _partitions(client, bootstrap)
     found: Offsets = {topic: {} for topic in topics}
     requested = {TopicPartition(topic, number): spec for topic in found for number in there.get(topic, ())}
@@ -214,7 +214,7 @@ def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], 
         )
         requested = {}
         for partition, answer in answers.items():
-            with _translated(f"offsets of {partition.topic}-{partition.partition}", bootstrap):
+            with translated(f"offsets of {partition.topic}-{partition.partition}", bootstrap):
                 try:
                     found[partition.topic][partition.partition] = answer.result().offset
                 except KafkaException as error:
@@ -227,7 +227,7 @@ def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], 
 
 
 def _partitions(client: AdminClient, bootstrap: str) -> dict[str, list[int]]:
-    with _translated("topics", bootstrap):
+    with translated("topics", bootstrap):
         listed = client.list_topics(timeout=_REQUEST_SECONDS).topics
     return {name: sorted(topic.partitions) for name, topic in listed.items()}
 
@@ -236,7 +236,7 @@ def _await_leaders(client: AdminClient, bootstrap: str, names: Sequence[str]) ->
     # After the controller has created a topic, it takes a moment until the broker leads its partitions.
     deadline = time.monotonic() + _REQUEST_SECONDS
     while True:
-        with _translated("topics", bootstrap):
+        with translated("topics", bootstrap):
             topics = client.list_topics(timeout=_REQUEST_SECONDS).topics
         waiting = [
             n for n in names if n not in topics or any(p.leader < 0 for p in topics[n].partitions.values())
@@ -251,7 +251,8 @@ def _await_leaders(client: AdminClient, bootstrap: str, names: Sequence[str]) ->
 
 
 @contextmanager
-def _translated(what: str, bootstrap: str) -> Iterator[None]:
+def translated(what: str, bootstrap: str) -> Iterator[None]:
+    """Raise ``BrokerError`` for an error of Kafka's client; ``what`` the broker did not return."""
     try:
         yield
     except KafkaException as error:
@@ -261,9 +262,10 @@ def _translated(what: str, bootstrap: str) -> Iterator[None]:
         ) from error
 
 
-def _client(
+def admin_client(
     bootstrap: str, options: Mapping[str, str], on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:
+    """An admin client that prints nothing; ``on_error`` gets the errors of its connections."""
     config: dict[str, Any] = librdkafka_options(options)
     # librdkafka retries forever and logs each attempt to stderr; errors come through error_cb instead.
     quiet = {
