@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
-_WATCH_SECONDS = 1.0
+_BROKER_SECONDS = 1.0
 _GONE_SECONDS = 10.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _GIVE_UP_SECONDS = 120.0
@@ -107,7 +107,7 @@ class Supervisor:
         *,
         stop_timeout_seconds: float,
         give_up_seconds: float = _GIVE_UP_SECONDS,
-        watch: Callable[[], MedallionError | None] = lambda: None,
+        broker_failure: Callable[[], MedallionError | None] = lambda: None,
     ) -> None:
         """Create the supervisor.
 
@@ -116,9 +116,9 @@ class Supervisor:
             stop: The request to stop.
             stop_timeout_seconds: How long a stop waits for a micro-batch boundary.
             give_up_seconds: How long a bounded query is restarted.
-            watch: Called once a second; an error that it returns ends the run, as that of a query does.
+            broker_failure: Called once a second: the error for a broker that has ended, which ends the run.
         """
-        self._watch, self._watched = watch, time.monotonic()
+        self._broker_failure, self._broker_checked = broker_failure, time.monotonic()
         self._spark, self._stop = spark, stop
         self._give_up = give_up_seconds
         self._bounded: set[str] = set()
@@ -242,7 +242,7 @@ class Supervisor:
         timeout = self._timeout
         try:
             while not self._stop.is_requested():
-                if (failure := self._watched_failure()) is not None:
+                if (failure := self._lost_broker()) is not None:
                     # A query that waits for what is gone reaches no boundary.
                     timeout = min(timeout, _GONE_SECONDS)
                     break
@@ -258,11 +258,11 @@ class Supervisor:
         if failure is not None:
             raise failure
 
-    def _watched_failure(self) -> MedallionError | None:
-        if time.monotonic() - self._watched < _WATCH_SECONDS:
+    def _lost_broker(self) -> MedallionError | None:
+        if time.monotonic() - self._broker_checked < _BROKER_SECONDS:
             return None
-        self._watched = time.monotonic()
-        return self._watch()
+        self._broker_checked = time.monotonic()
+        return self._broker_failure()
 
     def end(self, timeout_seconds: float | None = None) -> list[str]:
         """Stop every query at a micro-batch boundary, or after the timeout inside of a micro-batch.
