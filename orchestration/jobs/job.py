@@ -124,7 +124,7 @@ def open_job(
             spark,
             stop,
             stop_timeout_seconds=settings.stop_timeout_seconds,
-            watch=functools.partial(_lost_broker, pipeline, settings, address.result()),
+            broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
         )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         if "bronze" in layers:

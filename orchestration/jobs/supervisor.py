@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
-_WATCH_SECONDS = 1.0
+_BROKER_SECONDS = 1.0
+_GONE_SECONDS = 10.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _GIVE_UP_SECONDS = 120.0
 
@@ -106,7 +107,7 @@ class Supervisor:
         *,
         stop_timeout_seconds: float,
         give_up_seconds: float = _GIVE_UP_SECONDS,
-        watch: Callable[[], MedallionError | None] = lambda: None,
+        broker_failure: Callable[[], MedallionError | None] = lambda: None,
     ) -> None:
         """Create the supervisor.
 
@@ -115,9 +116,9 @@ class Supervisor:
             stop: The request to stop.
             stop_timeout_seconds: How long a stop waits for a micro-batch boundary.
             give_up_seconds: How long a bounded query is restarted.
-            watch: Called once a second; an error that it returns ends the run, as that of a query does.
+            broker_failure: Called once a second: the error for a broker that has ended, which ends the run.
         """
-        self._watch, self._watched = watch, time.monotonic()
+        self._broker_failure, self._broker_checked = broker_failure, time.monotonic()
         self._spark, self._stop = spark, stop
         self._give_up = give_up_seconds
         self._bounded: set[str] = set()
@@ -238,34 +239,39 @@ class Supervisor:
             MedallionError: The error of the first query that failed.
         """
         failure: MedallionError | None = None
+        timeout = self._timeout
         try:
             while not self._stop.is_requested():
-                failure = self._watched_failure() or self.poll() or self.watch()
+                if (failure := self._lost_broker()) is not None:
+                    # A query that waits for what is gone reaches no boundary.
+                    timeout = min(timeout, _GONE_SECONDS)
+                    break
+                failure = self.poll() or self.watch()
                 if failure is not None or not (self._waiting or self._retries or self._is_any_active()):
                     break
                 each_poll()
                 self._stop.wait(_POLL_SECONDS)
         finally:
             if not keep_open or self._stop.is_requested() or self._is_any_active():
-                self.end()
+                self.end(timeout)
         failure = failure or self._first_failure()
         if failure is not None:
             raise failure
 
-    def _watched_failure(self) -> MedallionError | None:
-        if time.monotonic() - self._watched < _WATCH_SECONDS:
+    def _lost_broker(self) -> MedallionError | None:
+        if time.monotonic() - self._broker_checked < _BROKER_SECONDS:
             return None
-        self._watched = time.monotonic()
-        return self._watch()
+        self._broker_checked = time.monotonic()
+        return self._broker_failure()
 
-    def end(self) -> list[str]:
-        """Stop every query at a micro-batch boundary.
+    def end(self, timeout_seconds: float | None = None) -> list[str]:
+        """Stop every query at a micro-batch boundary, or after the timeout inside of a micro-batch.
 
         Returns:
             The tables of the queries that were stopped inside a micro-batch.
         """
         self.gate.close()
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + (self._timeout if timeout_seconds is None else timeout_seconds)
         requests = self._stop.count
         active = [query for query in self.queries if query.is_active]
         while active and time.monotonic() < deadline and self._stop.count <= max(requests, 1):

@@ -6,7 +6,6 @@ Spark logs at DEBUG and writes its event log.
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import psutil
 import pytest
 
 from common.declare import Message
-from tests.support.processes import Command, Medallion, medallion
+from tests.support.processes import Command, Medallion, medallion, public_files
 
 pytestmark = pytest.mark.long
 
@@ -126,14 +125,4 @@ def test_no_command_leaves_a_secret_anywhere(shop: Medallion, tmp_path: Path) ->
         for number in range(1, 13)
     }
     assert {number: places for number, places in found.items() if places} == {}
-    _assert_private(tmp_path / "run" / "data")
-
-
-def _assert_private(folder: Path) -> None:
-    """Written by Python, by Spark's JVM and by delta-rs: folders 0700, files 0600."""
-    public = {
-        str(path.relative_to(folder)): oct(stat.S_IMODE(path.stat().st_mode))
-        for path in (folder, *folder.rglob("*"))
-        if stat.S_IMODE(path.stat().st_mode) & 0o077
-    }
-    assert public == {}
+    assert public_files(tmp_path / "run" / "data") == {}
