@@ -63,6 +63,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         write=write,
         checkpoint=layout.checkpoint_path(topic.table),
         trigger=settings.bronze.trigger,
+        source=f"Kafka at {bootstrap_servers}",
     )
 
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.delta import table as delta_table
-from common.delta.batch_match import SideStep
+from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
 from gold import custom, history
 from gold.aggregate import recompute, stateful
 from gold.join import query as join
+from gold.source.foreign_appends import refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history
 from gold.source.stream import lacks_feed
 from gold.table.compact_every import compacting
@@ -28,12 +29,14 @@ def build_query(context: Context, gold: Gold) -> Stream:
     Its micro-batches raise ``HistoryGoneError`` where rows of the source that they need were cleaned up.
 
     Raises:
+        ForeignChangeError: Another program has appended rows to a table that it reads.
         HistoryGoneError: It needs the source's first commits, and they are gone.
         PipelineError: An expression does not fit the source's columns.
         TableMissingError: It joins a table that does not exist.
         TableShapeError: A table exists with other columns.
     """
-    stream = explain_missing_history(_build(context, gold), gold, context.path(gold.reads))
+    stream = refuse_foreign_appends(context, gold, _build(context, gold))
+    stream = explain_missing_history(stream, gold, context.path(gold.reads))
     return replace(compacting(context, gold, stream), declared=meaning(gold))
 
 

@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 from common.declare import ChangeFeed, Upsert
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.batch_match import SideStep, StepHistory
-from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
+from common.delta.match.batch_match import SideStep, StepHistory
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError
 from common.rows import latest_in_spark

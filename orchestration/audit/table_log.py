@@ -27,7 +27,7 @@ Partition = tuple[str, int]
 Positions = Mapping[Partition, int]
 """The next offset to read, per topic and partition."""
 
-BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
+BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late", "other")
 """The counts of a silver micro-batch whose sum is the number of rows that the micro-batch read."""
 
 

@@ -19,6 +19,8 @@ _NEXT = {
     "gap": "read the offsets again from Kafka; a compacted topic, or one written by transactions, is "
     "declared with Topic(…, may_have_gaps=True)",
     "counts": "see that version in the history of the table: which program wrote it, and what changed since",
+    "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
+    "the change by name",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
     "topic": "start the bronze job: where it cannot go on, it writes nothing and names the command",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from common.declare import KafkaSink, Pipeline, Table
 from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
+from common.machine.file_modes import umask
 from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
@@ -98,6 +100,7 @@ def open_job(
     layout = Layout.of(pipeline, settings)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
+        stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(Leases(layout.leases, written_tables(pipeline, layers), name))
         address: Future[str] = Future()
         if "bronze" not in layers and not ("gold" in layers and sinks_on_pipeline_broker(pipeline)):
@@ -117,7 +120,12 @@ def open_job(
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
-        supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
+        supervisor = Supervisor(
+            spark,
+            stop,
+            stop_timeout_seconds=settings.stop_timeout_seconds,
+            watch=functools.partial(_lost_broker, pipeline, settings, address.result()),
+        )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
@@ -155,6 +163,7 @@ def spark_for_writing(
     layout = Layout.of(pipeline, settings)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
+        stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(Leases(layout.leases, tables, name))
         spark = build_session(settings, name, layout.log, compiled="rows")
         output = layout.log / f"{name}.jvm.log"
@@ -175,6 +184,12 @@ def spark_for_reading(pipeline: Pipeline, settings: Settings, *, name: str) -> I
     """
     with spark_for_writing(pipeline, settings, (), name=name) as spark:
         yield spark
+
+
+def _lost_broker(pipeline: Pipeline, settings: Settings, address: str) -> BrokerError | None:
+    """The error for an embedded broker that this job uses and that has ended; None for any other broker."""
+    is_embedded = bool(address) and kafka.named_broker(pipeline, settings) is None
+    return broker.death(settings) if is_embedded else None
 
 
 def _has_fixed_port(settings: Settings) -> bool:

@@ -17,9 +17,9 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Silver, Table, Topic
 from common.delta import delta_rs
 from common.delta import table as delta_table
-from common.delta.batch_match import check_positions
-from common.delta.checkpoint_match import last_commit_metadata
-from common.delta.checkpoint_repair import Change, plan_repair, repair
+from common.delta.match.batch_match import check_positions
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.checkpoint_repair import Change, plan_repair, repair
 from common.delta.micro_batch import MicroBatch
 from common.errors import TopicChangedError, UsageError, nearest
 from common.machine.table_lease import Leases

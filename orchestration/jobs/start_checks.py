@@ -12,9 +12,9 @@ from typing import Any
 from common.declare import Custom, Gold, Publish, Silver, Table, Topic
 from common.declare.declared import source_of
 from common.delta import delta_rs
-from common.delta.batch_match import SideStep, check_positions, check_steps
 from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes
-from common.delta.checkpoint_match import check_checkpoint, check_side_table
+from common.delta.match.batch_match import SideStep, check_positions, check_steps
+from common.delta.match.checkpoint_match import check_checkpoint, check_side_table
 from common.errors import PipelineError, Problem
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS

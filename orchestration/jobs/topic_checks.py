@@ -16,7 +16,7 @@ from typing import Any
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
-from common.delta.checkpoint_match import last_commit_metadata
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import BrokerError, MedallionError, TopicChangedError
 from common.streaming.topic_identity import (
     BrokerTopic,

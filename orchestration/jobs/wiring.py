@@ -6,6 +6,7 @@ layer waits until the job of the layer before has created its tables.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -148,7 +149,9 @@ class Wiring:
         if isinstance(declared.to, KafkaSink):
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
         stream = gold.publish.build_query(self._context, declared, client)
-        return replace(stream, reads=(declared.reads,), again=lambda: self._publication(declared))
+        source = f"Kafka at {client['bootstrap.servers']}" if client else ""
+        again = functools.partial(self._publication, declared)
+        return replace(stream, reads=(declared.reads,), source=source, again=again)
 
     def _stream(self, declared: Table) -> Stream:
         reads = () if isinstance(declared, Topic) else sources(declared)
@@ -172,5 +175,8 @@ class Wiring:
                 identity=self.topics[declared.table],
             )
         if isinstance(declared, Silver):
-            return silver.query.build_query(self.spark, name, declared, settings=settings, layout=layout)
+            readers = [each for each in self.pipeline.silver if each.reads == declared.reads]
+            return silver.query.build_query(
+                self.spark, name, declared, settings=settings, layout=layout, readers=readers
+            )
         return gold.query.build_query(self._context, declared)

@@ -19,6 +19,7 @@ from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Topic
 from common.errors import BrokerError, PipelineError, Problem
 from orchestration.kafka.client_options import create_client, librdkafka_options
+from orchestration.kafka.refusals import certificate_fault, is_refused
 
 Offsets = dict[str, dict[int, int]]
 
@@ -79,7 +80,7 @@ def sink_options(
 
 
 def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -> None:
-    """Return as soon as a broker answers at this address.
+    """Return as soon as a broker answers at this address. A refused login or certificate ends the wait.
 
     Args:
         bootstrap: ``host:port[,host:port…]``.
@@ -89,7 +90,7 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
     Raises:
         BrokerError: No broker answered in time; names the reason, if the client knows it.
     """
-    reasons: list[str] = []
+    reasons: list[KafkaError] = []
     client = admin_client(bootstrap, options, reasons.append)
     deadline = time.monotonic() + timeout
     while True:
@@ -97,6 +98,8 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
             client.list_topics(timeout=max(0.1, min(1.0, deadline - time.monotonic())))
         except KafkaException as error:
             client.poll(0)  # delivers errors of the connection, such as a refused one
+            if any(map(is_refused, reasons)):
+                raise _refused(bootstrap, options, reasons) from error
             if time.monotonic() < deadline:
                 continue
             why = _reason(reasons) or error.args[0].str()
@@ -105,6 +108,15 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
                 "and that address and security options (kafka.bootstrap_servers, kafka.options) are right."
             ) from error
         return
+
+
+def _refused(bootstrap: str, options: Mapping[str, str], reasons: Sequence[KafkaError]) -> BrokerError:
+    why = _reason([error for error in reasons if is_refused(error)])
+    fault = certificate_fault(bootstrap, librdkafka_options(options)) if "SSL" in why else None
+    return BrokerError(
+        f"The Kafka broker at {bootstrap} refuses this client: {fault or why}. Correct the security options "
+        "(security.protocol, sasl.*, ssl.*) in kafka.options, or the broker's certificate."
+    )
 
 
 def is_ready(bootstrap: str, timeout: float) -> bool:
@@ -251,7 +263,7 @@ def translated(what: str, bootstrap: str) -> Iterator[None]:
 
 
 def admin_client(
-    bootstrap: str, options: Mapping[str, str], on_error: Callable[[str], None] | None = None
+    bootstrap: str, options: Mapping[str, str], on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:
     """An admin client that prints nothing; ``on_error`` gets the errors of its connections."""
     config: dict[str, Any] = librdkafka_options(options)
@@ -259,15 +271,15 @@ def admin_client(
     quiet = {
         _SERVERS: bootstrap,
         "log_level": 0,
-        "error_cb": lambda error: on_error(error.str()) if on_error else None,
+        "error_cb": lambda error: on_error(error) if on_error else None,
     }
     config |= quiet
     return create_client(AdminClient, config)
 
 
-def _reason(reasons: Sequence[str]) -> str:
+def _reason(errors: Sequence[KafkaError]) -> str:
     """The last error that names a cause; "all brokers are down" names none."""
-    causes = [text for text in reasons if "brokers are down" not in text]
+    causes = [error.str() for error in errors if "brokers are down" not in error.str()]
     return (
         re.sub(r"\s*\(after \d+ms in state \w+(?:, \d+ identical error\(s\) suppressed)?\)", "", causes[-1])
         if causes

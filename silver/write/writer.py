@@ -16,14 +16,15 @@ from pyspark.sql import DataFrame
 from common.config.driver_limits import DriverLimits
 from common.declare import Silver
 from common.delta import table as delta_table
-from common.delta.batch_match import SideStep, StepHistory
+from common.delta.foreign_commits import CommitWatch
+from common.delta.match.batch_match import SideStep, StepHistory
 from common.delta.micro_batch import MicroBatch
 from common.rows.driver_or_spark import Rows
 from common.rows.row_size import RowSizeEstimate
 from silver.judge.late_verdict import set_late_watermark
+from silver.read.column_names import OTHER
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.exact_dedupe import write_exact
-from silver.write.foreign_changes import ChangeWatch
 from silver.write.judged_batch import JudgedBatch, consume_once
 from silver.write.known_keys import KeysWrittenOutsideStream
 from silver.write.late_rows import STEP as LATE_STEP
@@ -88,7 +89,7 @@ class Writer:
     quarantine_path: str
     late_rows: LateRows
     known_keys: KeysWrittenOutsideStream
-    watch: ChangeWatch
+    watch: CommitWatch
     limits: DriverLimits
     row_size: RowSizeEstimate
     rule_version: str
@@ -118,6 +119,8 @@ class Writer:
             counts: Mapping[str, Any] = {**_counts(tally), **dropped, "late": tally.late + dropped["late"]}
             bad = tally.quarantined + tally.dropped
             batch = self.steps.with_steps(batch, {LATE_STEP: counts["late"] > 0, QUARANTINED: bad > 0})
+            if self.silver.where is not None:
+                counts = {**counts, OTHER: tally.other + dropped.get(OTHER, 0)}
             rows = accepted(judged.rows, count=tally.accepted)
             rows = evolved(rows, self.silver, batch.pipeline, self.silver_path)
             if self.silver.dedupe == "exact":

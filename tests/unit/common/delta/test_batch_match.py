@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from common.delta.batch_match import BESIDE, SideStep, StepHistory, check_positions, check_steps
 from common.delta.checkpoint import Checkpoint
-from common.delta.checkpoint_repair import plan_repair, repair
+from common.delta.match.batch_match import BESIDE, SideStep, StepHistory, check_positions, check_steps
+from common.delta.match.checkpoint_repair import plan_repair, repair
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError, UsageError
 

@@ -2,7 +2,7 @@
 
 A commit repeats the positions of its micro-batch word by word, and names the newest micro-batch that wrote
 each side table. So an edited position, an older copy of a side table and a half-written micro-batch are
-refused. ``common.delta.checkpoint_match`` compares the numbers of the micro-batches.
+refused. ``common.delta.match.checkpoint_match`` compares the numbers of the micro-batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from common.delta.checkpoint import Checkpoint, PlannedBatch
-from common.delta.checkpoint_match import commits_metadata, is_log_cleaned, last_commit_metadata
+from common.delta.match.checkpoint_match import commits_metadata, is_log_cleaned, last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from common.delta.batch_match import goes_back, own_batches
 from common.delta.checkpoint import Checkpoint
-from common.delta.checkpoint_match import last_commit_metadata
+from common.delta.match.batch_match import goes_back, own_batches
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import CheckpointMismatchError, UsageError
 from common.machine.storage_folder import StorageFolder
 
