@@ -21,6 +21,7 @@ from common.errors import (
     MedallionError,
     RecordsGoneError,
     StateDamagedError,
+    TopicChangedError,
 )
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Layer, Wiring
@@ -129,9 +130,12 @@ def test_records_that_retention_has_deleted(shop: Shop, broker: str) -> None:
 
 
 def test_a_topic_that_is_gone(shop: Shop, broker: str) -> None:
-    AdminClient({"bootstrap.servers": broker}).delete_topics([shop.topic])[shop.topic].result()
-    message = shop.error("bronze", kind=RecordsGoneError)
-    assert "another name" in message
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.delete_topics([shop.topic])[shop.topic].result()
+    while shop.topic in admin.list_topics(timeout=10).topics:
+        pass
+    message = shop.error("bronze", kind=TopicChangedError)
+    assert f"medallion recover bronze.orders --new-topic {shop.topic}" in message
 
 
 def test_a_topic_with_fewer_partitions(shop: Shop, broker: str) -> None:
@@ -141,8 +145,8 @@ def test_a_topic_with_fewer_partitions(shop: Shop, broker: str) -> None:
         pass
     admin.create_topics([NewTopic(shop.topic, 1, 1)])[shop.topic].result()
     shop.send(300)
-    message = shop.error("bronze", kind=RecordsGoneError)
-    assert f"{shop.topic}-" in message
+    message = shop.error("bronze", kind=TopicChangedError)
+    assert f"medallion recover bronze.orders --new-topic {shop.topic}" in message
 
 
 @pytest.mark.parametrize(
