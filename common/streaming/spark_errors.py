@@ -97,8 +97,9 @@ def _records_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medall
         f"{query.broker} no longer has records that {query.name} has not read. {_sentence(reason)} If "
         "retention has deleted them, they are lost: to go on with the oldest record that is left, declare "
         f'Topic("{table}", …, fail_on_data_loss=False) until the job has passed them; the audit names the '
-        "missing offsets. If the topic was deleted or created again, its offsets begin again: read it into a "
-        "bronze table of another name",
+        "missing offsets. If the topic was deleted and created again, its offsets begin again: medallion "
+        f"recover {query.name} --new-topic with the topic's name reads the new one from its first record, "
+        "beside the rows of the former one",
     )
 
 
@@ -106,10 +107,9 @@ def _topic_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medallio
     return RecordsGoneError(
         query.name,
         f"{query.broker} has no such topic or partition any more ({_shown(found[0])}). If the topic was "
-        "deleted, "
-        f"{query.name} keeps all records that it has read: declare another topic for a bronze table of "
-        "another "
-        "name. If this user may no longer see the topic, have its permission (ACL Describe, Read) restored",
+        f"deleted, {query.name} keeps all records that it has read: create the topic, then medallion recover "
+        f"{query.name} --new-topic with the topic's name reads it from its first record. If this user may no "
+        "longer see the topic, have its permission (ACL Describe, Read) restored",
     )
 
 
@@ -151,8 +151,9 @@ def _entry_damaged(query: FailedQuery, found: re.Match[str], text: str) -> Medal
     return StateDamagedError(
         query.name,
         f"its checkpoint cannot be read: {file} is damaged ({_shown(found[0])}). Nothing was written. "
-        "Restore "
-        f"the checkpoint {query.checkpoint} as a whole. {query.refill}",
+        "Repair it by the commits of the table: "
+        f"medallion recover {query.name}; or restore the checkpoint {query.checkpoint} as a whole. "
+        f"{query.refill}",
     )
 
 

@@ -13,10 +13,10 @@ import pytest
 from common.config.paths import Layout
 from common.config.settings import load_settings
 from common.declare import Pipeline, Silver, Topic
-from common.delta.batch_match import SideStep, StepHistory, check_positions, check_steps
 from common.delta.checkpoint import Checkpoint
-from common.delta.checkpoint_match import last_commit_metadata
-from common.delta.checkpoint_repair import plan_repair
+from common.delta.match.batch_match import SideStep, StepHistory, check_positions, check_steps
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.checkpoint_repair import plan_repair
 from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
 from gold.query import side_steps as gold_side_steps
