@@ -156,7 +156,8 @@ class Erasure:
         delta_table.set_properties(records.sparkSession, path, self._metadata(one.table, 0), values)
         names = _names(one.table)
         rows = records.select(*(F.col(own).alias(name) for own, name in zip(PLACE, names, strict=True)))
-        delta_merge.delete_matching(rows, path, self._metadata(one.table, one.erased), key=names)
+        facts = {"lowest": _lowest(records)} if is_bronze else {}
+        delta_merge.delete_matching(rows, path, self._metadata(one.table, one.erased, **facts), key=names)
 
     def _metadata(self, table: str, erased: int, **more: Any) -> str:
         facts = {"run_id": self.facts["run_id"], "counts": {"erased": erased}, **more}
@@ -232,6 +233,14 @@ def _cut_off(spark: SparkSession, layout: Layout, silver: Silver) -> tuple[dict[
 def _read_staged(spark: SparkSession, staging: str, version: int | None) -> DataFrame:
     reader = spark.read.format("delta").option("versionAsOf", str(version))
     return reader.load(staging).select(*PLACE)
+
+
+def _lowest(records: DataFrame) -> dict[str, dict[str, int]]:
+    """The lowest offset by topic and partition: the audit counts from there once the files are deleted."""
+    lowest: dict[str, dict[str, int]] = {}
+    for row in records.groupBy("topic", "partition").agg(F.min("offset")).collect():
+        lowest.setdefault(str(row[0]), {})[str(row[1])] = int(row[2])
+    return lowest
 
 
 def _staging(layout: Layout, silver: Silver) -> str:
