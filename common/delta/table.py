@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from common.delta import delta_rs
-from common.delta.checkpoint_match import commits_metadata
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.machine.storage_folder import StorageFolder
@@ -145,7 +145,8 @@ def set_property(spark: SparkSession, path: str, metadata: str, name: str, value
 def set_properties(spark: SparkSession, path: str, metadata: str, values: Mapping[str, str]) -> None:
     """Set properties of a table by one commit; streams that read the table go on."""
     escaped = path.replace("`", "``")
-    texts = ", ".join(f"'{name}' = '{value}'" for name, value in values.items())
+    quoted = {name: value.replace("\\", "\\\\").replace("'", "\\'") for name, value in values.items()}
+    texts = ", ".join(f"'{name}' = '{value}'" for name, value in quoted.items())
     with commit_metadata(spark, metadata):
         spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ({texts})")
 

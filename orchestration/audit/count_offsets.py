@@ -23,6 +23,7 @@ from orchestration.audit.offset_ranges import (
     lowest_erased,
     unprocessed_from,
 )
+from orchestration.audit.other_records import IS_OTHER, Decision
 from orchestration.audit.result import FATES, SHOWN, Fault, PartitionAccount
 from orchestration.audit.starting_point import StartingPoint
 from orchestration.audit.table_log import (
@@ -102,6 +103,7 @@ class TableAudit:
     silver: Silver
     pins: Pins
     say: Say
+    decision: Decision = field(default_factory=Decision)
     start: StartingPoint | None = None
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -149,6 +151,10 @@ class TableAudit:
         self._add_texts(
             "counts", batch_counts.tombstone_faults(self.pins, self.silver, totals, after["silver"])
         )
+        if len(self.decision.conditions) == 1:
+            self._add_texts(
+                "counts", batch_counts.other_faults(self.pins, self.silver, totals, after["silver"])
+            )
         return partitions
 
     def _ranges(self, progress: BronzeProgress, sources: Sources) -> dict[Partition, Range]:
@@ -252,7 +258,7 @@ class TableAudit:
         counts: dict[Partition, dict[str, int]],
         seen: Mapping[str, int],
     ) -> None:
-        """Count tombstones and duplicates; add a fault for each row that lacks a witness in silver."""
+        """Count tombstones, other records and duplicates; add a fault for each row without a witness."""
         spark, silver = self.spark, self.silver
         bronze = sources.bronze.rows(spark)
         # Most witnesses of new rows are new too, so an incremental audit searches the new rows first.
@@ -266,10 +272,12 @@ class TableAudit:
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            with SparkRows(witness.bronze_keys(bronze, rest, silver), None, _FEW).kept(
-                whole=True
-            ) as bronze_keys:
+            keys = witness.bronze_keys(bronze, rest, silver, self.decision)
+            with SparkRows(keys, None, _FEW).kept(whole=True) as bronze_keys:
                 typed = bronze_keys.frame
+                if self.decision.conditions:
+                    _add(counts, "other", typed.where(IS_OTHER))
+                    typed = typed.where(f"not {IS_OTHER}")
                 alone = witness.without_witness(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":

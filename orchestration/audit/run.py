@@ -1,7 +1,10 @@
-"""The account of every offset that bronze has read for a silver table, without Kafka.
+"""The account of every offset that bronze has read for a silver table, from the tables alone.
+
+The broker is asked only whether the topics are those that bronze has read
+(``orchestration.audit.topic_faults``).
 
 Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
-+ tombstones + erased + waiting. The counts in the micro-batches' commits must say the same.
++ tombstones + other + erased + waiting. The counts in the micro-batches' commits must say the same.
 
 An audit may run beside the jobs: it checks the newest micro-batch that is complete in every table. A later
 audit need not repeat what a balanced audit has covered.
@@ -22,14 +25,18 @@ from pyspark.errors import PySparkException
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver, Topic
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
 from orchestration.audit.gold_changes import gold_faults
 from orchestration.audit.offset_ranges import why_full_audit
+from orchestration.audit.other_records import Decision
 from orchestration.audit.result import Account, Fault, PartitionAccount
 from orchestration.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.audit.table_log import Pins, pin
+from orchestration.audit.topic_faults import Ask, compare_with_broker
+from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,11 +89,14 @@ def audit(  # noqa: PLR0913  # the options of the command
     since: Since = None,
     say: Say = lambda text: None,
     again_seconds: float = _AGAIN_SECONDS,
+    ask: Ask | None = None,
     accepted: Collection[str] = (),
 ) -> Account:
     """The account of one silver table, and changes by others in gold tables that are made of it.
 
     A balanced audit saves its end for ``--since last``.
+
+    Without ``ask`` the topics are not compared with the broker, and the account says so.
 
     If the table does not balance and its tables were written meanwhile, the audit runs once more: while a
     replay moves rows from quarantine to silver, the rows are in both tables for a moment.
@@ -96,6 +106,8 @@ def audit(  # noqa: PLR0913  # the options of the command
         AccountError: A data file that a table's log names is missing.
     """
     topic = next(each for each in pipeline.bronze if each.table == silver.reads)
+    last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+    faults, not_compared = compare_with_broker(topic, last, ask)
 
     def once() -> Account:
         return _audit_once(spark, pipeline, topic, silver, layout, since, say, accepted)
@@ -113,7 +125,15 @@ def audit(  # noqa: PLR0913  # the options of the command
         say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
         found = once()
-    return found
+    return replace(found, faults=(*found.faults, *faults), not_compared=not_compared)
+
+
+def _decision(pipeline: Pipeline, silver: Silver, layout: Layout) -> Decision:
+    """What decided so far which records are a table's own."""
+    past = past_conditions(layout.table_path(silver.table))
+    declared = () if silver.where is None else (silver.where,)
+    readers = sum(each.reads == silver.reads for each in pipeline.silver)
+    return Decision(tuple(dict.fromkeys((*declared, *past))), keeps_undecided=readers == 1)
 
 
 def _has_moved(found: Account, layout: Layout) -> bool:
@@ -135,7 +155,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
 ) -> Account:
     from orchestration.audit.count_offsets import TableAudit  # loaded when it is used
 
-    began = time.monotonic()
+    began, decision = time.monotonic(), _decision(pipeline, silver, layout)
     say(f"{silver.table}: reading the logs")
     notes = []
     pins, start = _pinned(silver, layout, since)
@@ -146,12 +166,12 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    table_audit = TableAudit(spark, topic, silver, pins, say, start)
+    table_audit = TableAudit(spark, topic, silver, pins, say, decision, start)
     partitions = table_audit.partitions()
     if start is not None and _may_miss_erased_rows(table_audit.faults, pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
         pins, start = pin(silver, layout), None
-        table_audit = TableAudit(spark, topic, silver, pins, say)
+        table_audit = TableAudit(spark, topic, silver, pins, say, decision)
         partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)
