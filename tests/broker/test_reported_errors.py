@@ -23,7 +23,6 @@ from common.errors import (
     MedallionError,
     RecordsGoneError,
     StateDamagedError,
-    TopicChangedError,
 )
 from common.streaming.topic_identity import TopicIdentity
 from orchestration.jobs.supervisor import StopSignal, Supervisor
@@ -130,26 +129,6 @@ def test_records_that_retention_has_deleted(shop: Shop, broker: str) -> None:
     assert message.startswith(f"bronze.orders failed: Kafka at {broker} no longer has records")
     assert re.search(rf"Partition {shop.topic}-\d has no offset \d+ any more\.", message)
     assert "fail_on_data_loss=False" in message
-
-
-def test_a_topic_that_is_gone(shop: Shop, broker: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker})
-    admin.delete_topics([shop.topic])[shop.topic].result()
-    while shop.topic in admin.list_topics(timeout=10).topics:
-        pass
-    message = shop.error("bronze", kind=TopicChangedError)
-    assert f"medallion recover bronze.orders --new-topic {shop.topic}" in message
-
-
-def test_a_topic_with_fewer_partitions(shop: Shop, broker: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker})
-    admin.delete_topics([shop.topic])[shop.topic].result()
-    while shop.topic in admin.list_topics(timeout=10).topics:
-        pass
-    admin.create_topics([NewTopic(shop.topic, 1, 1)])[shop.topic].result()
-    shop.send(300)
-    message = shop.error("bronze", kind=TopicChangedError)
-    assert f"medallion recover bronze.orders --new-topic {shop.topic}" in message
 
 
 @pytest.mark.parametrize(
