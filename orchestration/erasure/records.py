@@ -27,6 +27,7 @@ from common.spark.broadcast import broadcast_if_small
 from silver.judge.dedupe import event_key, key_text
 from silver.judge.judge import read_rows
 from silver.read.column_names import COORDINATES, META, PLACE
+from silver.read.where import is_other_record
 from silver.write.table_columns import PLACED
 
 if TYPE_CHECKING:
@@ -177,8 +178,13 @@ def _first_line(error: PySparkException) -> str:
 
 def _typed(raw: DataFrame, silver: Silver, like: DataFrame) -> DataFrame:
     """Raw records with silver's columns; a column that today's declaration does not give is null."""
-    rows = read_rows(raw.select(*SCHEMA.names), silver)
+    rows = _own_records(raw, silver)
     return _like(rows.withColumns({name: F.col(f"{META}.{field}") for name, field in PLACED.items()}), like)
+
+
+def _own_records(raw: DataFrame, silver: Silver) -> DataFrame:
+    """Raw records read as silver reads them, without those of other tables (``Silver.where``)."""
+    return read_rows(raw.select(*SCHEMA.names), silver).where(~is_other_record())
 
 
 def _like(rows: DataFrame, like: DataFrame) -> DataFrame:
@@ -193,7 +199,7 @@ def _like(rows: DataFrame, like: DataFrame) -> DataFrame:
 
 def _keys(raw: DataFrame, silver: Silver) -> DataFrame:
     """The events of raw records: coordinates and key text; without tombstones that silver only counts."""
-    typed = read_rows(raw.select(*SCHEMA.names), silver)
+    typed = _own_records(raw, silver)
     if silver.tombstones != "keep":
         typed = typed.where(F.col(f"{META}.value").isNotNull())
     places = (F.col(f"{META}.{name}").alias(name) for name in PLACE)
