@@ -146,7 +146,7 @@ def test_a_login_without_permissions_is_told_which_one_is_missing(
 
 
 def read_by_spark(run: Engine, options: dict[str, str]) -> None:
-    """Read the topic by Spark's source alone: without the engine's own client, which would be refused first."""
+    """Read the topic by Spark's source, without the engine's own client, which would be refused first."""
     (topic,) = run.pipeline.bronze
     stream = bronze.query.build_query(
         run.spark,
