@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -215,6 +215,24 @@ class DriverSettings(_Section):
     )
 
 
+class QualitySettings(_Section):
+    """Data-quality suites."""
+
+    engine: Literal["auto", "duckdb", "spark"] = Field(
+        default="auto",
+        description="What evaluates suites: duckdb in the command's process, or spark; auto: duckdb for "
+        "local tables up to duckdb_mb.",
+    )
+    duckdb_mb: int = Field(
+        default=20_000, ge=0, description="Most MiB of a table's files that engine auto gives to DuckDB."
+    )
+    gate_interval: Annotated[str, BeforeValidator(_duration)] = Field(
+        default="30 seconds",
+        description="Least time between two evaluations of a gate; and at least ten times as long as the "
+        "last evaluation took.",
+    )
+
+
 class SparkSettings(_Section):
     """The Spark session of the jobs."""
 
@@ -280,6 +298,7 @@ class Settings(BaseSettings):
     silver: SilverSettings = SilverSettings()
     gold: GoldSettings = GoldSettings()
     driver: DriverSettings = DriverSettings()
+    quality: QualitySettings = QualitySettings()
     spark: SparkSettings = SparkSettings()
     jars: JarSettings = JarSettings()
 

@@ -15,10 +15,12 @@ from deltalake import DeltaTable, write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Expect, Quality
-from common.declare.great_expectations_names import EXPECTATIONS
 from orchestration.cli.commands.inspect import quality as command
 from orchestration.pipeline.load_file import load_pipeline
-from orchestration.quality import expectations as quality
+from orchestration.quality.expectations import LibraryValidator
+from orchestration.quality.run import plan
+from orchestration.quality.session import QualitySession
+from orchestration.quality.versions import pin
 from tests.conftest import make_settings
 from tests.support import in_process
 from tests.support.in_process import Ended
@@ -107,9 +109,8 @@ def test_the_examples_suites_pass(filled: Filled) -> None:
         assert suite["is_met"] is True
         assert suite["version"] == table.version()
         assert suite["rows"] == table.to_pyarrow_table().num_rows
-        assert [one["expectation"] for one in suite["checked"]] == [
-            expect.name for expect in declared[suite["table"]].expectations
-        ]
+        names = [one["expectation"] for one in suite["checked"] if one["expectation"] != "rule"]
+        assert names == [one.name for one in plan(declared[suite["table"]])]
 
 
 def test_the_data_docs_are_written_and_can_be_found_again(filled: Filled) -> None:
@@ -168,32 +169,23 @@ def test_a_process_validates_with_a_session_of_its_own(filled: Filled, tmp_path:
 def test_results_are_of_the_pinned_version_whatever_is_written_meanwhile(
     spark: Any, tmp_path: Path, filled: Filled
 ) -> None:
-    """A commit after the pin changes nothing; the next pin sees it."""
+    """A commit after the pin changes nothing; the next pin sees it. The library and the short form agree."""
     source = DeltaTable(filled.path("gold.quakes_latest")).to_pyarrow_table()
     layout = replace(filled.layout, warehouse=str(tmp_path), local=tmp_path / "local")
     path = layout.table_path("gold.quakes_latest")
     write_deltalake(path, source)
-    suite = Quality(
-        "gold.quakes_latest", [Expect("expect_column_values_to_be_unique", {"column": "quake_id"})]
-    )
-    pinned = quality.pin_versions([suite], layout)[suite.table]
+    unique = Expect("expect_column_values_to_be_unique", {"column": "quake_id"})
+    known = Expect("expect_column_values_to_not_be_in_set", {"column": "quake_id", "value_set": ["nowhere"]})
+    suite = Quality("gold.quakes_latest", [unique, known])
+    pinned = pin(layout, suite.table)
     write_deltalake(path, source.slice(0, 3), mode="append")
-    validator = quality.Validator(spark, layout.quality)
-    then = validator.validate(suite, path, pinned, source.num_rows)
-    now = validator.validate(suite, path, quality.pin_versions([suite], layout)[suite.table], None)
-    assert (then.version, then.is_met, then.rows) == (pinned, True, source.num_rows)
-    assert (now.version, now.is_met) == (pinned + 1, False)
-    assert now.checked[0].observed == f"6 of {source.num_rows + 3:,} rows do not meet it"
-
-
-@_LIBRARY
-def test_the_names_a_pipeline_may_use_are_the_installed_ones() -> None:
-    """So that a pipeline is judged without the seconds that loading the library takes."""
-    from great_expectations.expectations import core
-
-    offered = {
-        cls.expectation_type
-        for cls in vars(core).values()
-        if isinstance(cls, type) and getattr(cls, "expectation_type", "").startswith("expect_")
-    }
-    assert offered == EXPECTATIONS
+    declared = replace(load_pipeline(filled.pipeline), quality=[suite])
+    session = QualitySession(declared, make_settings(tmp_path, ""), layout, lambda: Shared(spark))
+    ((_, then),) = session.evaluate([(suite, pinned)])
+    ((_, now),) = session.evaluate([(suite, pin(layout, suite.table))])
+    assert (then.version, then.is_met, then.rows) == (pinned.version, True, source.num_rows)
+    assert (now.version, now.is_met) == (pinned.version + 1, False)
+    rows = source.num_rows + 3
+    assert [one.observed for one in now.checked] == [f"6 of {rows:,} rows do not meet it", ""]
+    (of_library,) = LibraryValidator(spark).validate([unique], pin(layout, suite.table))
+    assert (of_library.failing_rows, of_library.is_met) == (6, False)

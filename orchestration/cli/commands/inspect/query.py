@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from common.config.paths import all_tables
+from common.config.paths import all_tables, queryable_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
@@ -66,7 +66,7 @@ def query(
     database = Database()
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")
-    answer = run_query(database, ready.layout, all_tables(ready.pipeline), text, version)
+    answer = run_query(database, ready.layout, queryable_tables(ready.pipeline), text, version)
     if as_json:
         write_json(answer, limit, sys.stdout)
     elif as_csv:

@@ -1,0 +1,110 @@
+"""Runs several suites, with one engine each; starts Spark only if a suite needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Expect, Pipeline, Quality
+from common.delta.log import LogReader
+from orchestration.quality import results
+from orchestration.quality.engines import DuckDbEngine, Engine, Pinned, SparkEngine, fits_duckdb
+from orchestration.quality.expectations import LibraryValidator
+from orchestration.quality.judgement import ExpectationResult, SuiteResult
+from orchestration.quality.run import SuiteRun, needs_library, run_suite
+from orchestration.quality.versions import pin_others
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class QualitySession:
+    """Evaluates suites of one pipeline and keeps the results in ``quality.results``."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        settings: Settings,
+        layout: Layout,
+        spark: Callable[[], SparkSession],
+        *,
+        is_beside_queries: bool = False,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            pipeline: The pipeline.
+            settings: The settings.
+            layout: Paths of the tables.
+            spark: Gives the Spark session; called only for suites that need Spark.
+            is_beside_queries: Whether queries run in this process; DuckDB then takes one core and 1 GB.
+        """
+        self._pipeline, self._settings, self._layout = pipeline, settings, layout
+        self._spark, self._is_beside_queries = spark, is_beside_queries
+        self._library: LibraryValidator | None = None
+
+    def engine_of(self, suite: Quality, pinned: Pinned) -> str:
+        """The engine that evaluates the short forms of a suite: ``duckdb`` or ``spark``."""
+        others = [one.path for one in pin_others(self._layout, suite, pinned).values()]
+        snapshot = LogReader(pinned.path).snapshot()
+        return "duckdb" if fits_duckdb(self._settings, pinned.path, others, snapshot) else "spark"
+
+    def needs_spark(self, suite: Quality, pinned: Pinned) -> bool:
+        """Whether the suite needs Spark."""
+        return needs_library(suite) or self.engine_of(suite, pinned) == "spark"
+
+    def prepare(
+        self,
+        suite: Quality,
+        pinned: Pinned,
+        *,
+        now: datetime | None = None,
+        accept: bool = False,
+        last: Mapping[tuple[str, str, str], Mapping[str, object]] | None = None,
+    ) -> SuiteRun:
+        """A run of one suite on one version."""
+        if last is None:
+            rows = results.read(self._layout, tables=[suite.table])
+            last = results.last_details(rows, whole=pinned.since is None)
+        engine: Engine
+        if self.engine_of(suite, pinned) == "duckdb":
+            is_beside = self._is_beside_queries
+            engine = DuckDbEngine(threads=1 if is_beside else None, memory="1GB" if is_beside else None)
+        else:
+            engine = SparkEngine(self._spark())
+        others = pin_others(self._layout, suite, pinned)
+        run = SuiteRun(suite, self._pipeline, engine, pinned, others, self._by_library, last, accept=accept)
+        return run if now is None else replace(run, now=now)
+
+    def evaluate(
+        self, suites: Sequence[tuple[Quality, Pinned]], *, accept: bool = False, reason: str = "command"
+    ) -> Iterator[tuple[SuiteRun, SuiteResult]]:
+        """Evaluate suites one after the other; each result is kept before it is yielded.
+
+        Raises:
+            TableError: A table cannot be read, or ``quality.results`` cannot be written.
+        """
+        now = datetime.now(UTC)
+        for suite, pinned in suites:
+            run = self.prepare(suite, pinned, now=now, accept=accept)
+            try:
+                result = run_suite(run)
+            finally:
+                close(run.engine)
+            results.append(self._layout, self._pipeline.name, [result], reason=reason)
+            yield run, result
+
+    def _by_library(self, expects: Sequence[Expect], pinned: Pinned) -> Sequence[ExpectationResult]:
+        if self._library is None:
+            self._library = LibraryValidator(self._spark())
+        return self._library.validate(expects, pinned)
+
+
+def close(engine: Engine) -> None:
+    """Release what an engine holds; it may be used again."""
+    if isinstance(engine, SparkEngine):
+        engine.close()
