@@ -99,8 +99,9 @@ def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def queryable_tables(pipeline: Pipeline) -> tuple[str, ...]:
-    """``all_tables``, with the table of the quality results."""
-    return (*all_tables(pipeline), "quality.results")
+    """``all_tables``, with the published versions of tables that have a gate, and the quality results."""
+    published = (f"{suite.table}__published" for suite in pipeline.quality if suite.gate == "publish")
+    return (*all_tables(pipeline), *published, "quality.results")
 
 
 def _root(setting: str | None, pipeline: str, default: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from common.config.paths import Layout
@@ -17,6 +17,9 @@ from common.errors import TableError
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 
 TABLE = "quality.results"
+DAYS = 90
+"""How far back a run looks for earlier results."""
+_FILE_BYTES = 16 * 2**20
 _COMPACT_EVERY = 100
 """Appends after which small files become one and the log gets a checkpoint."""
 
@@ -69,26 +72,37 @@ def append(layout: Layout, pipeline: str, results: Sequence[SuiteResult], *, rea
         write_deltalake(path, pa.table(columns, schema=_schema()), mode="append")
         table = DeltaTable(path)
         if table.version() % _COMPACT_EVERY == _COMPACT_EVERY - 1:
-            table.optimize.compact()
+            table.optimize.compact(target_size=_FILE_BYTES)
             table.vacuum(retention_hours=168, dry_run=False)
             table.create_checkpoint()
+            table.cleanup_metadata()
     except (DeltaError, OSError) as error:
         raise TableError(f"{TABLE} in {path} cannot be written: {error}") from error
 
 
-def read(layout: Layout, *, tables: Iterable[str] = ()) -> list[Row]:
+def read(layout: Layout, *, tables: Iterable[str] = (), days: int = DAYS) -> list[Row]:
     """The rows of some tables, or of all, oldest run first; empty before the first run.
+
+    Args:
+        layout: Paths of the tables.
+        tables: Full names of the tables; none: all.
+        days: Runs that are older are not read.
 
     Raises:
         TableError: The table cannot be read.
     """
+    import pyarrow as pa
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     path, wanted = layout.table_path(TABLE), sorted(set(tables))
     try:
-        condition = ds.field("table").isin(wanted) if wanted else None
+        condition = ds.field("at") >= pa.scalar(
+            datetime.now(UTC) - timedelta(days=days), pa.timestamp("us", tz="UTC")
+        )
+        if wanted:
+            condition &= ds.field("table").isin(wanted)
         found = DeltaTable(path).to_pyarrow_dataset().to_table(filter=condition).to_pylist()
     except TableNotFoundError:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from common.config.paths import Layout
 from common.config.settings import Settings
@@ -46,6 +46,7 @@ class QualitySession:
         self._pipeline, self._settings, self._layout = pipeline, settings, layout
         self._spark, self._is_beside_queries = spark, is_beside_queries
         self._library: LibraryValidator | None = None
+        self._last: dict[tuple[str, bool], dict[tuple[str, str, str], Mapping[str, Any]]] = {}
 
     def engine_of(self, suite: Quality, pinned: Pinned) -> str:
         """The engine that evaluates the short forms of a suite: ``duckdb`` or ``spark``."""
@@ -64,12 +65,9 @@ class QualitySession:
         *,
         now: datetime | None = None,
         accept: bool = False,
-        last: Mapping[tuple[str, str, str], Mapping[str, object]] | None = None,
     ) -> SuiteRun:
         """A run of one suite on one version."""
-        if last is None:
-            rows = results.read(self._layout, tables=[suite.table])
-            last = results.last_details(rows, whole=pinned.since is None)
+        last = self._last_details(suite.table, whole=pinned.since is None)
         engine: Engine
         if self.engine_of(suite, pinned) == "duckdb":
             is_beside = self._is_beside_queries
@@ -96,12 +94,31 @@ class QualitySession:
             finally:
                 close(run.engine)
             results.append(self._layout, self._pipeline.name, [result], reason=reason)
+            self._remember(result)
             yield run, result
+
+    def _last_details(self, table: str, *, whole: bool) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """Details of the last runs, which are read from ``quality.results`` once."""
+        if (table, whole) not in self._last:
+            rows = results.read(self._layout, tables=[table])
+            self._last[table, whole] = dict(results.last_details(rows, whole=whole))
+        return self._last[table, whole]
+
+    def _remember(self, result: SuiteResult) -> None:
+        last = self._last[result.table, result.since is None]
+        for one in result.checked:
+            if one.details and (one.is_met or one.expectation == "rule"):
+                last[one_key(result, one)] = {"version": result.version, **one.details}
 
     def _by_library(self, expects: Sequence[Expect], pinned: Pinned) -> Sequence[ExpectationResult]:
         if self._library is None:
             self._library = LibraryValidator(self._spark())
         return self._library.validate(expects, pinned)
+
+
+def one_key(result: SuiteResult, one: ExpectationResult) -> tuple[str, str, str]:
+    """What identifies an expectation among the results of all runs: table, name and columns."""
+    return result.table, one.expectation, one.column
 
 
 def close(engine: Engine) -> None:
