@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from common.declare import Expect, Expectation, Pipeline, Quality, References, SumsEqual
+from common.declare import Expect, Expectation, Pipeline, Quality, References, SumsEqual, Unique
 from common.errors import TableError
 from orchestration.quality import query_checks
 from orchestration.quality.checks import COUNT, AggregateCheck, aggregate_check, short_form, statistic_check
@@ -91,11 +91,6 @@ def plan(suite: Quality) -> tuple[Planned, ...]:
             check = statistic_check(declared)
         planned.append(Planned(declared, short, check or aggregate_check(short)))
     return tuple(planned)
-
-
-def needs_library(suite: Quality) -> bool:
-    """Whether some expectation of the suite is evaluated by Great Expectations, which needs Spark."""
-    return any(one.is_for_library for one in plan(suite))
 
 
 def run_suite(run: SuiteRun) -> SuiteResult:
@@ -231,39 +226,48 @@ class FailingRows:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def failing_rows(run: SuiteRun, result: SuiteResult, limit: int) -> Iterator[FailingRows]:
+def failing_rows(run: SuiteRun, checked: Sequence[ExpectationResult], limit: int) -> Iterator[FailingRows]:
     """Up to ``limit`` rows per expectation that has some, in the order of their keys.
 
     The key is the declared one, and that of the suite's ``Unique`` where the declaration has none.
     """
-    relation, quote = run.engine.relation(run.pinned), run.engine.dialect.identifier
+    relation = run.engine.relation(run.pinned)
     columns = run.engine.columns(relation)
     keys = key_columns(run.pipeline, run.suite, columns)
-    for one, found in zip(plan(run.suite), result.checked, strict=False):
-        if not found.failing_rows:
+    failing = {(one.expectation, one.column) for one in checked if one.failing_rows}
+    for one in plan(run.suite):
+        if (one.name, ", ".join(one.columns)) not in failing:
             continue
         shown = tuple(dict.fromkeys((*keys, *one.columns)))
-        names = ", ".join(map(quote, shown))
-        if one.check is not None and one.check.failing is not None:
-            condition = one.check.failing(run.engine.dialect)
-            sql: str | None = (
-                f"SELECT {names} FROM {relation} WHERE {condition} ORDER BY {names} LIMIT {limit}"  # noqa: S608
-            )
-        elif one.check is None and not one.is_for_library:
-            others = {name: run.engine.relation(pinned) for name, pinned in run.others.items()}
-            evidence = query_checks.Evidence(run.engine, relation, columns, others, {})
-            sql = query_checks.failing_rows_query(one.short, evidence, shown, limit)
-            if one.name.endswith("unique"):
+        if (sql := _failing_rows_query(run, one, relation, shown, limit)) is not None:
+            if isinstance(one.short, Unique):
                 shown = (*one.columns, "rows")
-        else:
-            sql = None
-        if sql is not None:
-            yield FailingRows(one.name, found.column, shown, tuple(run.engine.rows(sql)))
+            yield FailingRows(one.name, ", ".join(one.columns), shown, tuple(run.engine.rows(sql)))
 
 
-def key_columns(pipeline: Pipeline, suite: Quality, columns: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that identify a row of a suite's table."""
-    declared = pipeline.table(suite.table)
+def _failing_rows_query(
+    run: SuiteRun, one: Planned, relation: str, shown: Sequence[str], limit: int
+) -> str | None:
+    if one.check is not None and one.check.failing is not None:
+        names = ", ".join(map(run.engine.dialect.identifier, shown))
+        condition = one.check.failing(run.engine.dialect)
+        return f"SELECT {names} FROM {relation} WHERE {condition} ORDER BY {names} LIMIT {limit}"  # noqa: S608
+    if one.check is not None or one.is_for_library:
+        return None
+    others = {name: run.engine.relation(pinned) for name, pinned in run.others.items()}
+    evidence = query_checks.Evidence(run.engine, relation, {}, others, {})
+    return query_checks.failing_rows_query(one.short, evidence, shown, limit)
+
+
+def duplicate_rows(engine: Engine, pinned: Pinned, key: Sequence[str]) -> int:
+    """Number of rows of a table that share a key."""
+    evidence = query_checks.Evidence(engine, engine.relation(pinned), {}, {}, {})
+    return query_checks.judge(Unique(list(key)), evidence).failing_rows or 0
+
+
+def key_columns(pipeline: Pipeline, suite: Quality, columns: Collection[str]) -> tuple[str, ...]:
+    """The columns that identify a row of a suite's table; of a side table none."""
+    declared = next((one for one in pipeline.tables if one.table == suite.table), None)
     key = getattr(declared, "key", None) or getattr(declared, "by", None) or ()
     names = [*key, *(("window_start",) if getattr(declared, "window", None) is not None else ())]
     if not names:

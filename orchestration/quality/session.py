@@ -15,7 +15,7 @@ from orchestration.quality import results
 from orchestration.quality.engines import DuckDbEngine, Engine, Pinned, SparkEngine, fits_duckdb
 from orchestration.quality.expectations import LibraryValidator
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
-from orchestration.quality.run import SuiteRun, needs_library, run_suite
+from orchestration.quality.run import SuiteRun, run_suite
 from orchestration.quality.versions import pin_others
 
 if TYPE_CHECKING:
@@ -54,9 +54,12 @@ class QualitySession:
         snapshot = LogReader(pinned.path).snapshot()
         return "duckdb" if fits_duckdb(self._settings, pinned.path, others, snapshot) else "spark"
 
-    def needs_spark(self, suite: Quality, pinned: Pinned) -> bool:
-        """Whether the suite needs Spark."""
-        return needs_library(suite) or self.engine_of(suite, pinned) == "spark"
+    def engine_for(self, pinned: Pinned, suite: Quality | None = None) -> Engine:
+        """A new engine for a table, and for the other tables of a suite."""
+        if self.engine_of(suite or Quality(pinned.table, []), pinned) == "spark":
+            return SparkEngine(self._spark())
+        is_beside = self._is_beside_queries
+        return DuckDbEngine(threads=1 if is_beside else None, memory="1GB" if is_beside else None)
 
     def prepare(
         self,
@@ -68,12 +71,7 @@ class QualitySession:
     ) -> SuiteRun:
         """A run of one suite on one version."""
         last = self._last_details(suite.table, whole=pinned.since is None)
-        engine: Engine
-        if self.engine_of(suite, pinned) == "duckdb":
-            is_beside = self._is_beside_queries
-            engine = DuckDbEngine(threads=1 if is_beside else None, memory="1GB" if is_beside else None)
-        else:
-            engine = SparkEngine(self._spark())
+        engine = self.engine_for(pinned, suite)
         others = pin_others(self._layout, suite, pinned)
         run = SuiteRun(suite, self._pipeline, engine, pinned, others, self._by_library, last, accept=accept)
         return run if now is None else replace(run, now=now)

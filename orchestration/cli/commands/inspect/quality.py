@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.config.paths import all_tables
 from common.declare import Quality
 from common.declare.intervals import parse_duration
-from common.errors import QualityFailedError, UsageError
+from common.errors import QualityFailedError, UsageError, nearest
 from common.machine.console import out, page, say
 from common.spark.session import build_session
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.cli.quality_output import document, examples_document, suite_tables
+from orchestration.cli.quality_output import (
+    document,
+    examples_document,
+    failing_rows_group,
+    history_table,
+    state_table,
+    suite_tables,
+)
 from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
@@ -26,6 +34,9 @@ if TYPE_CHECKING:
     from orchestration.quality.judgement import SuiteResult
     from orchestration.quality.run import FailingRows
     from orchestration.quality.session import QualitySession
+    from orchestration.quality.state import SuiteState
+
+_HISTORY = 10
 
 app = typer.Typer(name="quality", help="Judge tables by their quality suites.", no_args_is_help=True)
 
@@ -73,7 +84,7 @@ def run(
     pinned = _pin(ready, suites, since, slice_)
     if docs:
         expectations.load_in_background()
-    with _session(ready, pinned) as session:
+    with _session(ready) as session:
         found = _evaluate(session, pinned, examples, accept=accept)
     index = (
         expectations.DataDocs(ready.layout.quality).write([result for result, _ in found]) if docs else None
@@ -113,8 +124,8 @@ def _age(text: str) -> timedelta:
 
 
 @contextmanager
-def _session(ready: Context, pinned: Sequence[tuple[Quality, Pinned]]) -> Iterator[QualitySession]:
-    """A session for these suites; Spark is started at its first use, and stopped at the end."""
+def _session(ready: Context) -> Iterator[QualitySession]:
+    """A session; Spark is started at its first use, and stopped at the end."""
     from orchestration.quality.session import QualitySession
 
     started: list[SparkSession] = []
@@ -146,7 +157,7 @@ def _evaluate(
             f"{len(suite.expectations)} expectations, by {'DuckDB' if engine == 'duckdb' else 'Spark'}"
         )
         for run, result in session.evaluate([(suite, at)], accept=accept):
-            shown = list(failing_rows(run, result, examples)) if examples else []
+            shown = list(failing_rows(run, result.checked, examples)) if examples else []
             found.append((result, shown))
     return found
 
@@ -179,8 +190,119 @@ def _refuse_failures(results: Sequence[SuiteResult], index: Path | None) -> None
 
 
 @app.command()
-def docs(pipeline: PipelineOption = None, settings: SettingsOption = None, set_: SetOption = None) -> None:
-    """Print the path of the Data Docs of the last run."""
+def status(
+    tables: TablesArgument = None,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+    history: Annotated[
+        int | None,
+        typer.Option(min=0, help="Runs to list per table.", show_default="10 for named tables"),
+    ] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Show rows that failed in the last failed run, by key.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Rows to show per expectation, with --rows.")] = 10,
+) -> None:
+    """Show the state of suites and gates, their history, and the rows of the last failed run.
+
+    The rows are read again, from the version that failed.
+    """
+    from orchestration.quality.state import document as state_document
+    from orchestration.quality.state import states
+    from orchestration.quality.versions import select_suites
+
+    ready = context(pipeline, settings, set_)
+    found = states(ready.layout, select_suites(ready.pipeline, tables or []))
+    listed = history if history is not None else _HISTORY if tables else 0
+    failed = {one.suite.table: _failed_rows(ready, one, limit) if rows else [] for one in found}
+    if as_json:
+        documents = []
+        for one in found:
+            examples = [examples_document(each) for each in failed[one.suite.table]]
+            documents.append(
+                {**state_document(one, listed or 1), **({"failing_rows": examples} if rows else {})}
+            )
+        out.print_json(data=documents, ensure_ascii=True, default=str)
+        return
+    page().print(state_table(found))
+    for one in found:
+        if listed and one.runs:
+            page().print()
+            page().print(history_table(one, listed))
+        if (run := one.last_failed) is not None and failed[one.suite.table]:
+            page().print()
+            page().print(failing_rows_group(one.suite.table, run.version, failed[one.suite.table]))
+
+
+def _failed_rows(ready: Context, state: SuiteState, limit: int) -> list[FailingRows]:
+    """The rows of the last failed run, read from the version that it evaluated."""
+    from orchestration.quality.run import failing_rows
+    from orchestration.quality.session import close
+    from orchestration.quality.versions import pin
+
+    if (run := state.last_failed) is None:
+        return []
+    pinned = pin(ready.layout, run.table, run.version, run.since)
+    with _session(ready) as session:
+        prepared = session.prepare(state.suite, pinned)
+        try:
+            return list(failing_rows(prepared, run.checked, limit))
+        finally:
+            close(prepared.engine)
+
+
+@app.command("profile")
+def profile_table(
+    table: Annotated[str, typer.Argument(help="A silver or gold table, with or without a suite.")],
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    version: Annotated[int | None, typer.Option(min=0, help="Describe this version.")] = None,
+) -> None:
+    """Propose a suite from the rows of a table, with the reason of each bound, and write an HTML profile.
+
+    The code goes to standard output. The profile contains values of rows.
+    """
+    from orchestration.quality.profiles.describe import profile
+    from orchestration.quality.profiles.page import page as profile_page
+    from orchestration.quality.profiles.propose import propose, source
+    from orchestration.quality.run import duplicate_rows, key_columns
+    from orchestration.quality.session import close
+    from orchestration.quality.versions import pin
+
+    ready = context(pipeline, settings, set_)
+    known = [one for one in all_tables(ready.pipeline) if not one.startswith("bronze.")]
+    if table not in known:
+        raise UsageError(f"{table} is no silver or gold table of the pipeline; {nearest(table, known)}")
+    pinned = pin(ready.layout, table, version)
+    with _session(ready) as session:
+        engine = session.engine_for(pinned)
+        say(f"describing {table} at version {pinned.version}")
+        found = profile(engine, pinned)
+        key = key_columns(ready.pipeline, Quality(table, []), [one.name for one in found.columns])
+        duplicates = duplicate_rows(engine, pinned, key) if key else 0
+        close(engine)
+    now = datetime.now(UTC)
+    code = source(found, propose(found, key, duplicates, now), now)
+    out.print(code, markup=False, highlight=False, soft_wrap=True, end="")
+    file = ready.layout.quality / "profiles" / f"{table}.html"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(profile_page(found, code), encoding="utf-8")
+    say(f"profile: {file}")
+
+
+@app.command()
+def docs(
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on loopback; 0: a free one.")] = 0,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve until Ctrl-C.")] = True,
+) -> None:
+    """Print the path of the Data Docs of the last run, and serve them on loopback until Ctrl-C."""
+    from orchestration.quality.docs_server import docs_server
     from orchestration.quality.expectations import index_page
 
     ready = context(pipeline, settings, set_)
@@ -188,3 +310,13 @@ def docs(pipeline: PipelineOption = None, settings: SettingsOption = None, set_:
     if index is None:
         raise UsageError("There are no Data Docs yet. Write them with: medallion quality run")
     out.print(str(index), highlight=False, soft_wrap=True)
+    if not serve:
+        return
+    with docs_server(ready.layout.quality, port) as server:
+        address = f"http://127.0.0.1:{server.server_port}"
+        say(f"Data Docs: {address}/{index.relative_to(ready.layout.quality).as_posix()}")
+        for page_ in sorted((ready.layout.quality / "profiles").glob("*.html")):
+            say(f"profile:   {address}/profiles/{page_.name}")
+        say("Ctrl-C ends the server")
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()

@@ -251,7 +251,7 @@ def test_failing_rows_are_named_by_key(shop: Shop) -> None:
     pipeline = declared(InRange("amount", min=2), Unique(["id"]))
     session, pinned = shop.session(pipeline), pin(shop.layout, "silver.orders")
     ((run, result),) = session.evaluate([(pipeline.quality[0], pinned)])
-    found = {one.expectation: (one.columns, one.rows) for one in failing_rows(run, result, 5)}
+    found = {one.expectation: (one.columns, one.rows) for one in failing_rows(run, result.checked, 5)}
     assert found == {
         "in_range": (("id", "amount"), (("a", Decimal("1.00")), ("b", Decimal("-3.00")))),
         "unique": (("id", "rows"), (("b", 2),)),
