@@ -182,9 +182,8 @@ def test_a_profile_proposes_a_suite_that_the_table_meets(shop: Shop) -> None:
     assert "100 rows, 4 columns" in html
     assert "http" not in html
     code = ended.stdout.replace("Quality(", "suite = Quality(", 1)
-    shop.file.write_text(
-        f"{PIPELINE}\nfrom dataclasses import replace\n{code}\npipeline = replace(pipeline, quality=[suite])\n"
-    )
+    whole = "from dataclasses import replace\npipeline = replace(pipeline, quality=[suite])\n"
+    shop.file.write_text(f"{PIPELINE}\n{code}\n{whole}")
     proposed = shop.run("run", "--no-docs")
     assert proposed.code == 0, proposed.stdout + proposed.stderr
     assert "did you mean 'gold.latest'?" in shop.run("profile", "gold.latst").error
@@ -212,7 +211,7 @@ def test_check_needs_neither_great_expectations_nor_duckdb(shop: Shop) -> None:
         "import sys\nsys.argv = ['medallion', 'check', '-p', sys.argv[1]]\n"
         "from orchestration.cli.main import main\n"
         "try: main()\nexcept SystemExit as end: print(end.code)\n"
-        "print([m for m in ('great_expectations', 'duckdb', 'deltalake', 'pyspark') if m in sys.modules])"
+        "print([m for m in ('great_expectations', 'duckdb', 'deltalake') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(shop.file)], capture_output=True, text=True, check=True, cwd=ROOT
@@ -222,9 +221,9 @@ def test_check_needs_neither_great_expectations_nor_duckdb(shop: Shop) -> None:
 
 def test_check_names_mistakes_in_suites_with_their_place(shop: Shop) -> None:
     """File and line of the expectation, the wrong name, and the nearest right one."""
-    text = PIPELINE.replace(
-        'InRange("amount"', 'References(["id"], "silver.order"), InRange("amuont"'
-    ).replace('NullShare("amount"', 'SumsEqual("amount", "gold.latest", equals="amout"), NullShare("amount"')
+    text = PIPELINE.replace('InRange("amount"', 'References(["id"], "silver.order"), InRange("amuont"')
+    sums = 'SumsEqual("amount", "gold.latest", equals="amout"), NullShare("amount"'
+    text = text.replace('NullShare("amount"', sums)
     shop.file.write_text(text)
     ended = in_process.run("check", "-p", str(shop.file), settings=[f"data_dir={shop.folder}"])
     assert ended.code == 2
