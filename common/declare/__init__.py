@@ -2,7 +2,6 @@
 
 from common.declare.expectations import (
     Expect,
-    Expectation,
     Freshness,
     InRange,
     InSet,
@@ -61,7 +60,6 @@ __all__ = [
     "Custom",
     "Debezium",
     "Expect",
-    "Expectation",
     "ForeachSink",
     "Freshness",
     "Gold",

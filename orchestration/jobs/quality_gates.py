@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from common.declare import Quality
 from common.declare.intervals import parse_duration
@@ -21,9 +22,10 @@ from common.errors import MedallionError, QualityFailedError
 from common.machine.console import say
 from orchestration.jobs.supervisor import Supervisor
 from orchestration.jobs.wiring import Layer, Wiring
-from orchestration.quality.judgement import SuiteResult
-from orchestration.quality.session import QualitySession
-from orchestration.quality.versions import pin
+
+if TYPE_CHECKING:
+    from orchestration.quality.judgement import SuiteResult
+    from orchestration.quality.session import QualitySession
 
 _POLL_SECONDS = 2.0
 _PAUSE_PER_SECOND = 10.0
@@ -62,9 +64,7 @@ class QualityGates:
         self._interval = _seconds(wiring.settings.quality.gate_interval)
         self._ended, self._woken = threading.Event(), threading.Event()
         self._evaluating = threading.Lock()
-        self._session = QualitySession(
-            wiring.pipeline, wiring.settings, wiring.layout, lambda: wiring.spark, is_beside_queries=True
-        )
+        self._session: QualitySession | None = None
 
     @contextmanager
     def running(self) -> Iterator[QualityGates]:
@@ -135,11 +135,13 @@ class QualityGates:
             gate.due = time.monotonic() + max(self._interval, _PAUSE_PER_SECOND * took)
 
     def _evaluate_version(self, gate: _Gate, version: int) -> None:
+        from orchestration.quality.versions import pin
+
         suite, layout = gate.suite, self._wiring.layout
         before = gate.result
         snapshot = gate.log.snapshot()
         pinned = pin(layout, suite.table, version)
-        ((_, result),) = self._session.evaluate([(suite, pinned)], reason="gate")
+        ((_, result),) = self._quality_session().evaluate([(suite, pinned)], reason="gate")
         if result.is_met and suite.gate == "publish" and snapshot is not None:
             publish_version(pinned.path, suite.table, snapshot.table_id, version)
         gate.version, gate.result = version, result
@@ -147,6 +149,17 @@ class QualityGates:
             self._supervisor.stop_query(suite.table)
         if before is None or before.is_met != result.is_met or not result.is_met:
             say(f"quality gate of {suite.table}: {self._consequence(suite, result)}")
+
+    def _quality_session(self) -> QualitySession:
+        """The session of all evaluations; jobs without a gate load nothing of it."""
+        from orchestration.quality.session import QualitySession
+
+        if self._session is None:
+            wiring = self._wiring
+            self._session = QualitySession(
+                wiring.pipeline, wiring.settings, wiring.layout, lambda: wiring.spark, is_beside_queries=True
+            )
+        return self._session
 
     def _consequence(self, suite: Quality, result: SuiteResult) -> str:
         if result.is_met:

@@ -10,7 +10,6 @@ from typing import Any
 
 from common.declare import (
     Expect,
-    Expectation,
     Freshness,
     InRange,
     InSet,
@@ -20,7 +19,7 @@ from common.declare import (
     Unique,
     ValueShare,
 )
-from common.declare.expectations import pattern_fault
+from common.declare.expectations import Expectation, pattern_fault
 from common.declare.intervals import length_of
 from common.errors import PipelineError
 from orchestration.quality.dialects import Dialect, literal

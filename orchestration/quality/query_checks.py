@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from common.declare import Expectation, References, SameDistribution, SumsEqual, Unique
+from common.declare import References, SameDistribution, SumsEqual, Unique
+from common.declare.expectations import Expectation
 from orchestration.quality.dialects import Dialect
 from orchestration.quality.engines import Engine
 from orchestration.quality.judgement import Judgement, not_meeting, number, percent

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from common.declare import Expect, Expectation, Pipeline, Quality, References, SumsEqual, Unique
+from common.declare import Expect, Pipeline, Quality, References, SumsEqual, Unique
+from common.declare.expectations import Expectation
 from common.errors import TableError
 from orchestration.quality import query_checks
 from orchestration.quality.checks import COUNT, AggregateCheck, aggregate_check, short_form, statistic_check

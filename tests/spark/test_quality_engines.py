@@ -13,7 +13,6 @@ from deltalake import write_deltalake
 
 from common.declare import (
     Expect,
-    Expectation,
     Freshness,
     InRange,
     InSet,
@@ -31,6 +30,7 @@ from common.declare import (
     Unique,
     ValueShare,
 )
+from common.declare.expectations import Expectation
 from orchestration.quality.engines import DuckDbEngine, Pinned, spark_engine
 from orchestration.quality.judgement import SuiteResult
 from orchestration.quality.run import SuiteRun, failing_rows, run_suite

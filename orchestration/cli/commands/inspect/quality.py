@@ -17,14 +17,6 @@ from common.errors import QualityFailedError, UsageError, nearest
 from common.machine.console import out, page, say
 from common.spark.session import build_session
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.cli.quality_output import (
-    document,
-    examples_document,
-    failing_rows_group,
-    history_table,
-    state_table,
-    suite_tables,
-)
 from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
@@ -165,6 +157,8 @@ def _evaluate(
 def _print(
     found: Sequence[tuple[SuiteResult, list[FailingRows]]], index: Path | None, *, as_json: bool
 ) -> None:
+    from orchestration.cli.quality_output import document, examples_document, suite_tables
+
     if as_json:
         suites = [
             document(result) | ({"examples": [examples_document(one) for one in shown]} if shown else {})
@@ -209,6 +203,12 @@ def status(
 
     The rows are read again, from the version that failed.
     """
+    from orchestration.cli.quality_output import (
+        examples_document,
+        failing_rows_group,
+        history_table,
+        state_table,
+    )
     from orchestration.quality.state import document as state_document
     from orchestration.quality.state import states
     from orchestration.quality.versions import select_suites
