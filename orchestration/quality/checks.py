@@ -260,7 +260,8 @@ def statistic_check(expect: Expect) -> AggregateCheck | None:
         name = dialect.identifier(column)
         return f"count(DISTINCT {name})" if function == "count_distinct" else f"{function}({name})"
 
-    return _measure((column,), function.replace("_", " "), fact, (least, most))
+    words = {"avg": "mean", "count_distinct": "distinct values"}
+    return _measure((column,), words.get(function, function), fact, (least, most))
 
 
 def _share_of_nulls(given: dict[str, Any]) -> Expectation:

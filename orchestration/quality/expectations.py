@@ -147,6 +147,7 @@ def _document(gx: Any, result: SuiteResult, run_id: Any) -> Any:
         "great_expectations_version": gx.__version__,
         "validation_time": result.at,
         "active_batch_definition": {"data_asset_name": result.table, "datasource_name": result.engine},
+        "batch_kwargs": {"data_asset_name": f"{result.table} version {result.version}"},
     }
     return gx.core.ExpectationSuiteValidationResult(
         success=result.is_met,

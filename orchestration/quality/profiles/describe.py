@@ -27,7 +27,7 @@ class ColumnProfile:
     Attributes:
         kind: ``number``, ``text``, ``time``, ``date`` or ``flag``.
         type: The engine's name of its type.
-        distinct: Number of distinct values; approximate above some thousands.
+        distinct: Number of distinct values; approximate unless ``is_exact``.
         least: The smallest value; None without values.
         most: The greatest value.
         quantiles: Values at 1, 25, 50, 75 and 99 percent, of numbers only.
@@ -48,6 +48,11 @@ class ColumnProfile:
     frequent: tuple[tuple[Any, int], ...] = ()
     bins: tuple[int, ...] = ()
     sample: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether ``distinct`` is exact."""
+        return self.kind in {"text", "flag"} and self.distinct == len(self.frequent) <= MOST_VALUES
 
     @property
     def values(self) -> int:

@@ -16,7 +16,8 @@ p { margin: .3rem 0 1rem; } .type { color: #888; font-weight: normal; font-size:
 section { border-top: 1px solid var(--line); padding: .6rem 0; display: grid; gap: 0 2rem;
   grid-template-columns: 17rem 1fr; }
 h3 { grid-column: 1 / -1; font-size: 1rem; margin: .2rem 0 .5rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 0; }
+dl { display: grid; align-content: start; grid-template-columns: max-content 1fr; gap: .1rem 1rem;
+  margin: 0; }
 dt { color: #888; } dd { margin: 0; overflow-wrap: anywhere; }
 svg { width: 100%; height: 5rem; } rect { fill: var(--bar); }
 table { border-collapse: collapse; width: 100%; }
@@ -49,7 +50,7 @@ def _section(column: ColumnProfile) -> str:
     share = percent(column.nulls / column.rows) if column.rows else "0 %"
     facts = [
         ("nulls", f"{column.nulls:,} ({share})" if column.nulls else "none"),
-        ("distinct", f"{column.distinct:,}"),
+        ("distinct", f"{'' if column.is_exact else 'about '}{column.distinct:,}"),
         ("least", _short(number(column.least))),
         ("greatest", _short(number(column.most))),
     ]
@@ -64,7 +65,7 @@ def _section(column: ColumnProfile) -> str:
 def _picture(column: ColumnProfile) -> str:
     if column.bins:
         return _histogram(column.bins)
-    if not column.frequent:
+    if not column.frequent or column.frequent[0][1] == 1:
         return ""
     most = column.frequent[0][1]
     rows = "".join(

@@ -54,12 +54,12 @@ pipeline = Pipeline(
 """
 
 BY_HAND = """
-select count(*), count(*) - count(distinct id), count(country), count(at),
+select count(*), count(*) - count(distinct id), count(country), count("at"),
        count(*) filter (amount not between 0 and 1000), count(amount),
        count(*) filter (quantity not between 1 and 9), count(quantity),
        count(*) filter (country not in ('de', 'fr', 'it', 'es', 'pt', 'nl')),
        count(*) filter (not regexp_matches(code, '^[A-Z]{{2}}[0-9]+$')), count(code),
-       count(*) filter (country = 'de'), max(at)
+       count(*) filter (country = 'de'), max("at")
 from delta_scan('{path}', version = 0)
 """
 

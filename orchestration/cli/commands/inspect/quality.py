@@ -314,9 +314,6 @@ def docs(
         return
     with docs_server(ready.layout.quality, port) as server:
         address = f"http://127.0.0.1:{server.server_port}"
-        say(f"Data Docs: {address}/{index.relative_to(ready.layout.quality).as_posix()}")
-        for page_ in sorted((ready.layout.quality / "profiles").glob("*.html")):
-            say(f"profile:   {address}/profiles/{page_.name}")
-        say("Ctrl-C ends the server")
+        say(f"Data Docs and profiles: {address}/ (Ctrl-C ends the server)")
         with suppress(KeyboardInterrupt):
             server.serve_forever()

@@ -154,11 +154,15 @@ def test_data_docs_are_written_and_served_on_loopback(shop: Shop) -> None:
     assert any("null share: never null (a failure is a warning)" in page for page in pages)
     with docs_server(folder) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/{index.relative_to(folder).as_posix()}"
+        address = f"http://127.0.0.1:{server.server_port}/"
         with urllib.request.urlopen(address) as found:  # our own server
+            first = found.read().decode()
+        assert first.count("<td class='passed'>passed</td>") == 2
+        address += index.relative_to(folder).as_posix()
+        with urllib.request.urlopen(address) as found:  # noqa: S310  # our own server
             assert b"@layer medallion" in found.read()
             assert "img-src 'self'" in found.headers["Content-Security-Policy"]
-        foreign = urllib.request.Request(address, headers={"Host": "example.org"})
+        foreign = urllib.request.Request(address, headers={"Host": "example.org"})  # noqa: S310
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(foreign)  # noqa: S310
         server.shutdown()
