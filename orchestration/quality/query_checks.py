@@ -158,8 +158,8 @@ def _distribution(expectation: SameDistribution, evidence: Evidence) -> Judgemen
     is_number = kind.startswith(_NUMBERS) or kind.endswith("int")
     now = (_ranges if is_number else _values)(expectation.column, evidence)
     before, rows = evidence.last.get("shares"), sum(now["counts"].values())
-    shares = {key: count / rows for key, count in now["counts"].items()} if rows else {}
-    details = {"shares": {key: round(share, 9) for key, share in shares.items()}, "edges": now.get("edges")}
+    shares = {key: round(count / rows, 9) for key, count in now["counts"].items()} if rows else {}
+    details = {"shares": shares, "edges": now.get("edges")}
     if not before:
         return Judgement(is_met=True, observed="first run; nothing to compare with", details=details)
     if not shares:

@@ -126,10 +126,8 @@ def test_both_engines_find_the_same(spark: Any, tmp_path: Path) -> None:
                 suite = pipeline.quality[0]
                 run = SuiteRun(suite, pipeline, engine, at, others, lambda *_: (), last, NOW)
                 result = run_suite(run)
-                examples = {
-                    (one.expectation, one.column): one.rows for one in failing_rows(run, result.checked, 50)
-                }
-                found.append((shown(result), {key: sorted(map(str, rows)) for key, rows in examples.items()}))
+                examples = failing_rows(run, result.checked, 50)
+                found.append((shown(result), [(one.column, len(one.rows)) for one in examples]))
                 # Spark is compared with the distribution that DuckDB has found.
                 last = {
                     ("silver.rows", one.expectation, one.column): one.details
