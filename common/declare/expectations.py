@@ -137,8 +137,8 @@ class InRange(Expectation):
     EXAMPLES: ClassVar[Mapping[str, str]] = {"column": '"amount"'}
 
     column: str
-    min: Scalar = None
-    max: Scalar = None
+    min: Scalar | None = None
+    max: Scalar | None = None
     mostly: float = 1.0
 
     def mistakes(self) -> Iterator[str]:

@@ -177,6 +177,12 @@ def own(result: SuiteResult) -> Sequence[ExpectationResult]:
             2,
         ),
         (
+            Expect("expect_column_values_to_be_between", {"column": "amount", "min_value": 0, "mostly": 0.9}),
+            False,
+            "1 of 5 rows do not meet it",
+            1,
+        ),
+        (
             Expect("expect_column_values_to_not_be_null", {"column": "status", "mostly": 0.8}),
             True,
             "1 of 5 rows are null",
