@@ -17,7 +17,7 @@ from orchestration.quality.dialects import Dialect, DuckDbDialect, SparkDialect
 from orchestration.query.duckdb_views import Database
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _views = itertools.count()
 
@@ -168,6 +168,18 @@ class SparkEngine:
         for name in self._names:
             self._spark.catalog.dropTempView(name)
         self._names.clear()
+
+
+def spark_frame(spark: SparkSession, pinned: Pinned) -> DataFrame:
+    """The rows of a pinned table, or of the part of it that was written since."""
+    from pyspark.sql import functions as F
+
+    frame = spark.read.format("delta").option("versionAsOf", pinned.version).load(pinned.path)
+    files = pinned.new_files()
+    if files is None:
+        return frame
+    names = [unquote(file.rpartition("/")[2]) for file in files]
+    return frame.where(F.col("_metadata.file_name").isin(names))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from common.declare import Expect
 from common.errors import SettingsError
-from orchestration.quality.engines import Pinned
+from orchestration.quality.engines import Pinned, spark_frame
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ class LibraryValidator:
         Raises:
             SettingsError: An expectation does not accept its arguments.
         """
-        frame = self._spark.read.format("delta").option("versionAsOf", pinned.version).load(pinned.path)
-        if (files := pinned.new_files()) is not None:
-            names = [file.rpartition("/")[2] for file in files]
-            frame = frame.where(frame["_metadata.file_name"].isin(names))
+        frame = spark_frame(self._spark, pinned)
         frame.persist()
         try:
             batch = self._batch.get_batch(batch_parameters={"dataframe": frame})
