@@ -134,15 +134,8 @@ class SparkEngine:
 
     def relation(self, pinned: Pinned) -> str:
         """The table in a ``FROM`` clause: a temporary view."""
-        from pyspark.sql import functions as F
-
-        frame = self._spark.read.format("delta").option("versionAsOf", pinned.version).load(pinned.path)
-        files = pinned.new_files()
-        if files is not None:
-            names = [unquote(file.rpartition("/")[2]) for file in files]
-            frame = frame.where(F.col("_metadata.file_name").isin(names))
         name = f"__quality_{next(_views)}"
-        frame.createOrReplaceTempView(name)
+        spark_frame(self._spark, pinned).createOrReplaceTempView(name)
         self._names.append(name)
         return name
 
