@@ -94,19 +94,20 @@ class QualityGates:
         Raises:
             QualityFailedError: A suite with a gate failed on the newest version, or a gate stopped a query.
         """
-        failed: list[str] = []
+        failed, tables = list[str](), list[str]()
         for gate in self._gates:
             if evaluate:
                 self._evaluate(gate)
             is_stopped = gate.suite.table in self._supervisor.gate.closed_for
             if gate.result is not None and not gate.result.is_met and (evaluate or is_stopped):
                 failed.append(_failure(gate.result))
+                tables.append(gate.suite.table)
             if evaluate and gate.error:
                 failed.append(f"{gate.suite.table}: {gate.error}")
         if failed:
-            raise QualityFailedError(
-                "\n".join(failed) + "\nThe failing rows: medallion quality status TABLE --rows"
-            )
+            if tables:
+                failed.append(f"The failing rows: medallion quality status {' '.join(tables)} --rows")
+            raise QualityFailedError("\n".join(failed))
 
     def _loop(self) -> None:
         while not self._ended.is_set():

@@ -127,7 +127,8 @@ def _references(expectation: References, evidence: Evidence) -> Judgement:
     ((wrong,),) = evidence.engine.rows(
         f"SELECT count(*) FROM {evidence.relation} AS t WHERE {_orphans(expectation, evidence)}"  # noqa: S608
     )
-    text = f"{wrong:,} rows have no row in {expectation.table}" if wrong else ""
+    noun = "row has" if wrong == 1 else "rows have"
+    text = f"{wrong:,} {noun} no row in {expectation.table}" if wrong else ""
     return Judgement(not wrong, text, int(wrong))
 
 

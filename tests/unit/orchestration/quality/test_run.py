@@ -293,7 +293,7 @@ def test_references_and_sums_between_tables(shop: Shop) -> None:
         table="gold.totals",
     )
     assert [(one.is_met, one.observed) for one in result.checked] == [
-        (False, "1 rows have no row in silver.orders"),
+        (False, "1 row has no row in silver.orders"),
         (True, "10.49 here, 10.49 in silver.orders"),
         (False, "3 here, 2 in silver.orders"),
         (True, "10.49 here, 0.50 in silver.orders"),
