@@ -389,7 +389,11 @@ def _read_file(path: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
-    for place in _other_keys(content):
+    try:
+        place = next(_other_keys(content), None)
+    except RecursionError as error:
+        raise SettingsError(f"{path}: an alias refers to the section that it is in; remove it.") from error
+    if place is not None:
         raise SettingsError(
             f"{path}: {place} is no name of a setting; write names as text, in quotes if need be."
         )
