@@ -97,7 +97,7 @@ class Filled:
         self.layout, self._spark, self._given = layout, spark, given
         self.folder, self.pipeline, self.stricter = pipeline.parent, pipeline, stricter
         self.passed = self._run("run", "--json", "-p", str(pipeline))
-        self.docs = self._run("docs", "-p", str(pipeline))
+        self.docs = self._run("docs", "--no-serve", "-p", str(pipeline))
         self.failed = self._run("run", "gold.quakes_latest", "-p", str(stricter))
 
     def _run(self, *words: str) -> Ended:
