@@ -42,6 +42,7 @@ bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)
 	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/strict_json.py
 	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/merge_cost.py
+	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/quality.py
 
 bench-quick: setup $(VENV)/.installed-dev ## a small drain beside both peers, and a minute of freshness: under six minutes on two cores
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --quick --no-page $(ARGS)

@@ -4,6 +4,7 @@
 ├── kafka/                      the embedded broker, shared by the folder's pipelines
 └── <pipeline>/
     ├── tables/<layer>/<table>  Delta tables        (elsewhere with the setting ``warehouse``)
+    ├── tables/quality/results  results of quality suites, a Delta table
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
@@ -97,6 +98,12 @@ def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
         names.append(table.table)
         names.extend(table.side_tables)
     return tuple(names)
+
+
+def queryable_tables(pipeline: Pipeline) -> tuple[str, ...]:
+    """``all_tables``, with the published versions of tables that have a gate, and the quality results."""
+    published = (f"{suite.table}__published" for suite in pipeline.quality if suite.gate == "publish")
+    return (*all_tables(pipeline), *published, "quality.results")
 
 
 def _root(setting: str | None, pipeline: str, default: Path) -> str:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -237,6 +237,24 @@ class DriverSettings(_Section):
     )
 
 
+class QualitySettings(_Section):
+    """Data-quality suites."""
+
+    engine: Literal["auto", "duckdb", "spark"] = Field(
+        default="auto",
+        description="What evaluates suites: duckdb in the command's process, or spark; auto: duckdb for "
+        "local tables up to duckdb_mb.",
+    )
+    duckdb_mb: int = Field(
+        default=20_000, ge=0, description="Most MiB of a table's files that engine auto gives to DuckDB."
+    )
+    gate_interval: Annotated[str, BeforeValidator(_duration)] = Field(
+        default="30 seconds",
+        description="Least time between two evaluations of a gate; and at least ten times as long as the "
+        "last evaluation took.",
+    )
+
+
 class SparkSettings(_Section):
     """The Spark session of the jobs."""
 
@@ -309,6 +327,7 @@ class Settings(BaseSettings):
     silver: SilverSettings = SilverSettings()
     gold: GoldSettings = GoldSettings()
     driver: DriverSettings = DriverSettings()
+    quality: QualitySettings = QualitySettings()
     spark: SparkSettings = SparkSettings()
     jars: JarSettings = JarSettings()
 
@@ -370,7 +389,11 @@ def _read_file(path: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
-    for place in _other_keys(content):
+    try:
+        place = next(_other_keys(content), None)
+    except RecursionError as error:
+        raise SettingsError(f"{path}: an alias refers to the section that it is in; remove it.") from error
+    if place is not None:
         raise SettingsError(
             f"{path}: {place} is no name of a setting; write names as text, in quotes if need be."
         )

@@ -83,13 +83,23 @@ class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query before
 
 @dataclass
 class Gate:
-    """Admits micro-batches until it is closed; one gate for all queries of a process."""
+    """Admits micro-batches until it is closed; one gate for all queries of a process.
+
+    Attributes:
+        closed: Set once no query may start a micro-batch.
+        closed_for: Names of queries that may start none, while the others go on.
+    """
 
     closed: threading.Event = field(default_factory=threading.Event)
+    closed_for: set[str] = field(default_factory=set)
 
     def close(self) -> None:
         """Admit no further micro-batch."""
         self.closed.set()
+
+    def admits(self, query: str) -> bool:
+        """Whether a query may start a micro-batch."""
+        return not self.closed.is_set() and query not in self.closed_for
 
 
 @dataclass
@@ -216,7 +226,7 @@ def _micro_batch_function(
     tables = TableWatch(stream.name, stream.paths)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
-        if gate.closed.is_set():
+        if not gate.admits(stream.name):
             state.stopped = True
             raise _Stopped
         state.in_batch, is_first, state.began = True, not state.began, True

@@ -26,6 +26,7 @@ from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.jobs import topic_checks
+from orchestration.jobs.quality_gates import QualityGates
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
@@ -49,6 +50,7 @@ class Job:
     wiring: Wiring
     supervisor: Supervisor
     stop: StopSignal
+    gates: QualityGates | None = None
 
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
@@ -64,6 +66,15 @@ class Job:
             self.supervisor.start(self.wiring.streams(layer), available_now=available_now, when=when)
         if "gold" in self.layers and not available_now and not self.stop.is_requested():
             self.supervisor.start(self.wiring.publications(), when=self.wiring.has_begun)
+
+    def judge(self) -> None:
+        """Evaluate the gates of quality suites on the newest versions, where the job has ended its work.
+
+        Raises:
+            QualityFailedError: A suite with a gate failed, or a gate stopped a query.
+        """
+        if self.gates is not None:
+            self.gates.judge(evaluate=not self.stop.is_requested())
 
     def publish(self) -> None:
         """Publish the rows that the tables have now, then end. Call it after gold's queries have ended."""
@@ -129,7 +140,8 @@ def open_job(
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
-        yield Job(tuple(layers), wiring, supervisor, stop)
+        gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
+        yield Job(tuple(layers), wiring, supervisor, stop, gates)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from common.delta import compaction
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, Snapshot
+from common.delta.published_version import SUFFIX, read_published
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
 from orchestration.pipeline.lineage import Reader, readers, sources, written_by
@@ -119,6 +120,8 @@ def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed fo
     if is_bronze and delta_table.ERASED not in log.properties():
         return "a new silver table reads bronze from its first commit on"
     oldest = datetime.now(UTC) - keeps
+    if (needed := _needed_by_readers(layout, table, log, now, oldest)) is not None:
+        return needed
     for reader in _readers(pipeline, table):
         version = _next_version(layout, reader, now.table_id)
         has_begun = version > 0
@@ -132,6 +135,22 @@ def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed fo
             state = f"has yet to read its version {version}" if has_begun else "has not begun to read it"
             return f"{reader.table} {state}; let the job of {reader.table} catch up first"
     return ""
+
+
+def _needed_by_readers(
+    layout: Layout, table: str, log: LogReader, now: Snapshot, oldest: datetime
+) -> str | None:
+    """The reason to keep files of the version that a quality gate has published."""
+    published = read_published(layout.table_path(table))
+    if published is None or published.table_id != now.table_id or published.version >= now.version:
+        return None
+    commit = log.commit(published.version + 1)
+    if commit is not None and commit.timestamp >= oldest:
+        return None  # no file of that version is older than the retention
+    return (
+        f"readers of {table}{SUFFIX} read its version {published.version}, and no newer one has passed its "
+        f"suite; see: medallion quality status {table}"
+    )
 
 
 def _skips_changes(reader: Reader | Publish) -> bool:

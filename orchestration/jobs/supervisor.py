@@ -182,6 +182,7 @@ class Supervisor:
 
     def poll(self) -> MedallionError | None:
         """Start waiting queries whose condition is met; the error of the first failed query, if any."""
+        self._stop_closed()
         for waiting in list(self._waiting):
             stream, is_ready = waiting
             if is_ready() and not self._stop.is_requested():
@@ -192,6 +193,25 @@ class Supervisor:
             self._restart_after_failure(place, query)
         return self._first_failure()
 
+    def stop_query(self, name: str) -> None:
+        """Stop one query at a micro-batch boundary, for the rest of the run; the others go on.
+
+        May be called from any thread. ``poll`` stops the query.
+        """
+        self.gate.closed_for.add(name)
+
+    def _stop_closed(self) -> None:
+        """Stop queries that may start no micro-batch, and forget those that wait for their start."""
+        closed = self.gate.closed_for
+        if not closed:
+            return
+        self._waiting = [waiting for waiting in self._waiting if waiting[0].name not in closed]
+        for query in self.queries:
+            if query.name in closed:
+                self._retries.pop(query.name, None)
+                if query.is_active and query.is_idle:
+                    query.stop()
+
     def _is_fed(self, stream: Stream) -> bool:
         """Whether no query of this process still has to write a table that ``stream`` reads."""
         waiting = {other.name for other, _ in self._waiting}
@@ -200,6 +220,8 @@ class Supervisor:
 
     def _restart_after_failure(self, place: int, query: RunningQuery) -> None:
         """Restart a query that failed for a temporary reason, once its pause is over; report it once."""
+        if query.name in self.gate.closed_for:
+            return
         failure, retry = query.failure(), self._retries.get(query.name)
         now = time.monotonic()
         if failure is None:

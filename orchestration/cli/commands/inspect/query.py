@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from common.config.paths import all_tables
+from common.config.paths import all_tables, queryable_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
@@ -70,7 +70,7 @@ def query(
         return
     if not text.strip():
         raise UsageError("The SQL is empty. Write it as one argument: medallion query 'select * from gold.x'")
-    tables = all_tables(ready.pipeline)
+    tables = queryable_tables(ready.pipeline)
     database = Database(None if is_unsafe else [ready.layout.table_path(table) for table in tables])
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from common.errors import QualityFailedError
 from common.machine.console import out, say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
@@ -78,6 +79,7 @@ def backfill(
     with open_job(ready.pipeline, ready.settings, LAYERS, name="backfill", compiled="rows") as job:
         results = layers_in_order.catch_up(job)
         job.publish()
+        failure = _gate_failure(job)
     is_complete = len(results) == len(LAYERS) and all(done.is_whole for done in results)
     if as_json:
         layers = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
@@ -88,6 +90,17 @@ def backfill(
     if not is_complete:
         say("stopped at a micro-batch boundary; no data is lost. To continue: medallion backfill")
         raise typer.Exit(130)
+    if failure is not None:
+        raise failure
+
+
+def _gate_failure(job: Job) -> QualityFailedError | None:
+    """The failure of a quality gate, to be raised after the results of the run are printed."""
+    try:
+        job.judge()
+    except QualityFailedError as failure:
+        return failure
+    return None
 
 
 def _checked(ready: Context) -> Context:
@@ -109,7 +122,10 @@ def _run(job: Job, *, available_now: bool = False) -> None:
     if available_now:
         job.publish()
     reporter.report()
+    failure = _gate_failure(job)
     say("stopped at a micro-batch boundary" if job.stop.is_requested() else "done")
+    if failure is not None:
+        raise failure
 
 
 class _Reporter:
