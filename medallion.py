@@ -1,4 +1,4 @@
-"""The public names of a pipeline file: ``from medallion import Pipeline, Topic, …``.
+"""The public names of a pipeline file: ``from medallion import Pipeline, Topic, …``; ``case`` is for its tests.
 
 ``python -m medallion`` runs the command line.
 """
@@ -38,6 +38,7 @@ from common.declare import (
     Window,
     Within,
 )
+from orchestration.cases.load import case
 
 __all__ = [
     "Aggregate",
@@ -73,6 +74,7 @@ __all__ = [
     "Value",
     "Window",
     "Within",
+    "case",
 ]
 
 if __name__ == "__main__":

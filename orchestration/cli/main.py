@@ -1,6 +1,7 @@
 """The ``medallion`` command: arguments in, exit code out.
 
-Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 130 interrupted.
+Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 5 a case
+of a pipeline's own tests failed, 130 interrupted.
 A ``MedallionError`` is printed as its message; any other exception is a bug and keeps its traceback.
 """
 
@@ -31,6 +32,7 @@ COMMANDS = (
     "try_out.demo",
     "author.init",
     "author.check",
+    "author.cases",
     "operate.run",
     "try_out.produce",
     "inspect.status",

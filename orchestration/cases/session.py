@@ -1,0 +1,128 @@
+"""A warm Spark session for cases: several cases at a time, each with tables and queries of its own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.config.settings import Settings
+from common.declare import Pipeline
+from common.spark import jvm
+from common.spark.session import build_session
+from orchestration.cases.case import Case
+from orchestration.cases.run import Outcome, run_case
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AT_ONCE = 3
+"""Cases that run at the same time: while one plans in Python, others run in Spark's JVM."""
+
+_SPARK = {
+    # Tens of rows are processed before compiled code pays off.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.streaming.pollingDelay": "5ms",
+}
+
+
+@dataclass(frozen=True)
+class CaseSession:
+    """Runs cases in one Spark session.
+
+    Attributes:
+        spark: The session.
+        folder: A temporary folder; each case gets a folder in it.
+    """
+
+    spark: SparkSession
+    folder: Path
+    _numbers: Iterator[int]
+
+    def run(
+        self,
+        cases: Sequence[tuple[Case, Pipeline, Settings]],
+        on_end: Callable[[Outcome], None] = lambda _: None,
+    ) -> list[Outcome]:
+        """Run cases, several at a time.
+
+        Args:
+            cases: Each case with its pipeline and the user's settings.
+            on_end: Called with each outcome in the order of the cases, as soon as it is known.
+
+        Returns:
+            The outcomes, in the order of the cases.
+        """
+        outcomes: list[Outcome] = []
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            running = [pool.submit(self._run_one, *case) for case in cases]
+            try:
+                for future in running:
+                    outcomes.append(future.result())
+                    on_end(outcomes[-1])
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        jvm.clear_table_cache()  # the tables are deleted
+        return outcomes
+
+    def _run_one(self, case: Case, pipeline: Pipeline, settings: Settings) -> Outcome:
+        return run_case(self.spark, case, pipeline, settings, self.new_folder())
+
+    def new_folder(self) -> Path:
+        """An empty folder for one case."""
+        folder = self.folder / f"case_{next(self._numbers)}"
+        folder.mkdir()
+        return folder
+
+
+@contextmanager
+def open_cases(settings: Settings) -> Iterator[CaseSession]:
+    """A new Spark session for cases, small and quick to start; its files are in a temporary folder.
+
+    Raises:
+        SetupError: Java or a jar is missing.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="medallion_cases_"))
+    try:
+        spark = build_session(_small(settings, folder), "cases", folder / "log", compiled="quickly")
+        try:
+            yield CaseSession(spark, folder, count())
+        finally:
+            if (child := jvm.process(spark)) is None or child.poll() is None:
+                spark.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def cases_in(spark: SparkSession) -> Iterator[CaseSession]:
+    """Cases in a session that runs already."""
+    folder = Path(tempfile.mkdtemp(prefix="medallion_cases_"))
+    try:
+        yield CaseSession(spark, folder, count())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _small(settings: Settings, folder: Path) -> Settings:
+    """The settings of a session for tens of rows; what the user adds to Spark stays."""
+    spark = settings.spark.model_copy(
+        update={
+            "master": "local[2]",
+            "driver_memory": "1g",
+            "shuffle_partitions": 1,
+            "state_store": "memory",
+            "fsync": False,
+            "ui": False,
+            "conf": {**_SPARK, **settings.spark.conf},
+        }
+    )
+    return settings.model_copy(update={"spark": spark, "data_dir": folder})
