@@ -1,4 +1,4 @@
-"""The public names of a pipeline file: ``from medallion import Pipeline, Topic, …``; ``case`` is for its tests.
+"""The public names of a pipeline file and its tests: ``from medallion import Pipeline, Topic, …``.
 
 ``python -m medallion`` runs the command line.
 """

@@ -189,7 +189,7 @@ def source_of(declaration: object) -> str:
 
 def copy_with(declaration: T, **changes: object) -> T:
     """A declaration with other values, as if it were declared at the same place; its relative paths stay."""
-    copy = cast("T", dataclasses.replace(declaration, **changes))  # type: ignore[type-var]  # a dataclass
+    copy = dataclasses.replace(declaration, **changes)  # type: ignore[type-var]  # declarations are dataclasses
     object.__setattr__(copy, "_source", getattr(declaration, "_source", ("", 0)))
     return copy
 

@@ -1,4 +1,4 @@
-"""A case of a pipeline's tests: given Kafka records and their micro-batches, expected rows of tables. Pure."""
+"""A case of a pipeline's tests: given Kafka records in micro-batches, expected rows of tables. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The meaning of a cell by its column's type, and a value as the text of a cell. Pure.
 
 ``null``, or an empty cell: null. ``*``: any value. ``~4.33``: a number that is 4.33 when rounded to as many
-digits. ``"…"`` in a column of texts: the text in JSON's notation, such as ``""`` or ``"null"``. Times without a
-zone are in UTC.
+digits. ``"…"`` in a column of texts: the text in JSON's notation, such as ``""`` or ``"null"``. Times
+without a zone are in UTC.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _of_json(value: Any, kind: Field) -> Any:
         return {_of_json(key, kind.nested[0]): _of_json(each, kind.nested[1]) for key, each in value.items()}
     if kind.kind == "struct" and isinstance(value, dict):
         if unknown := value.keys() - {field.name for field in kind.nested}:
-            raise CellError(f"{kind.type} has no field {sorted(unknown)[0]!r}")
+            raise CellError(f"{kind.type} has no field {min(unknown)!r}")
         return {field.name: _of_json(value.get(field.name), field) for field in kind.nested}
     if kind.kind in {"array", "map", "struct"} or isinstance(value, list | dict):
         raise CellError(f"{json.dumps(value)} is no {kind.type}")
@@ -204,14 +204,8 @@ def comparable(value: Any, kind: Field) -> Any:
     """A value in a form in which equal values are equal and can be counted: NaN equals NaN, times are UTC."""
     if value is None:
         return None
-    if kind.kind == "array":
-        return tuple(comparable(each, kind.nested[0]) for each in value)
-    if kind.kind == "struct":
-        return tuple(comparable(value.get(field.name), field) for field in kind.nested)
-    if kind.kind == "map":
-        pairs = value.items() if isinstance(value, Mapping) else value
-        key, inner = kind.nested
-        return frozenset((comparable(name, key), comparable(each, inner)) for name, each in pairs)
+    if kind.nested:
+        return _comparable_nested(value, kind)
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if kind.kind == "float" and isinstance(value, float):
@@ -219,6 +213,16 @@ def comparable(value: Any, kind: Field) -> Any:
     if isinstance(value, datetime) and kind.kind == "timestamp":
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     return value
+
+
+def _comparable_nested(value: Any, kind: Field) -> Any:
+    if kind.kind == "array":
+        return tuple(comparable(each, kind.nested[0]) for each in value)
+    if kind.kind == "struct":
+        return tuple(comparable(value.get(field.name), field) for field in kind.nested)
+    pairs = value.items() if isinstance(value, Mapping) else value
+    key, inner = kind.nested
+    return frozenset((comparable(name, key), comparable(each, inner)) for name, each in pairs)
 
 
 def cell_text(value: Any, kind: Field) -> str:

@@ -1,4 +1,4 @@
-"""Compares the rows of a table with the expected rows, as multisets; says by row and column what differs. Pure."""
+"""Compares the rows of a table with the expected rows, as multisets, by row and column. Pure."""
 
 from __future__ import annotations
 

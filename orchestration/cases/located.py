@@ -54,7 +54,7 @@ _MOST_LEVELS = 50
 _TAG = "tag:yaml.org,2002:"
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """YAML with the scalars of JSON: no dates, no ``yes`` and ``no``, no numbers with colons."""
 
     yaml_implicit_resolvers: Mapping[str, Any] = {}
@@ -71,7 +71,7 @@ for _name, _pattern, _first in (
     ("null", r"null|~|", ["n", "~", ""]),
     ("merge", r"<<", "<"),
 ):
-    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(f"(?:{_pattern})\\Z"), list(_first))  # type: ignore[no-untyped-call]
+    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(f"(?:{_pattern})\\Z"), list(_first))
 
 
 def read_yaml(file: Path) -> Located | None:
@@ -94,7 +94,7 @@ def read_yaml(file: Path) -> Located | None:
         text = getattr(error, "problem", None) or str(error)
         raise YamlError(Problem("cases", f"is not valid YAML: {text}", place)) from None
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
 
 
 def _located(loader: _Loader, node: Any, depth: int) -> Located:
@@ -107,7 +107,7 @@ def _located(loader: _Loader, node: Any, depth: int) -> Located:
     if isinstance(node, yaml.SequenceNode):
         return Located([_located(loader, each, depth + 1) for each in node.value], line)
     is_block = node.style in {"|", ">"}
-    return Located(loader.construct_object(node), line + is_block)  # type: ignore[no-untyped-call]
+    return Located(loader.construct_object(node), line + is_block)
 
 
 def _flatten(loader: _Loader, node: Any) -> None:

@@ -84,8 +84,8 @@ def _beside(pipeline: Path | None) -> tuple[Path, ...]:
     if not files:
         example = pipeline.with_suffix(SUFFIXES[0])
         raise UsageError(
-            f"No cases beside {pipeline}: files *{SUFFIXES[0]} or *{SUFFIXES[-1]} in its folder or in a folder "
-            f"{FOLDER} there. Write the first into {example}, or record one: medallion test --record …"
+            f"No cases beside {pipeline}: files *{SUFFIXES[0]} or *{SUFFIXES[-1]} in its folder or in a "
+            f"folder {FOLDER} there. Write the first into {example}, or record one: medallion test --record …"
         )
     return files
 

@@ -1,4 +1,4 @@
-"""Tables of text: a heading and rows, with ``|`` between cells. Pure.
+r"""Tables of text: a heading and rows, with ``|`` between cells. Pure.
 
 ::
 
@@ -6,7 +6,7 @@
     |----------|--------|
     | a1       | 5.0    |
 
-The line below the heading, and the bars at both ends, may be left out. A bar inside a cell is written ``\\|``.
+The line below the heading, and the bars at both ends, may be left out. A bar inside a cell is written ``\|``.
 """
 
 from __future__ import annotations

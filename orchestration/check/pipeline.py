@@ -94,7 +94,7 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
-    """The columns of all tables of a pipeline, side tables included, as far as they are known before a start."""
+    """The columns of all tables, side tables included, as far as they are known before a start."""
     scopes = {topic.table: Scope(topic.table, BRONZE) for topic in pipeline.bronze}
     with extra_functions(are_possible=True):
         of_silver = {silver.table: _silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}

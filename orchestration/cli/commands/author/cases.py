@@ -86,8 +86,8 @@ def command(
 
 
 def _run_once(settings: Settings, files: Sequence[Path], only: str | None, *, as_json: bool) -> None:
+    from orchestration.cases.output import outcome_document, summary
     from orchestration.cases.session import open_cases
-    from orchestration.cli.case_output import outcome_document, summary
 
     suite = _suite(settings, files, only)
     began = time.monotonic()
@@ -125,7 +125,7 @@ def _suite(settings: Settings, files: Sequence[Path], only: str | None) -> Suite
 
 
 def _run(session: CaseSession, suite: Suite, settings: Settings, *, is_quiet: bool = False) -> list[Outcome]:
-    from orchestration.cli.case_output import file_of, print_outcome
+    from orchestration.cases.output import file_of, print_outcome
 
     shown: list[str] = []
 
@@ -142,9 +142,9 @@ def _run(session: CaseSession, suite: Suite, settings: Settings, *, is_quiet: bo
 
 def _watch(ready: Context, files: Sequence[Path], only: str | None) -> None:
     """Run the cases now and after each change of a file, until Ctrl-C."""
+    from orchestration.cases.output import summary
     from orchestration.cases.session import open_cases
     from orchestration.cases.suite import forget_modules
-    from orchestration.cli.case_output import summary
 
     watched: Sequence[Path] = tuple(files) or tuple(filter(None, [ready.settings.pipeline]))
     with open_cases(ready.settings) as session:
