@@ -60,8 +60,8 @@ def _is_row(line: str) -> bool:
 
 def _cells(line: str) -> tuple[str, ...]:
     text = line.strip()
-    text = text.removeprefix("|")
-    text = text[:-1] if text.endswith("|") and not text.endswith("\\|") else text
+    if text.startswith("|"):
+        text = text[1:-1] if text.endswith("|") and not text.endswith("\\|") else text[1:]
     return tuple(cell.strip().replace("\\|", "|") for cell in _BAR.split(text))
 
 

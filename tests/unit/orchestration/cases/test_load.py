@@ -130,7 +130,7 @@ cases:
 
 
 MISTAKES = {
-    "cases: [": (2, "is not valid YAML"),
+    "cases: [": (1, "is not valid YAML"),
     "- name: one": (1, "expected 'cases:'"),
     "cases: 5": (1, "expected a list"),
     "cases:\n- name: one\n  message: []\n  expect: {a: none}": (2, "needs 'messages'"),
