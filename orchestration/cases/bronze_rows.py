@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from bronze.table import PROPERTIES
 from common.config.paths import Layout
 from common.declare import Pipeline
-from common.errors import Problem
+from common.errors import CaseError, Problem
 from common.schema.ddl import DdlError, Field, parse
-from orchestration.cases.case import TIMESTAMP, Case, CaseError, Record, TextTable
+from orchestration.cases.case import TIMESTAMP, Case, Record, TextTable
 from orchestration.cases.cells import CellError, wanted
 from orchestration.cases.topics import topic_of, topic_problem
 

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from common.errors import MedallionError, Problem, UsageError
-
 TIMESTAMP = datetime(2100, 1, 1, tzinfo=UTC)
 """Kafka's timestamp of a record that gives none: after every event, so that no event lies in the future."""
-
-
-class CaseError(UsageError):
-    """A file of cases is wrong; ``problems`` holds every mistake found, with file and line."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
-
-
-class CasesFailedError(MedallionError):
-    """At least one case failed: a table has other rows than the case expects."""
-
-    exit_code = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from common.errors import Problem, UsageError
+from common.errors import CaseError, Problem, UsageError
 from orchestration.cases.build import Builder
-from orchestration.cases.case import Case, CaseError
+from orchestration.cases.case import Case
 from orchestration.cases.located import YamlError, located, read_yaml
 
 YAML_SUFFIXES = (".cases.yaml", ".cases.yml")

@@ -116,7 +116,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _check(config: pytest.Config, case: Case, pipeline: Pipeline) -> None:
-    from orchestration.cases.case import CaseError
+    from common.errors import CaseError
     from orchestration.cases.output import failure_text
     from orchestration.cases.problems import case_problems
 

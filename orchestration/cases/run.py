@@ -18,10 +18,10 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Gold, Lookup, Pipeline, Silver
 from common.declare.declared import copy_with
-from common.errors import MedallionError, Problem, SourceChangedError
+from common.errors import CaseError, MedallionError, Problem, SourceChangedError
 from common.streaming.query import Gate, Stream, start
 from orchestration.cases.bronze_rows import write_bronze, write_lookup
-from orchestration.cases.case import Case, CaseError
+from orchestration.cases.case import Case
 from orchestration.cases.compare import Difference, compare
 from orchestration.cases.tables import query_of
 from orchestration.jobs.wiring import Wiring
@@ -128,6 +128,7 @@ def run_tables(  # noqa: PLR0913, PLR0917
 
 def _settings(settings: Settings, folder: Path) -> Settings:
     """Settings under which a query reads one commit per micro-batch, all of them from the first."""
+    settings = settings.outside_of_environments()
     one_file = {"max_files_per_trigger": 1, "max_bytes_per_trigger": None}
     return settings.model_copy(
         update={

@@ -19,6 +19,7 @@ from common.errors import MedallionError, RegistryError
 from common.machine.console import err, out
 from common.machine.terminal import visible, wrapped
 from common.streaming.query import registry_failure
+from orchestration.cli.options import add_environment_options
 
 app = typer.Typer(
     name="medallion",
@@ -71,6 +72,7 @@ def _options(
 
 for _name in COMMANDS:
     importlib.import_module(f"orchestration.cli.commands.{_name}").register(app)
+add_environment_options(app)
 
 
 # Some versions of Typer contain their own copy of click: the base class of Typer's errors is found from them.

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.config.settings import Settings
-from common.errors import MedallionError, UsageError
+from common.errors import CaseError, CasesFailedError, MedallionError, UsageError
 from common.machine.console import err, out, say
-from orchestration.cases.case import CaseError, CasesFailedError
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import Context, context
 

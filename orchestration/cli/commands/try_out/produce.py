@@ -22,6 +22,7 @@ from common.machine.console import err, out, say
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.kafka.producer import Produced, produce
 from orchestration.pipeline.context import Context, context
+from orchestration.pipeline.environment import refuse_in_sandbox
 
 _SEED = 7
 _FASTEST = 1_000_000
@@ -87,6 +88,7 @@ def command(
     """
     bound = Bound(_rate(rate), count, seconds)
     ready = context(pipeline, settings, set_)
+    refuse_in_sandbox(ready.settings, "produce")
     table, name = _target(ready.pipeline, topic, is_sample=file is None)
     messages = _messages(table, file, key_field, seed)
     report = _fill(ready, table, name, messages, bound, skip=0 if file and skip is None else skip)

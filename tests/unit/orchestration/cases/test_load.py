@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import UsageError
+from common.errors import CaseError, UsageError
 from medallion import Message, case
-from orchestration.cases.case import TIMESTAMP, CaseError, Record
+from orchestration.cases.case import TIMESTAMP, Record
 from orchestration.cases.load import Loaded, find_files, load_files
 from orchestration.cases.problems import case_problems
 from orchestration.cases.suite import file_problems, load_suite
