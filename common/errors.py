@@ -111,7 +111,7 @@ class PipelineError(UsageError):
 
 
 class CaseError(UsageError):
-    """A case of a pipeline's own tests is wrong; ``problems`` holds every mistake found, with file and line."""
+    """A case of a pipeline's own tests is wrong; ``problems`` holds every mistake, with file and line."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

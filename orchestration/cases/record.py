@@ -20,7 +20,7 @@ from orchestration.cases.case import Case, Place, Record
 from orchestration.cases.cells import cell_text
 from orchestration.cases.load import YAML_SUFFIXES
 from orchestration.cases.run import TableRows, run_tables
-from orchestration.cases.session import open_cases
+from orchestration.cases.session import CaseSession, open_cases
 from orchestration.cases.tables import query_of, unknown_table
 from orchestration.cases.text_table import format_table
 from orchestration.cases.topics import topic_of
@@ -85,10 +85,36 @@ def record_case(  # noqa: PLR0913
             raise UsageError(f"--table {name}: {unknown_table(pipeline, name)}.")
     layout = Layout.of(pipeline, settings)
     found = _of_offsets(pipeline, layout, source) or _of_quarantine(pipeline, layout, source, where)
-    case = Case(found.name, Place(file, 1), (found.records,), {})
-    expected = [*_silver_tables(pipeline, found.records), *tables]
     with open_cases(settings) as session:
-        rows = run_tables(session.spark, case, expected, pipeline, settings, session.new_folder())
+        return write_case(session, pipeline, settings, found.name, found.records, tables, file)
+
+
+def write_case(  # noqa: PLR0913, PLR0917
+    session: CaseSession,
+    pipeline: Pipeline,
+    settings: Settings,
+    name: str,
+    records: Sequence[Record],
+    tables: Sequence[str],
+    file: Path,
+) -> str:
+    """Run records, and write them with the result as a case at the end of a file; returns the case's text.
+
+    Args:
+        session: The session to run in.
+        pipeline: The pipeline.
+        settings: The settings.
+        name: The name of the case.
+        records: The records, which become one micro-batch.
+        tables: Tables whose rows are expected besides those of silver.
+        file: The file.
+
+    Raises:
+        MedallionError: A query failed.
+    """
+    case = Case(name, Place(file, 1), (tuple(records),), {})
+    expected = [*_silver_tables(pipeline, case.batches[0]), *tables]
+    rows = run_tables(session.spark, case, expected, pipeline, settings, session.new_folder())
     text = "\n".join(_lines(case, rows)) + "\n"
     is_new = not file.exists() or not file.read_text(encoding="utf-8").strip()
     with file.open("a", encoding="utf-8") as written:
