@@ -38,7 +38,7 @@ from common.declare import (
     Window,
     Within,
 )
-from orchestration.cases.load import case
+from orchestration.cases.read.load import case
 
 __all__ = [
     "Aggregate",

@@ -13,8 +13,8 @@ from common.config.paths import Layout
 from common.declare import Pipeline
 from common.errors import CaseError, Problem
 from common.schema.ddl import DdlError, Field, parse
-from orchestration.cases.case import TIMESTAMP, Case, Record, TextTable
-from orchestration.cases.cells import CellError, wanted
+from orchestration.cases.read.case import TIMESTAMP, Case, Record, TextTable
+from orchestration.cases.read.cells import CellError, wanted
 from orchestration.cases.topics import topic_of, topic_problem
 
 if TYPE_CHECKING:

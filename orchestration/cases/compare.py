@@ -8,8 +8,8 @@ from typing import Any
 
 from common.errors import nearest
 from common.schema.ddl import Field
-from orchestration.cases.case import Place, TextTable
-from orchestration.cases.cells import CellError, Wanted, cell_text, comparable, wanted
+from orchestration.cases.read.case import Place, TextTable
+from orchestration.cases.read.cells import CellError, Wanted, cell_text, comparable, wanted
 
 Row = Mapping[str, Any]
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from common.machine.terminal import packed, visible, wrapped
-from orchestration.cases.case import Case
 from orchestration.cases.compare import Difference, Pair, describe
+from orchestration.cases.read.case import Case
 from orchestration.cases.run import Outcome
 
 _MOST_ROWS = 20

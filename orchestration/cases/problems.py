@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from common.declare import Pipeline
 from common.errors import Problem, nearest
 from common.schema.ddl import Field
-from orchestration.cases.case import Case, Place, TextTable
-from orchestration.cases.cells import CellError
 from orchestration.cases.compare import wanted_in
+from orchestration.cases.read.case import Case, Place, TextTable
+from orchestration.cases.read.cells import CellError
 from orchestration.cases.tables import query_of, unknown_table
 from orchestration.cases.topics import topic_problem
 from orchestration.check.pipeline import table_scopes

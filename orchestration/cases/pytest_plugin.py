@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from common.config.settings import Settings
     from common.declare import Pipeline
-    from orchestration.cases.case import Case
+    from orchestration.cases.read.case import Case
     from orchestration.cases.session import CaseSession
 
 _YAML = (".cases.yaml", ".cases.yml")
@@ -47,7 +47,7 @@ class CaseFile(pytest.File):
         Raises:
             CollectError: The file has a mistake.
         """
-        from orchestration.cases.load import load_files
+        from orchestration.cases.read.load import load_files
 
         loaded = load_files([self.path])
         if loaded.problems:
@@ -93,7 +93,7 @@ def medallion_case(request: pytest.FixtureRequest) -> Callable[..., None]:
     ``medallion_case(pipeline, messages=[…], expect={…})``; the pipeline is a ``Pipeline`` or the path of a
     pipeline file, and the other arguments are those of ``medallion.case``.
     """
-    from orchestration.cases.load import case
+    from orchestration.cases.read.load import case
     from orchestration.pipeline.load_file import load_pipeline
 
     def check(pipeline: Pipeline | Path | str, **given: Any) -> None:

@@ -16,13 +16,13 @@ from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.log import latest_version
 from common.errors import TableMissingError, UsageError
-from orchestration.cases.case import Case, Place, Record
-from orchestration.cases.cells import cell_text
-from orchestration.cases.load import YAML_SUFFIXES
+from orchestration.cases.read.case import Case, Place, Record
+from orchestration.cases.read.cells import cell_text
+from orchestration.cases.read.load import YAML_SUFFIXES
+from orchestration.cases.read.text_table import format_table
 from orchestration.cases.run import TableRows, run_tables
 from orchestration.cases.session import CaseSession, open_cases
 from orchestration.cases.tables import query_of, unknown_table
-from orchestration.cases.text_table import format_table
 from orchestration.cases.topics import topic_of
 from orchestration.quarantine.contents import rows as quarantined
 from orchestration.quarantine.contents import select_silver_tables

@@ -21,8 +21,8 @@ from common.declare.declared import copy_with
 from common.errors import CaseError, MedallionError, Problem, SourceChangedError
 from common.streaming.query import Gate, Stream, start
 from orchestration.cases.bronze_rows import write_bronze, write_lookup
-from orchestration.cases.case import Case
 from orchestration.cases.compare import Difference, compare
+from orchestration.cases.read.case import Case
 from orchestration.cases.tables import query_of
 from orchestration.jobs.wiring import Wiring
 from orchestration.pipeline.lineage import sources, written_by

@@ -16,7 +16,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline
 from common.spark import jvm
 from common.spark.session import build_session
-from orchestration.cases.case import Case
+from orchestration.cases.read.case import Case
 from orchestration.cases.run import Outcome, run_case
 
 if TYPE_CHECKING:
@@ -61,15 +61,14 @@ class CaseSession:
             The outcomes, in the order of the cases.
         """
         outcomes: list[Outcome] = []
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            running = [pool.submit(self._run_one, *case) for case in cases]
-            try:
-                for future in running:
-                    outcomes.append(future.result())
-                    on_end(outcomes[-1])
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        pool = ThreadPoolExecutor(AT_ONCE)
+        try:
+            for future in [pool.submit(self._run_one, *case) for case in cases]:
+                outcomes.append(future.result())
+                on_end(outcomes[-1])
+        finally:
+            # After Ctrl-C the cases that have not begun do not run; those that run end with Spark.
+            pool.shutdown(wait=False, cancel_futures=True)
         jvm.clear_table_cache()  # the tables are deleted
         return outcomes
 

@@ -6,7 +6,7 @@ import re
 
 from common.declare import Pipeline, Topic
 from common.errors import Problem, nearest
-from orchestration.cases.case import Record
+from orchestration.cases.read.case import Record
 
 
 def topic_of(record: Record, pipeline: Pipeline) -> tuple[Topic, str] | None:

@@ -12,9 +12,9 @@ import pytest
 
 from common.declare import Pipeline
 from orchestration.cases import pytest_plugin
-from orchestration.cases.case import Record
-from orchestration.cases.load import find_files, load_files
 from orchestration.cases.output import failure_text
+from orchestration.cases.read.case import Record
+from orchestration.cases.read.load import find_files, load_files
 from orchestration.cases.record import write_case
 from orchestration.cases.session import CaseSession, cases_in
 from orchestration.cases.suite import load_suite
@@ -133,11 +133,11 @@ def test_a_case_passes_or_says_by_row_and_column_what_differs(session: CaseSessi
     assert outcomes[3].has_passed, pattern
     file = shop.with_name("shop.cases.yaml")
     assert differs.splitlines()[1:] == [
-        f"{file}:45  silver.orders: 1 row differs, 1 row is missing, 1 row is as expected",
+        f"{file}:44  silver.orders: 1 row differs, 1 row is missing, 1 row is as expected",
         "    id   amount",
         "  ~ a    5.01 -> 5.00",
         "  - z    9",
-        f"{file}:50  gold.sums: 1 row is not expected, 1 row is as expected",
+        f"{file}:49  gold.sums: 1 row is not expected, 1 row is as expected",
         "    id   total",
         "  + b    7.00",
     ]

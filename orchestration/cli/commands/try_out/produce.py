@@ -88,7 +88,6 @@ def command(
     """
     bound = Bound(_rate(rate), count, seconds)
     ready = context(pipeline, settings, set_)
-    refuse_in_sandbox(ready.settings, "produce")
     table, name = _target(ready.pipeline, topic, is_sample=file is None)
     messages = _messages(table, file, key_field, seed)
     report = _fill(ready, table, name, messages, bound, skip=0 if file and skip is None else skip)
@@ -141,6 +140,7 @@ def _fill(
     from orchestration.jobs.job import open_broker
     from orchestration.kafka import client as kafka
 
+    refuse_in_sandbox(ready.settings, "produce")
     options = kafka.client_options(ready.settings, ready.pipeline, table)
     with open_broker(ready.pipeline, ready.settings) as address:
         ends = kafka.end_offsets(address, [topic], options)[topic]

@@ -34,10 +34,10 @@ from typing import Any
 from common.declare import Message
 from common.errors import Problem, nearest
 from common.schema.ddl import Field
-from orchestration.cases.case import TIMESTAMP, Case, Place, Record, TextTable
-from orchestration.cases.cells import cell_text
-from orchestration.cases.located import Located
-from orchestration.cases.text_table import parse_table
+from orchestration.cases.read.case import TIMESTAMP, Case, Place, Record, TextTable
+from orchestration.cases.read.cells import cell_text
+from orchestration.cases.read.located import Located
+from orchestration.cases.read.text_table import parse_table
 
 CUT = "cut"
 """Stands between two records of different micro-batches."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from common.errors import Problem
-from orchestration.cases.case import Place, TextTable
+from orchestration.cases.read.case import Place, TextTable
 
 NO_ROWS = ("none", "empty")
 """The text of a table without rows."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import CaseError, Problem, UsageError
-from orchestration.cases.build import Builder
-from orchestration.cases.case import Case
-from orchestration.cases.located import YamlError, located, read_yaml
+from orchestration.cases.read.build import Builder
+from orchestration.cases.read.case import Case
+from orchestration.cases.read.located import YamlError, located, read_yaml
 
 YAML_SUFFIXES = (".cases.yaml", ".cases.yml")
 SUFFIXES = (*YAML_SUFFIXES, ".cases.py")
