@@ -114,7 +114,8 @@ def write_case(  # noqa: PLR0913, PLR0917
     """
     case = Case(name, Place(file, 1), (tuple(records),), {})
     expected = [*_silver_tables(pipeline, case.batches[0]), *tables]
-    rows = run_tables(session.spark, case, expected, pipeline, settings, session.new_folder())
+    with session.room() as (spark, folder):
+        rows = run_tables(spark, case, expected, pipeline, settings, folder)
     text = "\n".join(_lines(case, rows)) + "\n"
     is_new = not file.exists() or not file.read_text(encoding="utf-8").strip()
     with file.open("a", encoding="utf-8") as written:

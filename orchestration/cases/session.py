@@ -7,9 +7,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from common.config.settings import Settings
@@ -38,13 +39,13 @@ class CaseSession:
     """Runs cases in one Spark session.
 
     Attributes:
-        spark: The session.
         folder: A temporary folder; each case gets a folder in it.
+        sessions: Sessions of one Spark that no case uses now.
     """
 
-    spark: SparkSession
     folder: Path
-    _numbers: Iterator[int]
+    sessions: SimpleQueue[SparkSession]
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def run(
         self,
@@ -73,13 +74,20 @@ class CaseSession:
         return outcomes
 
     def _run_one(self, case: Case, pipeline: Pipeline, settings: Settings) -> Outcome:
-        return run_case(self.spark, case, pipeline, settings, self.new_folder())
+        with self.room() as (spark, folder):
+            return run_case(spark, case, pipeline, settings, folder)
 
-    def new_folder(self) -> Path:
-        """An empty folder for one case."""
+    @contextmanager
+    def room(self) -> Iterator[tuple[SparkSession, Path]]:
+        """A session in which no other case runs, and an empty folder, which is deleted at the end."""
         folder = self.folder / f"case_{next(self._numbers)}"
         folder.mkdir()
-        return folder
+        spark = self.sessions.get()
+        try:
+            yield spark, folder
+        finally:
+            self.sessions.put(spark)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -93,7 +101,7 @@ def open_cases(settings: Settings) -> Iterator[CaseSession]:
     try:
         spark = build_session(_small(settings, folder), "cases", folder / "log", compiled="quickly")
         try:
-            yield CaseSession(spark, folder, count())
+            yield CaseSession(folder, _sessions(spark))
         finally:
             if (child := jvm.process(spark)) is None or child.poll() is None:
                 spark.stop()
@@ -106,9 +114,17 @@ def cases_in(spark: SparkSession) -> Iterator[CaseSession]:
     """Cases in a session that runs already."""
     folder = Path(tempfile.mkdtemp(prefix="medallion_cases_"))
     try:
-        yield CaseSession(spark, folder, count())
+        yield CaseSession(folder, _sessions(spark))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sessions(spark: SparkSession) -> SimpleQueue[SparkSession]:
+    """Sessions of a Spark for cases that run at the same time."""
+    sessions: SimpleQueue[SparkSession] = SimpleQueue()
+    for _ in range(AT_ONCE):
+        sessions.put(spark.newSession())
+    return sessions
 
 
 def _small(settings: Settings, folder: Path) -> Settings:

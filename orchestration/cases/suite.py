@@ -71,7 +71,8 @@ def forget_modules(files: Sequence[Path]) -> None:
     folders = {str(file.resolve().parent) for file in files}
     for name, module in list(sys.modules.items()):
         source = getattr(module, "__file__", None)
-        if source is not None and str(Path(source).parent) in folders:
+        is_own = name in {"__main__", "medallion"}
+        if source is not None and str(Path(source).parent) in folders and not is_own:
             del sys.modules[name]
 
 
