@@ -33,10 +33,11 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     name = wrapped(visible(outcome.case.name), width, indent=" " * len(head), used=len(head))
     console.print(Text.assemble("  ", (f"{word:<4}", style), head[6:], name), soft_wrap=True)
     if outcome.error is not None:
-        text = f"{outcome.case.place}: {outcome.error}"
+        text = f"line {outcome.case.place.line}: {outcome.error}"
         _print(console, Text(wrapped(visible(text), width - len(_INDENT), indent="  ")))
     for difference in outcome.differences:
-        _print(console, Text(f"{difference.place}  {difference.table}: {describe(difference)}", "bold"))
+        text = f"line {difference.place.line}, {difference.table}: {describe(difference)}"
+        _print(console, Text(wrapped(visible(text), width - len(_INDENT)), "bold"))
         for line in _rows(difference, width - len(_INDENT)):
             _print(console, line)
 
