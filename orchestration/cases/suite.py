@@ -59,11 +59,13 @@ def load_suite(files: Sequence[Path], settings: Settings) -> Suite:
 
 
 def file_problems(pipeline_file: Path, pipeline: Pipeline) -> tuple[Problem, ...]:
-    """The mistakes of the cases beside a pipeline file; none where there are no cases."""
+    """The mistakes of the cases beside a pipeline file, each of the place ``cases``."""
     files = find_files(pipeline_file)
     loaded = load_files(files) if files else Loaded()
     own = [case for case in loaded.cases if case.pipeline is None or _is_same(case.pipeline, pipeline_file)]
-    return (*loaded.problems, *(case_problems(own, pipeline) if own else ()))
+    found = (*loaded.problems, *(case_problems(own, pipeline) if own else ()))
+    # One group, as of a table: a comma in the name of a case must not part it.
+    return tuple(Problem("cases", f"{each.place}: {each.message}", each.source) for each in found)
 
 
 def forget_modules(files: Sequence[Path]) -> None:

@@ -262,7 +262,11 @@ def test_what_does_not_fit_the_pipeline_is_named_with_its_line(shop: Path) -> No
         (20, "column '_watermark': 'noon' is no timestamp: write it like 2026-03-01T12:00:00Z"),
         (22, "gold.sums has no column 'totl'; did you mean 'total'?"),
     ]
-    assert file_problems(shop, load_pipeline(shop)) == found
+    of_check = file_problems(shop, load_pipeline(shop))
+    assert {problem.place for problem in of_check} == {"cases"}
+    assert [(one.source, one.message) for one in of_check] == [
+        (one.source, f"{one.place}: {one.message}") for one in found
+    ]
 
 
 def test_cases_of_another_pipeline_beside_it_are_left_out(shop: Path) -> None:
