@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class Source:
 
 def record_case(  # noqa: PLR0913
     pipeline: Pipeline,
+    plain: Pipeline,
     settings: Settings,
     source: str,
     *,
@@ -63,7 +64,8 @@ def record_case(  # noqa: PLR0913
     """Write a case of records at the end of a YAML file; what it expects is the result of a run now.
 
     Args:
-        pipeline: The pipeline.
+        pipeline: The pipeline in the environment of the settings.
+        plain: The pipeline outside of environments.
         settings: The settings, which say where its tables are.
         source: ``TOPIC/PARTITION/OFFSET``, ``TOPIC/PARTITION/FIRST-LAST``, or a silver table or its
             quarantine table, whose newest record is taken.
@@ -85,8 +87,11 @@ def record_case(  # noqa: PLR0913
             raise UsageError(f"--table {name}: {unknown_table(pipeline, name)}.")
     layout = Layout.of(pipeline, settings)
     found = _of_offsets(pipeline, layout, source) or _of_quarantine(pipeline, layout, source, where)
+    # Cases run outside of environments, on topics without a prefix.
+    prefix = settings.topic_prefix
+    records = [replace(each, topic=(each.topic or "").removeprefix(prefix)) for each in found.records]
     with open_cases(settings) as session:
-        return write_case(session, pipeline, settings, found.name, found.records, tables, file)
+        return write_case(session, plain, settings, found.name, records, tables, file)
 
 
 def write_case(  # noqa: PLR0913, PLR0917

@@ -179,11 +179,13 @@ def _record(
     ready: Context, source: str, *, where: str | None, tables: Sequence[str], to: Sequence[Path] | None
 ) -> None:
     from orchestration.cases.record import record_case
+    from orchestration.pipeline.load_file import load_pipeline
 
     if to is not None and len(to) > 1:
         raise UsageError("--record writes into one file; name one, or none.")
     pipeline_file = ready.settings.pipeline
     file = to[0] if to else (pipeline_file or Path()).with_name("recorded.cases.yaml")
-    made = record_case(ready.pipeline, ready.settings, source, where=where, tables=tables, file=file)
+    plain = load_pipeline(pipeline_file)
+    made = record_case(ready.pipeline, plain, ready.settings, source, where=where, tables=tables, file=file)
     sys.stdout.write(made)
     say(f"written to {file}: it has the records' payloads, and today's result as what is expected")
