@@ -131,6 +131,7 @@ def _settings(settings: Settings, folder: Path) -> Settings:
             "data_dir": folder,
             "warehouse": None,
             "checkpoints": None,
+            "spark": settings.spark.model_copy(update={"fsync": False}),
             "silver": settings.silver.model_copy(update={**one_file, "first_load": "log"}),
             "gold": settings.gold.model_copy(update={**one_file, "compact_every": 0}),
         }
