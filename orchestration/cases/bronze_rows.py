@@ -43,7 +43,9 @@ def write_bronze(case: Case, pipeline: Pipeline, layout: Layout) -> None:
     Raises:
         CaseError: No bronze table reads the topic of a record.
     """
-    from deltalake import write_deltalake
+    from deltalake import CommitProperties, write_deltalake
+
+    from common.delta import table as delta_table
 
     for topic in pipeline.bronze:
         write_deltalake(
@@ -62,7 +64,10 @@ def write_bronze(case: Case, pipeline: Pipeline, layout: Layout) -> None:
             rows.setdefault(topic.table, []).append(row)
         for table, written in rows.items():
             arrow = _arrow(written, _schema())
-            write_deltalake(layout.table_path(table), arrow, mode="append")
+            # Silver refuses rows that no commit of the engine's own has brought.
+            metadata = delta_table.maintenance_metadata(pipeline.name, table, "repair")
+            properties = CommitProperties(custom_metadata={"userMetadata": metadata})
+            write_deltalake(layout.table_path(table), arrow, mode="append", commit_properties=properties)
 
 
 def _row(record: Record, topic: str, offset: int, batch: int) -> dict[str, Any]:
