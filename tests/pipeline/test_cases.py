@@ -31,7 +31,8 @@ pipeline = Pipeline(
     bronze=[Topic("orders"), Topic("moves", pattern="moves_.*")],
     silver=[
         Silver("orders", reads="bronze.orders", value=Json("id string, amount decimal(10,2), at timestamp"),
-               columns={"id": "id", "amount": "amount", "at": "at", "type": "cast(get(_kafka.headers, 0).value as string)"},
+               columns={"id": "id", "amount": "amount", "at": "at",
+                        "type": "cast(get(_kafka.headers, 0).value as string)"},
                key=["id"], event_time="at", watermark="1 day",
                lookups=[Lookup("known", "gold.sums", {"id": "id"})],
                rules=[Rule("positive", "amount > 0"), Rule("known", "known.total is not null")]),
