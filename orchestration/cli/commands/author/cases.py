@@ -75,13 +75,16 @@ def command(
 
     No broker is needed, and no table of the pipeline is touched. Exit code 5 if a case fails.
     """
+    from orchestration.jobs.supervisor import term_interrupts
+
     ready = context(pipeline, settings, set_)
-    if record is not None:
-        _record(ready, record, where=where, tables=tables or (), to=files)
-    elif is_watching:
-        _watch(ready, files or (), only)
-    else:
-        _run_once(ready.settings, files or (), only, as_json=as_json)
+    with term_interrupts():
+        if record is not None:
+            _record(ready, record, where=where, tables=tables or (), to=files)
+        elif is_watching:
+            _watch(ready, files or (), only)
+        else:
+            _run_once(ready.settings, files or (), only, as_json=as_json)
 
 
 def _run_once(settings: Settings, files: Sequence[Path], only: str | None, *, as_json: bool) -> None:
