@@ -1,4 +1,4 @@
-"""The public names of a pipeline file: ``from medallion import Pipeline, Topic, …``.
+"""The public names of a pipeline file and its tests: ``from medallion import Pipeline, Topic, …``.
 
 ``python -m medallion`` runs the command line.
 """
@@ -50,6 +50,7 @@ from common.declare import (
     Within,
     gx,
 )
+from orchestration.cases.read.load import case
 
 __all__ = [
     "Aggregate",
@@ -96,6 +97,7 @@ __all__ = [
     "ValueShare",
     "Window",
     "Within",
+    "case",
     "gx",
 ]
 

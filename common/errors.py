@@ -4,7 +4,8 @@ MedallionError                  exit 1, the base class; never raised itself
 ├── UsageError                  exit 2: what the user wrote must change
 │   ├── SettingsError           a setting is unknown, of the wrong type or out of range
 │   ├── SqlError                a SQL expression cannot be parsed
-│   └── PipelineError           the pipeline file is wrong; holds every problem found
+│   ├── PipelineError           the pipeline file is wrong; holds every problem found
+│   └── CaseError               a case of a pipeline's own tests is wrong; holds every problem found
 ├── SetupError                  the machine lacks something the engine needs
 │   ├── JavaError               no usable Java 17 or 21
 │   ├── JarError                a jar is missing, altered, or cannot be fetched
@@ -29,7 +30,8 @@ MedallionError                  exit 1, the base class; never raised itself
 ├── RegistryError               the schema registry does not answer; the query waits and retries
 ├── AccountError                the audit found lost, duplicated or miscounted offsets
 ├── QualityFailedError          exit 3: a quality suite failed
-└── LeaseHeldError              exit 4: another process is writing the table
+├── LeaseHeldError              exit 4: another process is writing the table
+└── CasesFailedError            exit 5: a case of a pipeline's own tests failed
 
 A message says what happened, where, and what to do next. It never contains a payload, a key or a row, only
 coordinates. Faults in data are no exceptions: such rows are quarantined, with reasons.
@@ -107,6 +109,14 @@ class Problem:
 
 class PipelineError(UsageError):
     """The pipeline file is wrong; ``problems`` holds every mistake found."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class CaseError(UsageError):
+    """A case of a pipeline's own tests is wrong; ``problems`` holds every mistake, with file and line."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -260,3 +270,9 @@ class LeaseHeldError(MedallionError):
             f"{table} is being written by {holder}. One table has one writer: "
             "stop that job first (Ctrl-C or SIGTERM ends it at a micro-batch boundary), then try again."
         )
+
+
+class CasesFailedError(MedallionError):
+    """A case of a pipeline's own tests failed: a table has other rows than the case expects."""
+
+    exit_code = 5

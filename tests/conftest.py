@@ -42,8 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure the cost of the run."""
+    """Measure the cost of the run; register the product's plugin where its entry point is not installed."""
     config.pluginmanager.register(RunCost(config), "run_cost")
+    from orchestration.cases import pytest_plugin
+
+    if not config.pluginmanager.is_registered(pytest_plugin):
+        config.pluginmanager.register(pytest_plugin, "medallion")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -190,6 +190,13 @@ def source_of(declaration: object) -> str:
     return _shown(getattr(declaration, "_source", ("", 0)))
 
 
+def copy_with(declaration: T, **changes: object) -> T:
+    """A declaration with other values, as if it were declared at the same place; its relative paths stay."""
+    copy = dataclasses.replace(declaration, **changes)  # type: ignore[type-var]  # declarations are dataclasses
+    object.__setattr__(copy, "_source", getattr(declaration, "_source", ("", 0)))
+    return copy
+
+
 def folder_of(declaration: object) -> Path:
     """The folder of the file with a declaration; the declaration's relative paths start there."""
     return Path(getattr(declaration, "_source", ("", 0))[0]).parent

@@ -32,7 +32,16 @@ from orchestration.check.gold import gold_problems, gold_scopes
 from orchestration.check.names import each, name_faults, named, references
 from orchestration.check.publish import publish_problems, storage_problems
 from orchestration.check.throwing_sql import throwing_faults
-from orchestration.check.visible_columns import KAFKA, KAFKA_OF_RECORD, METADATA, Scope, unknown
+from orchestration.check.visible_columns import (
+    BRONZE,
+    KAFKA,
+    KAFKA_OF_RECORD,
+    LATE,
+    METADATA,
+    QUARANTINE,
+    Scope,
+    unknown,
+)
 from orchestration.pipeline.lineage import in_data_order, lineage_problems
 from orchestration.pipeline.load_file import Draft
 
@@ -102,6 +111,26 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
     if is_whole:
         for suite in pipeline.quality:
             yield from _quality(suite, scopes)
+
+
+def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
+    """The columns of all tables, side tables included, as far as they are known before a start."""
+    scopes = {topic.table: Scope(topic.table, BRONZE) for topic in pipeline.bronze}
+    with extra_functions(are_possible=True):
+        of_silver = {silver.table: _silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}
+        scopes |= of_silver
+        for gold in in_data_order(pipeline.gold):
+            seen = scopes if isinstance(gold, Join | Aggregate) else of_silver
+            scopes |= gold_scopes(gold, seen)
+    for silver in pipeline.silver:
+        fields = scopes[silver.table].fields
+        if silver.unknown_fields in {"rescue", "evolve"}:
+            fields = None  # the table may have more columns
+        late = None if fields is None else (*fields, *LATE)
+        scopes[silver.table] = Scope(silver.table, fields)
+        scopes[silver.late_table] = Scope(silver.late_table, late)
+        scopes[silver.quarantine] = Scope(silver.quarantine, QUARANTINE)
+    return scopes
 
 
 def _may_add_functions(pipeline: Pipeline, settings: Settings | None) -> bool:

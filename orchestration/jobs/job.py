@@ -107,8 +107,10 @@ def open_job(
         OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended while the job was running.
         SetupError: Java, a jar or the broker is missing.
+        UsageError: The job is to write a table that its sandbox only reads.
     """
     layout = Layout.of(pipeline, settings)
+    layout.require_own(written_tables(pipeline, layers))
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
@@ -171,8 +173,10 @@ def spark_for_writing(
         OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended while the command was running.
         SetupError: Java or a jar is missing.
+        UsageError: The command is to write a table that its sandbox only reads.
     """
     layout = Layout.of(pipeline, settings)
+    layout.require_own(tables)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
@@ -284,6 +288,11 @@ def sinks_on_pipeline_broker(pipeline: Pipeline) -> tuple[KafkaSink, ...]:
     """The Kafka sinks on the broker that the pipeline reads from."""
     sinks = (publish.to for publish in pipeline.publish)
     return tuple(s for s in sinks if isinstance(s, KafkaSink) and "bootstrap.servers" not in s.kafka)
+
+
+def layers_to_run(settings: Settings) -> tuple[Layer, ...]:
+    """The layers of a job that runs all of them: a sandbox has no bronze of its own."""
+    return LAYERS if settings.sandbox_source is None else ("silver", "gold")
 
 
 def written_tables(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
             "Stop the gold job, move everything under the checkpoint elsewhere, and start the job again: the "
             "job refills the table."
         )
+    layout.require_own((gold.table,))
     with Leases(layout.leases, (gold.table, *gold.side_tables), "rebuild"):
         if not Checkpoint(checkpoint).exists():
             return None

@@ -15,8 +15,8 @@ from orchestration.cli.options import JsonOption, PipelineOption, SetOption, Set
 from orchestration.jobs import backfill as layers_in_order
 from orchestration.jobs import separate_processes
 from orchestration.jobs.field_notices import FieldNotices
-from orchestration.jobs.job import Job, open_job
-from orchestration.jobs.wiring import LAYERS, Layer
+from orchestration.jobs.job import Job, layers_to_run, open_job
+from orchestration.jobs.wiring import Layer
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
 
@@ -45,7 +45,7 @@ def up(
             ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
         )
         return
-    with open_job(ready.pipeline, ready.settings, name="up") as job:
+    with open_job(ready.pipeline, ready.settings, layers_to_run(ready.settings), name="up") as job:
         _run(job)
 
 
@@ -76,14 +76,15 @@ def backfill(
     Ctrl-C stops at a micro-batch boundary; the same command continues from there.
     """
     ready = _checked(context(pipeline, settings, set_))
-    with open_job(ready.pipeline, ready.settings, LAYERS, name="backfill", compiled="rows") as job:
+    layers = layers_to_run(ready.settings)
+    with open_job(ready.pipeline, ready.settings, layers, name="backfill", compiled="rows") as job:
         results = layers_in_order.catch_up(job)
         job.publish()
         failure = _gate_failure(job)
-    is_complete = len(results) == len(LAYERS) and all(done.is_whole for done in results)
+    is_complete = len(results) == len(layers) and all(done.is_whole for done in results)
     if as_json:
-        layers = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
-        out.print_json(data={"complete": is_complete, "layers": layers})
+        documents = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
+        out.print_json(data={"complete": is_complete, "layers": documents})
     for done in results:
         rate = done.rows / done.seconds if done.seconds else 0
         say(f"{done.layer}: {done.rows:,} rows in {done.seconds:.1f} s ({rate:,.0f} rows/s)")
