@@ -458,6 +458,8 @@ def _environment_file(path: Path | None, env: str) -> Path:
     Raises:
         SettingsError: There is no such file.
     """
+    if not re.fullmatch(_NAME, env) or len(env) > 100:
+        raise SettingsError(f"environment {env!r}: a name has at most 100 letters, digits, '_', '.' and '-'.")
     base = path if path is not None else Path(SETTINGS_FILE)
     file = base.with_name(f"{base.stem}.{env}{base.suffix}")
     if not file.is_file():
