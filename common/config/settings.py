@@ -458,7 +458,7 @@ def _environment_file(path: Path | None, env: str) -> Path:
     Raises:
         SettingsError: There is no such file.
     """
-    if not re.fullmatch(_NAME, env) or len(env) > 100:
+    if not re.fullmatch(_NAME.replace("*", "{1,100}"), env):
         raise SettingsError(f"environment {env!r}: a name has at most 100 letters, digits, '_', '.' and '-'.")
     base = path if path is not None else Path(SETTINGS_FILE)
     file = base.with_name(f"{base.stem}.{env}{base.suffix}")
