@@ -7,6 +7,7 @@
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
+    ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
     └── log/                    logs of the jobs
 """
@@ -71,6 +72,11 @@ class Layout:
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"
+
+    @property
+    def jobs(self) -> Path:
+        """Folder of the jobs' state files."""
+        return self.local / "jobs"
 
     @property
     def log(self) -> Path:

@@ -240,6 +240,53 @@ class SparkSettings(_Section):
     )
 
 
+class HistorySettings(_Section):
+    """The history of micro-batches: the table ``ops.micro_batches``."""
+
+    interval_seconds: float = Field(
+        default=30, ge=0, description="Seconds between two writes of the history; 0: no history."
+    )
+    keep: Duration = Field(default="14 days", description="How long a micro-batch stays in the history.")
+
+    @property
+    def keep_seconds(self) -> float:
+        """``keep`` in seconds."""
+        length = parse_duration(self.keep)
+        assert length is not None  # noqa: S101  # validated
+        return length.seconds
+
+
+class HttpSettings(_Section):
+    """The page, metrics and health of a job, by HTTP."""
+
+    address: str | None = Field(
+        default=None,
+        description="host:port to listen at, such as 127.0.0.1:8484; a port alone is loopback, port 0 takes "
+        "a free one; unset: nothing listens. There is no login: put a proxy before other hosts' access.",
+    )
+    freshness_goal: Duration = Field(
+        default="10 minutes",
+        description="/readyz fails while a record waits longer than this to be in gold.",
+    )
+
+    @property
+    def goal_seconds(self) -> float:
+        """``freshness_goal`` in seconds."""
+        length = parse_duration(self.freshness_goal)
+        assert length is not None  # noqa: S101  # validated
+        return length.seconds
+
+
+class LogSettings(_Section):
+    """The log files of the jobs."""
+
+    format: str = Field(
+        default="text",
+        pattern="^(text|json)$",
+        description="json: one JSON object per line, of Python, of Spark's JVM and on stderr.",
+    )
+
+
 class JarSettings(_Section):
     """The locked jars."""
 
@@ -282,6 +329,9 @@ class Settings(BaseSettings):
     driver: DriverSettings = DriverSettings()
     spark: SparkSettings = SparkSettings()
     jars: JarSettings = JarSettings()
+    history: HistorySettings = HistorySettings()
+    http: HttpSettings = HttpSettings()
+    log: LogSettings = LogSettings()
 
     @property
     def driver_limits(self) -> DriverLimits:

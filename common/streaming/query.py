@@ -143,6 +143,7 @@ class _State:
 
     began: bool = False
     in_batch: bool = False
+    finished: int = 0
     stopped: bool = False
     error: BaseException | None = None
 
@@ -205,6 +206,7 @@ def _micro_batch_function(
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))
             notifier.notify((stream.name, *stream.beside))
+            state.finished += 1
         except Exception as error:
             state.error = state.error or error
             raise

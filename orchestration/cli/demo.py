@@ -22,7 +22,8 @@ from orchestration.jobs.job import Job, open_job
 from orchestration.kafka import client as kafka
 from orchestration.kafka import producer
 from orchestration.query.duckdb_views import Database, run_query
-from orchestration.status.collect import Collector, Status
+from orchestration.status.collect import Collector
+from orchestration.status.model import Status
 from orchestration.status.row_balance import balance
 from orchestration.status.topic_offsets import BrokerOffsets
 

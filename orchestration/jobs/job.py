@@ -23,6 +23,7 @@ from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from orchestration.embedded_broker import lifecycle as broker
+from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
@@ -117,6 +118,8 @@ def open_job(
         stop = stack.enter_context(StopSignal().installed())
         supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
+        # It ends before Spark does, whose queries it looks at.
+        stack.enter_context(recording(Recorder(pipeline, settings, layout, name, supervisor)))
         yield Job(tuple(layers), wiring, supervisor, stop)
 
 

@@ -7,10 +7,9 @@ table reads bronze from its first commit.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout, all_tables
@@ -19,16 +18,13 @@ from common.delta import compaction
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, Snapshot
+from common.delta.retention import FILES, retention
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
 from orchestration.pipeline.lineage import Reader, readers, sources, written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_RETENTION = "delta.deletedFileRetentionDuration"
-_STANDARD = timedelta(days=7)
-_DURATION = re.compile(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +80,11 @@ def maintain(spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str
     return MaintenanceResult(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
 
 
-def retention(log: LogReader) -> timedelta:
-    """How long a table keeps data files that its current version does not need."""
-    match = _DURATION.search(log.properties().get(_RETENTION, ""))
-    return _STANDARD if match is None else timedelta(**{f"{match[2].lower()}s": int(match[1])})
-
-
 def _needed(pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now: Snapshot) -> str:
     """The reason to keep the old files of a table; empty if no query needs them."""
     if table.startswith("bronze."):
         return "a new silver table reads bronze from its first commit on"
-    oldest = datetime.now(UTC) - retention(log)
+    oldest = datetime.now(UTC) - retention(log.properties(), FILES)
     for reader in _readers(pipeline, table):
         version = _next_version(layout, reader, now.table_id)
         if version > now.version:
