@@ -269,6 +269,10 @@ class HttpSettings(_Section):
         description="/readyz fails while a record waits longer than this to be in gold.",
     )
 
+    show_records: bool = Field(
+        default=True, description="Whether the page shows the payloads of quarantined records, escaped."
+    )
+
     @property
     def goal_seconds(self) -> float:
         """``freshness_goal`` in seconds."""

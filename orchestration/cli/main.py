@@ -34,6 +34,8 @@ COMMANDS = (
     "operate.run",
     "try_out.produce",
     "inspect.status",
+    "inspect.page",
+    "inspect.metrics",
     "inspect.query",
     "inspect.quarantine",
     "inspect.quality",

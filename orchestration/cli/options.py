@@ -22,3 +22,12 @@ SetOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+HttpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve page, metrics and health there, such as 127.0.0.1:8484.",
+        show_default="the setting http.address",
+    ),
+]

@@ -231,6 +231,12 @@ def sinks_on_pipeline_broker(pipeline: Pipeline) -> tuple[KafkaSink, ...]:
     return tuple(s for s in sinks if isinstance(s, KafkaSink) and "bootstrap.servers" not in s.kafka)
 
 
+def written_queries(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The names of the queries of these layers: the tables that they write, and the publications."""
+    side = {name for table in pipeline.tables for name in table.side_tables}
+    return tuple(name for name in written_tables(pipeline, layers) if name not in side)
+
+
 def written_tables(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
     """The tables that these layers write, with their side tables, and the publications."""
     groups: dict[Layer, Sequence[Table]] = {

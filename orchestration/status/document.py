@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from orchestration.status.model import Freshness, Lag, QueryNow, Status, TableStatus, TimeToLoss
+from orchestration.status.problems import problems
 
 
 def document(status: Status) -> dict[str, Any]:
     """A status as JSON. Keys are stable; times are ISO 8601 in UTC; null is what is not known.
 
     ``pipeline``, ``at``, ``broker`` (``address``, ``note``), ``waiting_seconds`` (age of the oldest record
-    that a gold table lacks) and ``tables``, each with:
+    that a gold table lacks), ``problems`` (``severity``: critical or warning, ``table``, ``text``) and
+    ``tables``, each with:
     ``table``, ``layer``, ``kind`` (topic, silver, aggregate, upsert), ``reads`` (topics or a table),
     ``path``, ``exists``, ``rows``, ``files``, ``bytes``, ``version``, ``committed_at``,
     ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``, ``seconds``:
@@ -39,6 +42,7 @@ def document(status: Status) -> dict[str, Any]:
         "at": iso(status.at),
         "broker": {"address": status.broker, "note": status.broker_note},
         "waiting_seconds": _rounded(status.waiting_seconds),
+        "problems": [asdict(problem) for problem in problems(status)],
         "tables": [_table_document(table, status.at) for table in status.tables],
     }
 

@@ -10,11 +10,12 @@ import typer
 from common.machine.console import out, say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import HttpOption, JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.http.page_of import page_of
 from orchestration.jobs import backfill as layers_in_order
 from orchestration.jobs import separate_processes
 from orchestration.jobs.field_notices import FieldNotices
-from orchestration.jobs.job import Job, open_job
+from orchestration.jobs.job import Job, open_job, written_queries
 from orchestration.jobs.wiring import LAYERS, Layer
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
@@ -36,16 +37,18 @@ def up(
     separate_: Annotated[
         bool, typer.Option("--separate", help="One process per layer instead of one for all layers.")
     ] = False,
+    http: HttpOption = None,
 ) -> None:
     """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
     ready = _checked(context(pipeline, settings, set_))
-    if separate_:
-        separate_processes.run_separately(
-            ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
-        )
-        return
-    with open_job(ready.pipeline, ready.settings, name="up") as job:
-        _run(job)
+    with page_of(ready.pipeline, ready.settings, http):
+        if separate_:
+            separate_processes.run_separately(
+                ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
+            )
+            return
+        with open_job(ready.pipeline, ready.settings, name="up") as job:
+            _run(job)
 
 
 def run(
@@ -56,11 +59,15 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Process what is available now, then end.")
     ] = False,
+    http: HttpOption = None,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
     ready = _checked(context(pipeline, settings, set_))
     compiled: Compiled = "rows" if available_now else "all"
-    with open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
+    with (
+        page_of(ready.pipeline, ready.settings, http, written_queries(ready.pipeline, [layer])),
+        open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job,
+    ):
         _run(job, available_now=available_now)
 
 
