@@ -289,6 +289,10 @@ class LogSettings(_Section):
         pattern="^(text|json)$",
         description="json: one JSON object per line, of Python, of Spark's JVM and on stderr.",
     )
+    exception_messages: bool = Field(
+        default=False,
+        description="Whether JSON logs of Python have the messages of exceptions, which may quote a value.",
+    )
 
 
 class JarSettings(_Section):

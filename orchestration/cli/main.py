@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from common.errors import MedallionError, RegistryError
+from common.machine import event_log
 from common.machine.console import err, out
 from common.machine.terminal import visible, wrapped
 from common.streaming.query import registry_failure
@@ -107,6 +108,9 @@ def main() -> None:
 
 
 def _print_error(error: MedallionError) -> None:
+    if event_log.is_json():
+        event_log.emit(visible(str(error)), {"exception": type(error).__name__}, "error")
+        return
     head = "error: "
     text = visible(str(error))
     if err.is_terminal:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TABLE = "ops.micro_batches"
 
-_COMPACT_EVERY = 100
+_CHECKPOINT_EVERY = 100
 _ATTEMPTS = 5
 
 
@@ -128,35 +128,31 @@ def append(path: str, rows: Sequence[MicroBatchRow]) -> None:
             "delta.appendOnly": "false",
             "delta.logRetentionDuration": "interval 1 days",
             "delta.deletedFileRetentionDuration": "interval 1 days",
-            "delta.checkpointInterval": str(_COMPACT_EVERY),
+            "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
         },
         commit_properties=CommitProperties(max_commit_retries=_ATTEMPTS),
     )
 
 
-def tidy(path: str, keep: timedelta) -> bool:
-    """Every hundredth version: delete old rows, compact the files, delete unneeded ones; whether it did.
+def tidy(path: str, keep: timedelta) -> None:
+    """Delete old rows, compact the files, and delete files and commits that nobody needs.
 
     Args:
-        path: The table.
+        path: The table; it exists.
         keep: Rows that ended before this long ago are deleted.
 
     Raises:
         DeltaError: Another process changed the table meanwhile; the next call tries again.
         OSError: The disk or the store cannot be written.
     """
-    version = latest_version(path)
-    if version is None or version % _COMPACT_EVERY:
-        return False
     from deltalake import DeltaTable
 
     table = DeltaTable(path)
-    oldest = (datetime.now(UTC) - keep).isoformat(sep=" ", timespec="seconds")
-    table.delete(f"ended_at < timestamp '{oldest}'")
+    oldest = (datetime.now(UTC) - keep).isoformat(sep=" ", timespec="microseconds")
+    table.delete(f"ended_at < arrow_cast('{oldest}', 'Timestamp(Microsecond, Some(\"UTC\"))')")
     table.optimize.compact()
     table.vacuum(retention_hours=24, dry_run=False)
     table.cleanup_metadata()
-    return True
 
 
 def read(path: str, since: datetime, columns: Sequence[str]) -> list[dict[str, Any]]:

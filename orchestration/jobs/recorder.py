@@ -7,16 +7,14 @@ micro-batches meanwhile. Nothing here can fail a query: a disk that is full cost
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import structlog
 
 from common.config.paths import Layout
 from common.config.settings import Settings
@@ -24,6 +22,7 @@ from common.declare import Pipeline
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.errors import MedallionError
+from common.machine import event_log
 from common.machine.processes import start_mark
 from common.streaming.query import RunningQuery, one_line
 from orchestration.history import micro_batches
@@ -39,9 +38,12 @@ _EVERY_SECONDS = 1.0
 _FETCH_AFTER = 5
 """Finished micro-batches after which a query's reports are fetched: Spark keeps the newest twenty."""
 
+_TIDY_EVERY = 100
+"""Writes of the history between two deletions of its old rows."""
+
 _COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -90,16 +92,13 @@ class Recorder:
         self._collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
         self._logs: dict[str, LogReader] = {}
         self._seen: dict[str, _Seen] = {}
+        self._warned = ""
+        self._writes = 0
         self._stop = threading.Event()
         self._flushed = datetime.now(UTC)
         now = datetime.now(UTC)
         host, mark = os.uname().nodename, start_mark(os.getpid()) or ""
-        self._state = JobState(job, uuid.uuid4().hex[:12], os.getpid(), host, now, now, mark=mark)
-
-    @property
-    def run_id(self) -> str:
-        """Identifies this run of the job."""
-        return self._state.run_id
+        self._state = JobState(job, event_log.RUN_ID, os.getpid(), host, now, now, mark=mark)
 
     def run(self) -> None:
         """Record until ``end``."""
@@ -128,7 +127,10 @@ class Recorder:
         try:
             step()
         except Exception as error:  # noqa: BLE001  # any library's
-            _log.warning("the state of the job cannot be recorded", error=f"{type(error).__name__}: {error}")
+            # An error of each second would fill the log with the same lines.
+            if type(error).__name__ != self._warned:
+                self._warned = type(error).__name__
+                _log.warning("the state of the job cannot be recorded", exc_info=error)
 
     def _look(self) -> None:
         for query in tuple(self._supervisor.queries):
@@ -169,7 +171,10 @@ class Recorder:
         ]
         if reports:
             commits = self._new_commits(query.name, seen)
-            seen.rows += [self._row(query.name, report, commits) for report in reports]
+            rows = [self._row(query.name, report, commits) for report in reports]
+            if event_log.is_json():
+                _log_batches(rows)
+            seen.rows += rows
             seen.newest, seen.last = int(reports[-1]["batchId"]), _facts(reports[-1])
         seen.finished = finished
 
@@ -260,7 +265,10 @@ class Recorder:
                 log.forget_before(latest - 50)
         if rows:
             micro_batches.append(self._path, rows)
-            micro_batches.tidy(self._path, self._keep)
+            # Also after the first write: a job that restarts often would never get to the hundredth.
+            if self._writes % _TIDY_EVERY == 0:
+                micro_batches.tidy(self._path, self._keep)
+            self._writes += 1
 
     def _with_model(self, name: str, seen: _Seen, table: TableStatus | None) -> Sequence[MicroBatchRow]:
         """A query's rows; the newest has the model's numbers, which are those of the table now."""
@@ -298,6 +306,15 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         recorder.end(None)
     finally:
         thread.join(5)
+
+
+def _log_batches(rows: Sequence[MicroBatchRow]) -> None:
+    """One event per micro-batch."""
+    for row in rows:
+        facts = {"job": row.job, "query": row.query, "batch_id": row.batch_id, "rows": row.rows}
+        _log.info(
+            "micro-batch", extra={**facts, "duration_ms": row.duration_ms, "quarantined": row.quarantined}
+        )
 
 
 def _state(query: RunningQuery, *, is_retried: bool) -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from common.machine import event_log
 from common.machine.console import out, say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
@@ -102,6 +103,8 @@ def _checked(ready: Context) -> Context:
 
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
+    if ready.settings.log.format == "json":
+        event_log.write_json(ready.pipeline.name, exception_messages=ready.settings.log.exception_messages)
     return ready
 
 
@@ -151,4 +154,9 @@ class _Reporter:
             self._reported[query.name] = int(batches[-1]["batchId"])
             if rows:
                 took = max(int(p["batchDuration"]) for p in batches) / 1000
-                say(f"{query.name}: {rows:,} rows in {len(batches)} micro-batches, the slowest {took:.1f} s")
+                say(
+                    f"{query.name}: {rows:,} rows in {len(batches)} micro-batches, the slowest {took:.1f} s",
+                    query=query.name,
+                    batch_id=self._reported[query.name],
+                    rows=rows,
+                )

@@ -303,7 +303,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
     write(layout, "bronze.quakes", 10)
     batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}}, ago=10)
     written = document(Collector(PIPELINE, layout, Answering(REACH)).collect())
-    assert list(written) == ["pipeline", "at", "broker", "tables"]
+    assert list(written) == ["pipeline", "at", "broker", "waiting_seconds", "problems", "tables"]
     assert written["broker"] == {"address": "broker:9092", "note": ""}
     bronze = written["tables"][0]
     now = DeltaTable(layout.table_path("bronze.quakes"))
@@ -320,13 +320,40 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "files": 1,
         "bytes": now.get_add_actions().column("size_bytes").to_pylist()[0],
         "version": 0,
-        "lag": {"unit": "records", "count": 20, "versions": None, "files": None, "bytes": None, "note": ""},
+        "lag": {
+            "unit": "records",
+            "count": 20,
+            "versions": None,
+            "files": None,
+            "bytes": None,
+            "note": "",
+            "seconds": None,
+            "numFilesOutstanding": None,
+            "numBytesOutstanding": None,
+        },
         "last_batch_id": 0,
         "watermark_at": None,
         "quarantine": None,
         "late": None,
         "fields": None,
         "job": None,
+        "query": {
+            "state": "stopped",
+            "is_faulty": False,
+            "phase": "no job runs",
+            "since": None,
+            "error": "",
+            "restarts": 0,
+            "last_batch": None,
+        },
+        "freshness": {
+            "newest_at": None,
+            "newest_seconds": None,
+            "waiting_since": None,
+            "waiting_seconds": None,
+        },
+        "time_to_loss": {"seconds": None, "is_never": False, "cause": ""},
+        "uncommitted": {"records": 0, "seconds": 0.0},
     }
     json.dumps(written)
 
