@@ -16,6 +16,7 @@ from common.machine.terminal import packed
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.status.late_rows import Late
 from orchestration.status.model import Quarantine, Status, TableStatus
+from orchestration.status.problems import duration, problems
 
 WIDTH = 100
 """Columns of the stacked layout, and of a status that goes into a pipe or a file."""
@@ -113,6 +114,9 @@ class _Picture:
     def _parts(self, blocks: Sequence[_Block], width: int) -> Iterator[RenderableType]:
         layout = _Layout.of(blocks, width)
         yield from _title(self._status, layout.panel)
+        for problem in problems(self._status):
+            if problem.severity == "critical":  # warnings stand beside the numbers of their tables
+                yield Text(f" ! {problem.table}: {problem.text}", style="red")
         for layer, colour in _COLOURS.items():
             own = [block for block in blocks if block.table.layer == layer]
             if own:
@@ -190,6 +194,8 @@ def _split(part: Text, width: int) -> list[Text]:
 
 def _block(table: TableStatus, at: datetime) -> _Block:
     mark = (" ● ", "green") if table.holder is not None else (" ○ ", "dim")
+    if table.query.is_faulty:
+        mark = (" ● ", "red")
     name = Text.assemble(mark, (table.table.partition(".")[2], "bold"))
     idle = table.rows_per_second is None or (table.now is None and table.layer != "publish")
     rate = Text("" if idle else _number(round(table.rows_per_second or 0)))
@@ -198,7 +204,7 @@ def _block(table: TableStatus, at: datetime) -> _Block:
 
 
 def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
-    details = [list(_source(table))]
+    details = [list(_source(table)), list(_now(table, at))]
     if table.watermark is not None:
         ago = _age(at, table.watermark)
         details.append([Text(f"watermark {table.watermark:%Y-%m-%d %H:%M:%S} ({ago} ago)", style="dim")])
@@ -250,6 +256,22 @@ def _source(table: TableStatus) -> Iterator[Text]:
         yield Text(f"to read: {commits}, {files}, {_size(lag.bytes)}", style="dim")
     if lag.note:
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
+
+
+def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
+    """What the query does, how far it is behind Kafka, its last micro-batch and its state."""
+    query, fresh = table.query, table.freshness
+    if query.state not in {"waiting", "stopped"}:
+        yield Text(query.phase, style="red" if query.is_faulty else "dim")
+    waiting = None if fresh is None else fresh.waiting_seconds(at)
+    if waiting:
+        yield Text(f"{duration(waiting)} behind Kafka", style="dim")
+    if table.uncommitted is not None and table.uncommitted.records:
+        yield Text(f"{_number(table.uncommitted.records)} records in open transactions", style="yellow")
+    if (last := query.last_batch) is not None and table.holder is not None:
+        yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
+        if last.state_rows is not None and last.state_bytes is not None:
+            yield Text(f"state {_number(last.state_rows)} rows, {_size(last.state_bytes)}", style="dim")
 
 
 def _rejected(quarantine: Quarantine) -> Text:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from common.delta.log import LogReader
 from common.machine.table_lease import Leases
+from orchestration.cli.status_output import render
 from orchestration.history.job_state import JobState, read_states, write_state
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
@@ -251,3 +254,20 @@ def test_the_document_says_the_same_in_json(lived_in: LivedIn) -> None:
 )
 def test_durations_have_their_two_largest_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_terminal_shows_the_same_model(lived_in: LivedIn, width: int) -> None:
+    """At 80 columns no name is cut; at 200 a table's state stands beside its numbers."""
+    lived_in.caught_up()
+    lived_in.bronze(5, ago=60)
+    lived_in.batch("bronze.orders", 1, {"orders": {"0": 15}})
+    lived_in.job("failed", error="[DIVIDE_BY_ZERO] Division by zero")
+    screen = StringIO()
+    Console(file=screen, width=width, color_system=None).print(render(look(lived_in, offsets(15))))
+    text = screen.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert "! gold.by_day: the query is failed: [DIVIDE_BY_ZERO] Division by zero" in text
+    assert "1 min 4 s behind Kafka" in text
+    assert "by_day" in text
+    assert "…" not in text
