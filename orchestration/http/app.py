@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from common.errors import MedallionError, TableMissingError, UsageError
 from orchestration.http import records
 from orchestration.http.live import SPANS, Live
 from orchestration.metrics.exposition import CONTENT_TYPE, prometheus_text
-from orchestration.status.document import document
+from orchestration.quality.last_results import last_results
+from orchestration.status.document import document, iso
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -69,6 +71,7 @@ def build_app(live: Live, *, hosts: frozenset[str] | None = None) -> Starlette:
             Route("/readyz", answering(_readyz)),
             Route("/api/status", answering(_status)),
             Route("/api/history", answering(_history)),
+            Route("/api/quality", answering(_quality)),
             Route("/api/quarantine/{table}", answering(_quarantine)),
             Route("/api/quarantine/{table}/record", answering(_record)),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
@@ -140,6 +143,11 @@ def _history(live: Live, request: Request) -> Response:
     if span not in SPANS:
         raise UsageError("span is hour or day")
     return JSONResponse(live.history(span))
+
+
+def _quality(live: Live, request: Request) -> Response:
+    found = last_results(live.layout.quality, live.pipeline.quality)
+    return JSONResponse({"suites": [{**asdict(one), "at": iso(one.at)} for one in found]})
 
 
 def _quarantine(live: Live, request: Request) -> Response:

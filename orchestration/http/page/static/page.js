@@ -6,7 +6,7 @@ const LAYERS = ["bronze", "silver", "gold", "publish"];
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWS_RECORDS = document.querySelector("meta[name=shows-records]").content === "yes";
 
-const page = { status: null, heardAt: 0, error: "", history: null, span: "hour", look: null };
+const page = { status: null, heardAt: 0, error: "", history: null, quality: [], span: "hour", look: null };
 
 // ---- elements: h() describes one, patch() changes only what differs, so that focus stays where it is
 
@@ -240,6 +240,15 @@ function drawQuarantine() {
         h("td", { class: "bar-cell" }, h("svg", { class: "bar", viewBox: "0 0 100 7", preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { class: "all", width: 100, height: 7 }), h("rect", { class: "part", width: Math.max(1, 100 * rows / most), height: 7 }))),
         h("td", {}, h("button", { type: "button", "aria-label": `look at records of ${table.table} with the reason ${reason}`, onclick: () => look(table.table, reason) }, "look")))))) : h("p", { class: "note" }, "No row is in quarantine.")) : null);
 }
+function drawQuality() {
+  draw("quality", page.quality.length ? h("div", { class: "panel" },
+    h("div", { class: "panel-head" }, h("h2", {}, "Last quality results")),
+    h("table", { class: "rows" },
+      h("thead", {}, h("tr", {}, ["table", "expectations", "checked"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, page.quality.map((one) => h("tr", {}, h("td", {}, one.table),
+        h("td", { class: one.is_met ? "good-text" : "bad-text" }, one.is_met ? `all ${one.checked} met` : `${one.failed.length} of ${one.checked} not met: ${one.failed.join(", ")}`),
+        h("td", {}, `${clock(one.at)}${one.version === null ? "" : `, version ${one.version}`}`)))))) : null);
+}
 async function look(table, reason) {
   page.look = { table, reason, records: null, chosen: null, shown: null, error: "" };
   drawLook();
@@ -292,8 +301,9 @@ async function readHistory() {
   clearTimeout(reading);
   drawCharts();
   const span = page.span;
-  try { const found = await ask(`/api/history?span=${span}`); if (span === page.span) page.history = found; } catch { /* the head says that nothing answers */ }
+  try { const found = await ask(`/api/history?span=${span}`); if (span === page.span) page.history = found; page.quality = (await ask("/api/quality")).suites; } catch { /* the head says that nothing answers */ }
   drawCharts();
+  drawQuality();
   drawAll();
   reading = setTimeout(readHistory, HISTORY_MS);
 }

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import pytest
 
+from common.declare import Expect, Quality
 from common.errors import AddressError
 from common.machine.table_lease import Leases
 from orchestration.history import micro_batches
@@ -200,6 +202,48 @@ def test_history_has_a_point_per_minute(client: Client, lived_in: LivedIn) -> No
     (point,) = queries["gold.by_day"]
     assert (point["rows_per_second"], point["batch_ms"]) == (1.0, 900)
     assert int(str(found["from"])) % 60 == 0
+
+
+def test_the_last_result_of_each_suite_is_shown(tmp_path: Path) -> None:
+    """As Great Expectations writes it; of two runs the newer one, and no value of a row."""
+    lived_in = LivedIn(tmp_path)
+    suite = Quality("silver.orders", [Expect("expect_column_values_to_not_be_null", {"column": "id"})])
+    runs = lived_in.layout.quality / "gx/uncommitted/validations/silver/orders"
+    for number, success in ((6, True), (7, False)):
+        folder = runs / f"silver.orders version {number}" / f"2026112{number}T220716.487345Z"
+        folder.mkdir(parents=True)
+        config = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}}
+        content = {
+            "meta": {
+                "run_id": {
+                    "run_name": f"silver.orders version {number}",
+                    "run_time": "2026-11-22T22:07:16+00:00",
+                }
+            },
+            "success": success,
+            "results": [
+                {
+                    "success": success,
+                    "expectation_config": config,
+                    "result": {"partial_unexpected_list": ["secret"]},
+                }
+            ],
+        }
+        (folder / "batch.json").write_text(json.dumps(content))
+    live = Live(replace(PIPELINE, quality=[suite]), lived_in.settings, lived_in.layout)
+    with serving(build_app(live), listen("127.0.0.1:0")) as address:
+        assert Client(address).json("/api/quality") == {
+            "suites": [
+                {
+                    "table": "silver.orders",
+                    "version": 7,
+                    "at": "2026-11-22T22:07:16.000Z",
+                    "is_met": False,
+                    "checked": 1,
+                    "failed": ["expect_column_values_to_not_be_null id"],
+                }
+            ]
+        }
 
 
 def test_another_sites_name_for_this_address_is_refused(client: Client) -> None:
