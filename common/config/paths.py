@@ -21,6 +21,9 @@ from pathlib import Path
 from common.config.settings import Settings
 from common.declare import Pipeline
 
+HISTORY = "ops.micro_batches"
+"""The table with the history of micro-batches (``orchestration.history.micro_batches``)."""
+
 
 def broker_dir(settings: Settings) -> Path:
     """Folder of the embedded broker."""

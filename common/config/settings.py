@@ -269,6 +269,9 @@ class HttpSettings(_Section):
         description="/readyz fails while a record waits longer than this to be in gold.",
     )
 
+    spark_metrics: bool = Field(
+        default=False, description="Whether /metrics has Spark's own metrics of its streaming queries too."
+    )
     show_records: bool = Field(
         default=True, description="Whether the page shows the payloads of quarantined records, escaped."
     )

@@ -116,8 +116,9 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         spark_conf.MASTER: settings.spark.master,
     }
     warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
+    metrics = {spark_conf.STREAMING_METRICS: "true"} if settings.http.spark_metrics else {}
     given = _engine_settings(settings) | registry_conf(settings) | warehouse | loaded | always
-    return {**spark_conf.values(profile, given), **own, **always, **submitted}
+    return {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
 
 
 def _engine_settings(settings: Settings) -> dict[str, str]:

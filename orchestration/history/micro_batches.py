@@ -18,8 +18,6 @@ from common.delta.log import latest_version
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TABLE = "ops.micro_batches"
-
 _CHECKPOINT_EVERY = 100
 _ATTEMPTS = 5
 

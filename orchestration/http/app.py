@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from common.errors import MedallionError, TableMissingError, UsageError
 from orchestration.http import records
 from orchestration.http.live import SPANS, Live
+from orchestration.http.spark_metrics import spark_text
 from orchestration.metrics.exposition import CONTENT_TYPE, prometheus_text
 from orchestration.quality.last_results import last_results
 from orchestration.status.document import document, iso
@@ -122,7 +123,11 @@ def _template() -> Any:
 
 
 def _metrics(live: Live, request: Request) -> Response:
-    return Response(prometheus_text(live.status()), media_type=CONTENT_TYPE)
+    status = live.status()
+    text = prometheus_text(status)
+    if live.settings.http.spark_metrics:
+        text += spark_text([table.table for table in status.tables])
+    return Response(text, media_type=CONTENT_TYPE)
 
 
 def _healthz(live: Live, request: Request) -> Response:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
-from common.config.paths import Layout
+from common.config.paths import HISTORY, Layout
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.log import latest_version
-from orchestration.history import micro_batches
 from orchestration.query.duckdb_views import Database
 from orchestration.status.collect import Collector
 from orchestration.status.model import Status
@@ -125,7 +124,7 @@ class Live:
             "seconds": seconds,
             "queries": {},
         }
-        path = self.layout.table_path(micro_batches.TABLE)
+        path = self.layout.table_path(HISTORY)
         if latest_version(path) is None:
             return document
         with self.database_lock:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from common.config.paths import Layout
+from common.config.paths import HISTORY, Layout
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.checkpoint import Checkpoint
@@ -88,7 +88,7 @@ class Recorder:
         self._pipeline, self._layout, self._supervisor = pipeline, layout, supervisor
         self._keep = timedelta(seconds=settings.history.keep_seconds)
         self._every = settings.history.interval_seconds
-        self._path = layout.table_path(micro_batches.TABLE)
+        self._path = layout.table_path(HISTORY)
         self._collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
         self._logs: dict[str, LogReader] = {}
         self._seen: dict[str, _Seen] = {}

@@ -21,7 +21,7 @@ from common.errors import TableError, TableMissingError, UsageError, nearest
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_NAMED = re.compile(r'(?<![\w"])"?(bronze|silver|gold)"?\s*\.\s*"?(\w+)"?', re.IGNORECASE)
+_NAMED = re.compile(r'(?<![\w"])"?(bronze|silver|gold|ops)"?\s*\.\s*"?(\w+)"?', re.IGNORECASE)
 _UNKNOWN = re.compile(r"Table with name (\S+) does not exist")
 _BATCH = 2_048
 

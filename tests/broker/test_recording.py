@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Producer
 
-from common.config.paths import Layout
+from common.config.paths import HISTORY, Layout
 from common.config.settings import Settings
 from common.declare import Json, Message, Pipeline, Silver, Topic, Upsert
 from orchestration.history import micro_batches
@@ -92,7 +92,7 @@ def ran(
 
 def test_the_history_has_a_row_per_micro_batch_with_what_became_of_its_rows(ran: Ran) -> None:
     columns = list(micro_batches.schema().names)
-    path = ran.layout.table_path(micro_batches.TABLE)
+    path = ran.layout.table_path(HISTORY)
     rows = micro_batches.read(path, datetime.now(UTC) - timedelta(hours=1), columns)
     by_query: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

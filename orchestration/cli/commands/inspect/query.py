@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from common.config.paths import all_tables
+from common.config.paths import HISTORY, all_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
@@ -45,7 +45,7 @@ def query(
 ) -> None:
     """Run SQL over the tables: medallion query "select * from gold.x".
 
-    Tables are bronze.x, silver.x, silver.x__quarantine and gold.x. Times are UTC.
+    Tables are bronze.x, silver.x, silver.x__quarantine, gold.x and ops.micro_batches. Times are UTC.
     """
     from orchestration.cli.query_output import print_table, write_csv, write_json
     from orchestration.query.duckdb_views import Database, run_query
@@ -66,7 +66,8 @@ def query(
     database = Database()
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")
-    answer = run_query(database, ready.layout, all_tables(ready.pipeline), text, version)
+    tables = (*all_tables(ready.pipeline), HISTORY)
+    answer = run_query(database, ready.layout, tables, text, version)
     if as_json:
         write_json(answer, limit, sys.stdout)
     elif as_csv:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from common.config.paths import HISTORY, Layout
 from orchestration.history import micro_batches
 from orchestration.history.micro_batches import MicroBatchRow
-from orchestration.query.duckdb_views import Database
+from orchestration.query.duckdb_views import Database, run_query
 
 NOW = datetime.now(UTC)
 
@@ -28,12 +29,12 @@ def test_rows_are_read_back_by_age(tmp_path: Path) -> None:
     assert [(one["query"], one["rows"]) for one in found] == [("gold.b", 70), ("gold.a", 20)]
 
 
-def test_duckdb_reads_the_history(tmp_path: Path) -> None:
-    path = str(tmp_path / "micro_batches")
-    micro_batches.append(path, [row("gold.a", 1), row("gold.a", 2)])
-    database = Database()
-    found = database.connection.execute(f"select sum(rows), count(*) from {database.source(path)}")
-    assert found.fetchall() == [(30, 2)]
+def test_medallion_query_reads_the_history(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path), str(tmp_path / "checkpoints"), tmp_path)
+    micro_batches.append(layout.table_path(HISTORY), [row("gold.a", 1), row("gold.a", 2)])
+    sql = "select query, sum(rows), count(*) from ops.micro_batches group by query"
+    answer = run_query(Database(), layout, [HISTORY], sql)
+    assert [found for batch in answer.batches for found in batch] == [("gold.a", 30, 2)]
 
 
 def test_old_rows_are_deleted_and_files_compacted(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from common.config.paths import HISTORY
 from common.declare import Expect, Quality
 from common.errors import AddressError
 from common.machine.table_lease import Leases
@@ -191,7 +192,7 @@ def test_a_topic_name_with_quotes_is_a_text(client: Client, lived_in: LivedIn) -
 def test_history_has_a_point_per_minute(client: Client, lived_in: LivedIn) -> None:
     from datetime import timedelta
 
-    path = lived_in.layout.table_path(micro_batches.TABLE)
+    path = lived_in.layout.table_path(HISTORY)
     assert client.json("/api/history?span=day")["queries"] == {}
     micro_batches.append(
         path, [row("gold.by_day", 6, timedelta(minutes=10)), row("gold.by_day", 9, timedelta(hours=5))]
