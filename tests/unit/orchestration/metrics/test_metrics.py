@@ -12,11 +12,14 @@ import pytest
 import yaml
 
 from common.config.settings import Settings
+from orchestration.http.live import Live
 from orchestration.metrics.board import PANELS, board
 from orchestration.metrics.catalogue import METRICS
+from orchestration.metrics.exposition import prometheus_text
 from orchestration.metrics.reference import reference
 from orchestration.metrics.rules import alert_rules, rules
 from tests.support.in_process import run
+from tests.support.lived_in import PIPELINE, LivedIn
 
 PROMTOOL = shutil.which("promtool")
 SERIES = {metric.series for metric in METRICS}
@@ -70,6 +73,18 @@ def test_promtool_loads_the_rules(tmp_path: Path) -> None:
         [PROMTOOL or "", "check", "rules", str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+def test_promtool_finds_no_fault_in_the_exported_text(tmp_path: Path) -> None:
+    """Also with characters in a reason that the format escapes."""
+    lived_in = LivedIn(tmp_path)
+    lived_in.caught_up()
+    lived_in.job()
+    lived_in.quarantine({b"a": 'x"y\\ \n', b"b": "unreadable"})
+    text = prometheus_text(Live(PIPELINE, lived_in.settings, lived_in.layout).status())
+    done = subprocess.run([PROMTOOL or "", "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_names_end_with_their_unit_and_are_unique() -> None:
