@@ -53,6 +53,7 @@ class MicroBatchRow:
         watermark_at: The event-time watermark.
         newest_kafka_at: Newest Kafka timestamp that is in the table.
         waiting_kafka_at: Kafka timestamp of the oldest record that is not; null if none waits.
+        waiting_seconds: Age of that record when the row was written; 0 if none waits.
         lag_rows: Rows or records that the query had yet to read.
         lag_bytes: Size of the files that hold them; null for Kafka.
         lag_files: Number of these files; null for Kafka.
@@ -85,6 +86,7 @@ class MicroBatchRow:
     watermark_at: datetime | None = None
     newest_kafka_at: datetime | None = None
     waiting_kafka_at: datetime | None = None
+    waiting_seconds: float | None = None
     lag_rows: int | None = None
     lag_bytes: int | None = None
     lag_files: int | None = None

@@ -131,8 +131,7 @@ class Live:
             database = self.database()
             found = database.connection.execute(
                 "SELECT query, cast(floor(epoch(ended_at) / $seconds) * $seconds AS BIGINT) AS at, "  # noqa: S608  # our own path, quoted
-                "sum(rows) / $seconds, max(CASE WHEN lag_rows IS NOT NULL THEN "
-                "coalesce(greatest(0, epoch(ended_at) - epoch(waiting_kafka_at)), 0) END), "
+                "sum(rows) / $seconds, max(waiting_seconds), "
                 f"max(lag_rows), max(duration_ms) FROM {database.source(path)} "
                 "WHERE epoch(ended_at) >= $begin AND epoch(ended_at) < $end GROUP BY ALL ORDER BY ALL",
                 {"seconds": seconds, "begin": begin, "end": end},

@@ -18,7 +18,7 @@ from typing import Any
 
 from common.config.paths import HISTORY, Layout
 from common.config.settings import Settings
-from common.declare import Pipeline
+from common.declare import Pipeline, Topic
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.errors import MedallionError
@@ -182,6 +182,8 @@ class Recorder:
         self, name: str, report: Mapping[str, Any], commits: Mapping[int, Mapping[str, Any]]
     ) -> MicroBatchRow:
         batch_id, took = int(report["batchId"]), report.get("durationMs") or {}
+        commit = dict(commits.get(batch_id, {}))
+        written = commit.pop("rows", None)
         facts = _facts(report)
         watermark = (report.get("eventTime") or {}).get("watermark")
         watermark_at = None if watermark is None else datetime.fromisoformat(watermark)
@@ -191,7 +193,7 @@ class Recorder:
             run_id=self._state.run_id,
             query=name,
             batch_id=batch_id,
-            rows=self._rows(name, batch_id),
+            rows=self._rows(name, batch_id, written),
             duration_ms=facts.duration_ms,
             latest_offset_ms=took.get("latestOffset"),
             planning_ms=took.get("queryPlanning"),
@@ -201,18 +203,20 @@ class Recorder:
             state_rows=facts.state_rows,
             state_bytes=facts.state_bytes,
             watermark_at=watermark_at if watermark_at and watermark_at.timestamp() > 0 else None,
-            **commits.get(batch_id, {}),
+            **commit,
         )
 
-    def _rows(self, name: str, batch_id: int) -> int | None:
-        checkpoint = Checkpoint(self._layout.checkpoint_path(name))
+    def _rows(self, name: str, batch_id: int, written: int | None) -> int | None:
+        """Rows that a micro-batch read; of the first one of a topic, whose begin is not known, those written."""
+        checkpoint, declared = Checkpoint(self._layout.checkpoint_path(name)), self._pipeline.query(name)
         try:
             end, start = checkpoint.planned_batch(batch_id), checkpoint.planned_batch(batch_id - 1)
             if end is None or (start is None and batch_id):
                 return None
-            return rows_between(self._pipeline.query(name), start, end, self._table_log)
+            rows = rows_between(declared, start, end, self._table_log)
         except MedallionError:
             return None
+        return written if rows is None and isinstance(declared, Topic) else rows
 
     def _new_commits(self, name: str, seen: _Seen) -> dict[int, dict[str, Any]]:
         """Version, files, bytes and counts by micro-batch, from the commits since the last call."""
@@ -231,11 +235,12 @@ class Recorder:
                 or not isinstance(metadata.get("batch_id"), int)
             ):
                 continue
-            facts = found.setdefault(metadata["batch_id"], {"files": 0, "bytes": 0})
+            facts = found.setdefault(metadata["batch_id"], {"files": 0, "bytes": 0, "rows": 0})
             facts |= {
                 "version": version,
                 "files": facts["files"] + commit.files,
                 "bytes": facts["bytes"] + commit.bytes,
+                "rows": facts["rows"] + (commit.rows or 0),
             }
             counts = metadata.get("counts")
             if isinstance(counts, dict):
@@ -255,10 +260,11 @@ class Recorder:
                 self._fetch(seen.query, seen)
         if not self._seen:
             return
-        tables = {table.table: table for table in self._collector.collect().tables}
+        status = self._collector.collect()
+        tables = {table.table: table for table in status.tables}
         rows: list[MicroBatchRow] = []
         for name, seen in self._seen.items():
-            rows += self._with_model(name, seen, tables.get(name))
+            rows += self._with_model(name, seen, tables.get(name), status.at)
             seen.rows = []
         for log in self._logs.values():
             if (latest := log.latest_version()) is not None:
@@ -270,7 +276,9 @@ class Recorder:
                 micro_batches.tidy(self._path, self._keep)
             self._writes += 1
 
-    def _with_model(self, name: str, seen: _Seen, table: TableStatus | None) -> Sequence[MicroBatchRow]:
+    def _with_model(
+        self, name: str, seen: _Seen, table: TableStatus | None, at: datetime
+    ) -> Sequence[MicroBatchRow]:
         """A query's rows; the newest has the model's numbers, which are those of the table now."""
         if table is None:
             return seen.rows
@@ -284,6 +292,7 @@ class Recorder:
             rows[-1],
             newest_kafka_at=None if fresh is None else fresh.newest_at,
             waiting_kafka_at=None if fresh is None else fresh.waiting_since,
+            waiting_seconds=None if fresh is None else fresh.waiting_seconds(at),
             lag_rows=table.lag.count,
             lag_bytes=table.lag.bytes,
             lag_files=table.lag.files,

@@ -102,6 +102,7 @@ def test_the_history_has_a_row_per_micro_batch_with_what_became_of_its_rows(ran:
     assert sum(row["rows"] or 0 for row in silver) == GOOD + BAD
     assert sum(row["accepted"] or 0 for row in silver) == GOOD
     assert sum(row["quarantined"] or 0 for row in silver) == BAD
+    assert sum(row["rows"] or 0 for row in by_query["bronze.orders"]) == GOOD + BAD
     assert sum(row["rows"] or 0 for row in by_query["gold.newest"]) == GOOD
     for row in rows:
         assert row["batch_id"] is not None
@@ -110,7 +111,7 @@ def test_the_history_has_a_row_per_micro_batch_with_what_became_of_its_rows(ran:
     assert [row["version"] is not None for row in silver] == [True] * len(silver)
     assert silver[-1]["state_rows"] is not None
     newest = by_query["gold.newest"][-1]
-    assert (newest["lag_rows"], newest["waiting_kafka_at"]) == (0, None)
+    assert (newest["lag_rows"], newest["waiting_kafka_at"], newest["waiting_seconds"]) == (0, None, 0.0)
     assert abs((newest["newest_kafka_at"] - datetime.now(UTC)).total_seconds()) < 600
 
 
