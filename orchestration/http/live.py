@@ -30,6 +30,7 @@ SPANS: dict[Span, tuple[timedelta, int]] = {
 }
 """Length of a line, and seconds per point."""
 
+_FEWEST_POINTS = 10
 _STATUS_SECONDS = 1.0
 _HISTORY_SECONDS = 10.0
 
@@ -139,4 +140,7 @@ class Live:
         names = ("at", "rows_per_second", "waiting_seconds", "lag_rows", "batch_ms")
         for query, *values in found:
             document["queries"].setdefault(query, []).append(dict(zip(names, values, strict=True)))
+        if found:  # a pipeline that is younger than the span has no empty half
+            first = min(point["at"] for points in document["queries"].values() for point in points)
+            document["from"] = max(begin, min(first, end - _FEWEST_POINTS * seconds))
         return document

@@ -35,8 +35,8 @@ from orchestration.status.model import TableStatus
 from orchestration.status.topic_offsets import BrokerOffsets
 
 _EVERY_SECONDS = 1.0
-_FETCH_AFTER = 5
-"""Finished micro-batches after which a query's reports are fetched: Spark keeps the newest twenty."""
+_FETCH_AFTER, _KEPT_REPORTS = 5, 20
+"""Finished micro-batches after which a query's reports are fetched, and reports that Spark keeps."""
 
 _TIDY_EVERY = 100
 """Writes of the history between two deletions of its old rows."""
@@ -163,7 +163,6 @@ class Recorder:
 
     def _fetch(self, query: RunningQuery, seen: _Seen) -> None:
         """Fetch the reports of finished micro-batches that were not fetched yet."""
-        finished = query.state.finished
         reports = [
             report
             for report in query.progress()
@@ -176,7 +175,10 @@ class Recorder:
                 _log_batches(rows)
             seen.rows += rows
             seen.newest, seen.last = int(reports[-1]["batchId"]), _facts(reports[-1])
-        seen.finished = finished
+        # Spark publishes a report a moment after the function of the micro-batch has returned.
+        seen.finished = (
+            query.state.finished if len(reports) >= _KEPT_REPORTS else seen.finished + len(reports)
+        )
 
     def _row(
         self, name: str, report: Mapping[str, Any], commits: Mapping[int, Mapping[str, Any]]
@@ -207,7 +209,7 @@ class Recorder:
         )
 
     def _rows(self, name: str, batch_id: int, written: int | None) -> int | None:
-        """Rows that a micro-batch read; of the first one of a topic, whose begin is not known, those written."""
+        """Rows that a micro-batch read; of a topic's first one, whose begin is not known, those written."""
         checkpoint, declared = Checkpoint(self._layout.checkpoint_path(name)), self._pipeline.query(name)
         try:
             end, start = checkpoint.planned_batch(batch_id), checkpoint.planned_batch(batch_id - 1)

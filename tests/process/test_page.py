@@ -84,6 +84,11 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+def _is_fault(message: Any) -> bool:
+    """Whether a script has failed; a browser also prints that a server is gone."""
+    return message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text
+
+
 @pytest.fixture
 def seen(browser: Browser) -> Iterator[Callable[..., Page]]:
     """A function that opens a page; errors of its scripts and requests to other hosts fail the test."""
@@ -98,7 +103,7 @@ def seen(browser: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on("console", lambda message: faults.append(message.text) if _is_fault(message) else None)
         page.on("dialog", lambda dialog: faults.append(f"a dialog: {dialog.message}"))
         page.on(
             "request",
@@ -124,9 +129,9 @@ def test_the_page_shows_the_numbers_of_the_running_job(running: Running, seen: C
     assert page.locator("article.table").count() == 5
     await_that(lambda: page.locator(".chart .series").count() >= 1, "the lines are drawn", running.up)
     if os.environ.get("WRITE_PICTURE"):
-        picture = seen(running.page, 1440, height=900)
+        picture = seen(running.page)
         picture.wait_for_timeout(3000)
-        picture.screenshot(path=PICTURE)
+        picture.screenshot(path=PICTURE, full_page=True)
     assert PICTURE.exists()
 
 

@@ -186,7 +186,7 @@ function spark(table) {
 }
 function nice(top) {
   const size = 10 ** Math.floor(Math.log10(top));
-  return [1, 2, 2.5, 5, 10].map((n) => n * size).find((n) => n >= top);
+  return [1, 2, 4, 6, 8, 10].map((n) => n * size).find((n) => n >= top);
 }
 function byLayer(field) {
   const combine = field === "rows_per_second" ? (a, b) => (a || 0) + (b || 0) : (a, b) => (a === null ? b : b === null ? a : Math.max(a, b));
@@ -195,7 +195,7 @@ function byLayer(field) {
     const lines = own.map((t) => points(t.table, field));
     const found = lines.length ? lines[0].map(([time], n) => [time, lines.map((line) => line[n][1]).reduce(combine)]) : [];
     return { layer, found };
-  }).filter(({ found }) => found.some(([, v]) => v));
+  }).filter(({ layer, found }) => Object.keys(page.history ? page.history.queries : {}).some((q) => q.startsWith(`${layer}.`)) && found.some(([, v]) => v !== null));
 }
 function chart(title, field, format) {
   const width = chartWidth(), height = 190, left = 52, bottom = 22, top = 10, right = 8;
@@ -204,7 +204,7 @@ function chart(title, field, format) {
     h("span", { class: "key" }, series.map(({ layer }) => h("span", {}, h("svg", { viewBox: "0 0 22 8", "aria-hidden": "true" }, h("line", { class: layer, x1: 0, x2: 22, y1: 4, y2: 4 })), layer))),
     field === "rows_per_second" ? spans() : null);
   if (!page.history || !series.length) return h("div", { class: "panel" }, head, h("p", { class: "note" }, page.history ? `Nothing in the last ${page.span}.` : "The history is read."));
-  const most = nice(Math.max(...series.flatMap((s) => s.found.map(([, v]) => v || 0))));
+  const most = nice(Math.max(1, ...series.flatMap((s) => s.found.map(([, v]) => v || 0))));
   const { from, to } = page.history;
   const x = (time) => left + (width - left - right) * (time - from) / Math.max(1, to - from), y = (v) => top + (height - top - bottom) * (1 - v / most);
   const times = [0, 1, 2, 3].map((n) => from + (to - from) * n / 3);
@@ -235,7 +235,7 @@ function drawQuarantine() {
   draw("quarantine", tables.length ? h("div", { class: "panel" },
     h("div", { class: "panel-head" }, h("h2", {}, "Quarantine by reason")),
     all.length ? h("table", { class: "rows" },
-      h("thead", {}, h("tr", {}, several ? h("th", { scope: "col" }, "table") : null, h("th", { scope: "col" }, "reason"), h("th", { class: "n", scope: "col" }, "rows"), h("th", { class: "bar-cell", scope: "col" }, ""), h("th", { scope: "col" }, ""))),
+      h("thead", {}, h("tr", {}, several ? h("th", { scope: "col" }, "table") : null, h("th", { scope: "col" }, "reason"), h("th", { class: "n", scope: "col" }, "rows"), h("td", { class: "bar-cell" }), h("td", {}))),
       h("tbody", {}, all.map(({ table, reason, rows }) => h("tr", {}, several ? h("td", {}, table.table) : null, h("td", {}, reason), h("td", { class: "n" }, whole(rows)),
         h("td", { class: "bar-cell" }, h("svg", { class: "bar", viewBox: "0 0 100 7", preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { class: "all", width: 100, height: 7 }), h("rect", { class: "part", width: Math.max(1, 100 * rows / most), height: 7 }))),
         h("td", {}, h("button", { type: "button", "aria-label": `look at records of ${table.table} with the reason ${reason}`, onclick: () => look(table.table, reason) }, "look")))))) : h("p", { class: "note" }, "No row is in quarantine.")) : null);
