@@ -21,6 +21,8 @@ from common.delta.user_writes import clear_transaction_ids
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
+from common.streaming.spark_errors import FailedQuery, explain
+from common.streaming.table_watch import TableWatch
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class Stream:
         reads: The tables that the query reads. A bounded run starts the query after the queries that write
             them have ended.
         beside: The side tables that the query writes.
+        paths: Paths or URIs of all tables that the query writes.
+        source: What a query without source tables reads: ``Kafka at host:port``.
         again: Builds the stream again, with the current columns of its source.
         declared: Marks of the declaration's meaning, for the metadata of commits.
     """
@@ -67,6 +71,8 @@ class Stream:
     without_rows: bool = False
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    source: str = ""
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
 
@@ -121,10 +127,7 @@ class RunningQuery:
             return None
         if (outage := registry_failure(f"{error}\n{exception}")) is not None:
             return RegistryError(f"{self.name}: {outage}")
-        cause = one_line(str(error or exception))
-        if _SCHEMA_CHANGED.search(f"{error}\n{exception}") is not None:
-            return SourceChangedError(self.name, cause)
-        return QueryFailedError(self.name, cause)
+        return _explained(self.stream, f"{error or exception}", f"{error}\n{exception}")
 
     def progress(self) -> Iterator[dict[str, Any]]:
         """Spark's recent progress reports, oldest first, as plain values."""
@@ -135,6 +138,14 @@ class RunningQuery:
         if self.is_active:
             self.state.stopped = True
             self.query.stop()
+
+
+def _explained(stream: Stream, cause: str, text: str) -> MedallionError:
+    """The typed error of a failed query, from its cause and from the text of all its errors."""
+    if _SCHEMA_CHANGED.search(text) is not None:
+        return SourceChangedError(stream.name, one_line(cause))
+    failed = FailedQuery(stream.name, stream.reads, stream.beside, stream.checkpoint, stream.source)
+    return explain(failed, text) or QueryFailedError(stream.name, one_line(cause))
 
 
 @dataclass
@@ -164,7 +175,13 @@ def start(
         gate: Once closed, the query ends before its next micro-batch.
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Whether the query processes the available data and ends.
+
+    Raises:
+        MedallionError: Spark does not start the query, as with a damaged checkpoint.
     """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     state = _State()
     notifier = notifier or CommitNotifier()
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
@@ -185,7 +202,10 @@ def start(
             wake = starting.enter_context(wakeable(stream.frame.sparkSession, stream.name))
             # Registered before the query looks for data the first time, so that no later commit is missed.
             notifier.follow(stream.name, stream.reads, wake)
-        query = writer.start()
+        try:
+            query = writer.start()
+        except (PySparkException, Py4JError) as error:
+            raise _explained(stream, str(error), str(error)) from error
     return RunningQuery(stream, query, state)
 
 
@@ -194,6 +214,7 @@ def _micro_batch_function(
 ) -> Callable[[DataFrame, int], None]:
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
+    tables = TableWatch(stream.name, stream.paths)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
         if gate.closed.is_set():
@@ -203,8 +224,10 @@ def _micro_batch_function(
         try:
             # With transaction ids that user code left in the session, Delta would skip the engine's writes.
             clear_transaction_ids(frame.sparkSession)
+            tables.check()
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))
+            tables.remember()
             notifier.notify((stream.name, *stream.beside))
             state.finished += 1
         except Exception as error:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from common.machine.terminal import packed
 from orchestration.pipeline.field_use import FieldUse
-from orchestration.status.late_rows import Late
+from orchestration.status.late_rows import Late, OtherRecords
 from orchestration.status.model import Quarantine, Status, TableStatus
 from orchestration.status.problems import duration, problems
 
@@ -212,6 +212,8 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([_rejected(table.quarantine)])
     if table.late is not None and table.late.count:
         details.append([_late(table.late)])
+    if table.other is not None and table.other.count:
+        details.append([_other(table.other)])
     if table.fields is not None and table.fields.unknown:
         details.append([_unknown(table.fields)])
     return details
@@ -300,6 +302,11 @@ def _late(late: Late) -> Text:
     since = "" if late.since is None else f", since {late.since:%Y-%m-%d %H:%M:%S}"
     text = f"late {_number(late.count)}{share} {late.unit}{part}{left_out}{since}"
     return Text(f"! {text}", style="red") if late.is_many else Text(text, style="dim")
+
+
+def _other(other: OtherRecords) -> Text:
+    since = "" if other.since is None else f", since {other.since:%Y-%m-%d %H:%M:%S}"
+    return Text(f"other {_number(other.count)} of {_number(other.of)} records, by where{since}", style="dim")
 
 
 def _number(count: int | None) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
-from common.config.paths import HISTORY, Layout
+from common.config.paths import HISTORY, Layout, all_tables
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.log import latest_version
@@ -95,7 +95,8 @@ class Live:
     def database(self) -> Database:
         """The database of this process; to be used under ``database_lock``."""
         if self._database is None:
-            self._database = Database()
+            tables = (*all_tables(self.pipeline), HISTORY)
+            self._database = Database([self.layout.table_path(table) for table in tables])
         return self._database
 
     def unready(self) -> list[str]:

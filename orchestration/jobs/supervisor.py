@@ -1,8 +1,8 @@
 """Starts queries, supervises them, and stops them at a micro-batch boundary.
 
-All queries of a process end together: at SIGINT or SIGTERM, or when one query fails. A query that fails for a
-temporary reason (a schema registry that does not answer) is restarted instead, with growing pauses, while the
-other queries go on.
+All queries of a process end together: at SIGINT, SIGTERM or SIGHUP, or when one query fails. A query that
+fails for a temporary reason (a schema registry that does not answer) is restarted instead, with growing
+pauses, while the other queries go on.
 
 A stop first closes the gate, so that no query starts another micro-batch, and then stops each query as soon
 as it is idle. A second signal or the deadline stops queries inside a micro-batch; the next start replays it.
@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from common.errors import MedallionError, SourceChangedError
 from common.machine.console import say
+from common.machine.stop_signals import handled
 from common.streaming.query import Gate, RunningQuery, Stream, start
 from common.streaming.wake_up import CommitNotifier
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
+_WATCH_SECONDS = 1.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _GIVE_UP_SECONDS = 120.0
 
 
 class StopSignal:
-    """The request to stop, by SIGINT, SIGTERM or ``request``; ``count`` is the number of requests."""
+    """The request to stop, by SIGINT, SIGTERM, SIGHUP or ``request``; ``count`` is the number of requests."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -55,27 +56,20 @@ class StopSignal:
 
     @contextmanager
     def installed(self) -> Iterator[StopSignal]:
-        """Handle both signals inside the block. Enter it after Spark's start, which sets a SIGINT handler."""
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            self.request()
-
-        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        """Handle the signals inside the block. Enter it after Spark's start, which sets a SIGINT handler."""
+        with handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), lambda number: self.request()):
             yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 @contextmanager
 def term_interrupts() -> Iterator[None]:
-    """Make SIGTERM raise KeyboardInterrupt, so that a job stopped during its start releases its resources."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt, so that a job stopped during its start cleans up."""
+
+    def interrupt(number: int) -> None:
+        raise KeyboardInterrupt
+
+    with handled((signal.SIGTERM, signal.SIGHUP), interrupt):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass
@@ -112,7 +106,18 @@ class Supervisor:
         *,
         stop_timeout_seconds: float,
         give_up_seconds: float = _GIVE_UP_SECONDS,
+        watch: Callable[[], MedallionError | None] = lambda: None,
     ) -> None:
+        """Create the supervisor.
+
+        Args:
+            spark: The session.
+            stop: The request to stop.
+            stop_timeout_seconds: How long a stop waits for a micro-batch boundary.
+            give_up_seconds: How long a bounded query is restarted.
+            watch: Called once a second; an error that it returns ends the run, as that of a query does.
+        """
+        self._watch, self._watched = watch, time.monotonic()
         self._spark, self._stop = spark, stop
         self._give_up = give_up_seconds
         self._bounded: set[str] = set()
@@ -120,6 +125,8 @@ class Supervisor:
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.notifier = CommitNotifier()
+        self.watch: Callable[[], MedallionError | None] = lambda: None
+        """Looked at in every poll of ``run``: a reason to stop all queries; None while there is none."""
         self.queries: list[RunningQuery] = []
         self._waiting: list[tuple[Stream, Callable[[], bool]]] = []
 
@@ -237,7 +244,7 @@ class Supervisor:
         failure: MedallionError | None = None
         try:
             while not self._stop.is_requested():
-                failure = self.poll()
+                failure = self._watched_failure() or self.poll() or self.watch()
                 if failure is not None or not (self._waiting or self._retries or self._is_any_active()):
                     break
                 each_poll()
@@ -248,6 +255,12 @@ class Supervisor:
         failure = failure or self._first_failure()
         if failure is not None:
             raise failure
+
+    def _watched_failure(self) -> MedallionError | None:
+        if time.monotonic() - self._watched < _WATCH_SECONDS:
+            return None
+        self._watched = time.monotonic()
+        return self._watch()
 
     def end(self) -> list[str]:
         """Stop every query at a micro-batch boundary.

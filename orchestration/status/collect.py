@@ -23,7 +23,7 @@ from orchestration.pipeline.rows_read import rows_between
 from orchestration.query.duckdb_views import Database, count_reasons
 from orchestration.status import time_to_loss
 from orchestration.status.freshness import TIMESTAMP, RecordTrail
-from orchestration.status.late_rows import Late, LateCounter, counts_late_rows
+from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
 from orchestration.status.lease_holder import find_holder
 from orchestration.status.model import Freshness, Lag, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.status.query_state import Planned, query_now
@@ -128,6 +128,7 @@ class Collector:
             watermark=progress.watermark,
             quarantine=self._quarantine(declared) if isinstance(declared, Silver) else None,
             late=self._count_late(declared, log, now) if now is not None else None,
+            other=self._count_other(declared, log, now) if now is not None else None,
             fields=self._fields.use(name),
             holder=holder,
             query=query_now(name, jobs, holder, progress.planned, at),
@@ -245,6 +246,12 @@ class Collector:
 
     def _checkpoint(self, table: str) -> Checkpoint:
         return Checkpoint(self._layout.checkpoint_path(table))
+
+    def _count_other(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> OtherRecords | None:
+        if not isinstance(declared, Silver) or declared.where is None:
+            return None
+        counter = self._late.setdefault(declared.table, LateCounter(declared))
+        return counter.count_other(log, now.version, now.table_id)
 
     def _release_commits(self) -> None:
         """Release commits that nothing needs: the model is computed every second, in jobs of a year."""

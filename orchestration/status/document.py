@@ -25,6 +25,8 @@ def document(status: Status) -> dict[str, Any]:
     ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason; null except for silver),
     ``late`` (``unit``: rows, or groups of an aggregate; ``count``, ``left_out``, ``of``, ``is_many``,
     ``since``: null if all commits are counted; null for tables without a watermark),
+    ``other`` (``count``, ``of``, ``since``: records for which the condition ``where`` is not true; null for
+    tables without one),
     ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
     in the schema; ``absent``: fields of the schema that no record has; null where they are not compared),
     ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped),
@@ -73,6 +75,8 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
             **{name: getattr(late, name) for name in ("unit", "count", "left_out", "of", "is_many")},
             "since": iso(late.since),
         },
+        "other": table.other
+        and {"count": table.other.count, "of": table.other.of, "since": iso(table.other.since)},
         "fields": used
         and {"records": used.records, "unknown": dict(used.unknown), "absent": list(used.absent)},
         "job": job and {"name": job.job, "pid": job.pid, "host": job.host, "started_at": iso(job.started_at)},

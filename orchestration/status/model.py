@@ -14,7 +14,7 @@ from typing import Literal
 from common.delta.log import Snapshot
 from orchestration.history.job_state import BatchFacts
 from orchestration.pipeline.field_use import FieldUse
-from orchestration.status.late_rows import Late
+from orchestration.status.late_rows import Late, OtherRecords
 from orchestration.status.lease_holder import Holder
 
 State = Literal["working", "waiting", "starting", "restarting", "stopped", "failed", "dead"]
@@ -161,6 +161,8 @@ class TableStatus:
         watermark: The event-time watermark; None if there is none yet.
         quarantine: The quarantine of a silver table; None for other tables.
         late: Late rows of a table with a watermark; None for other tables and before the first write.
+        other: Other tables' records that a silver table with a condition ``where`` has read; None for other
+            tables and before the first write.
         fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
             compared (``orchestration.pipeline.field_use``).
         holder: The process that writes the table; None if its job is stopped.
@@ -182,6 +184,7 @@ class TableStatus:
     watermark: datetime | None
     quarantine: Quarantine | None
     late: Late | None
+    other: OtherRecords | None
     fields: FieldUse | None
     holder: Holder | None
     query: QueryNow

@@ -33,25 +33,33 @@ def maintain_tables(
             "--dry-run", help="Show files and bytes, and which old files would be kept; change nothing."
         ),
     ] = False,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Delete old files before their retention has passed, such as those with erased rows: no "
+            "older version of the tables can be read afterwards. Stop whatever reads them.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compact or cluster tables (OPTIMIZE) and delete files past their retention (VACUUM).
 
     The jobs that write the tables must be stopped; else exit code 4. No row changes, and streams that read
-    the tables continue.
+    the tables continue. Files that a query of the pipeline has yet to read are kept.
     """
     from orchestration.jobs.job import spark_for_writing
 
     ready = context(pipeline, settings, set_)
     names = select_tables(ready.pipeline, tables or ())
     if dry_run:
-        done = [plan_maintenance(ready.pipeline, ready.layout, name) for name in names]
+        done = [plan_maintenance(ready.pipeline, ready.layout, name, at_once=now) for name in names]
     else:
         done = []
         with spark_for_writing(ready.pipeline, ready.settings, names, name="maintain") as spark:
             for name in names:
                 say(f"maintaining {name}")
-                done.append(maintain(spark, ready.pipeline, ready.layout, name))
+                done.append(maintain(spark, ready.pipeline, ready.layout, name, at_once=now))
     if as_json:
         out.print_json(data=[_document(one) for one in done])
         return
