@@ -93,7 +93,7 @@ class Recorder:
         self._logs: dict[str, LogReader] = {}
         self._seen: dict[str, _Seen] = {}
         self._warned = ""
-        self._writes = 0
+        self._writes, self._tidy_at = 0, 2
         self._stop = threading.Event()
         self._flushed = datetime.now(UTC)
         now = datetime.now(UTC)
@@ -106,6 +106,7 @@ class Recorder:
             self._guarded(self._look)
             if self._every and (datetime.now(UTC) - self._flushed).total_seconds() >= self._every:
                 self._guarded(self._flush)
+                self._guarded(self._tidy)
 
     def end(self, error: BaseException | None) -> None:
         """Record the end of the job, and what was not written yet.
@@ -273,10 +274,13 @@ class Recorder:
                 log.forget_before(latest - 50)
         if rows:
             micro_batches.append(self._path, rows)
-            # Also after the first write: a job that restarts often would never get to the hundredth.
-            if self._writes % _TIDY_EVERY == 0:
-                micro_batches.tidy(self._path, self._keep)
             self._writes += 1
+
+    def _tidy(self) -> None:
+        """Tidy the history now and then, the first time soon: some jobs restart often."""
+        if self._writes >= self._tidy_at:
+            self._tidy_at = self._writes + _TIDY_EVERY
+            micro_batches.tidy(self._path, self._keep)
 
     def _with_model(
         self, name: str, seen: _Seen, table: TableStatus | None, at: datetime
