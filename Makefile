@@ -35,8 +35,8 @@ unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt
 	@$(BIN)/python -m pytest tests/chaos $(ARGS)
 
-picture: setup $(VENV)/.installed-dev ## write docs/status.svg from a run of the demo
-	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py $(ARGS)
+picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
+	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py tests/process/test_page.py $(ARGS)
 
 bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)

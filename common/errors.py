@@ -9,8 +9,9 @@ MedallionError                  exit 1, the base class; never raised itself
 ├── SetupError                  the machine lacks something the engine needs
 │   ├── JavaError               no usable Java 17 or 21
 │   ├── JarError                a jar is missing, altered, or cannot be fetched
-│   └── BrokerError             the embedded broker cannot start or stop, or a broker cannot be reached
-│       └── BrokerAwayError     the broker does not answer a query; the query waits and retries
+│   ├── BrokerError             the embedded broker cannot start or stop, or a broker cannot be reached
+│   │   └── BrokerAwayError     the broker does not answer a query; the query waits and retries
+│   └── AddressError            the address of the page and the metrics cannot be listened at
 ├── TableError                  a table or checkpoint is not what the job expects
 │   ├── TableMissingError       a table that must exist does not
 │   ├── TableShapeError         a table has other columns than the pipeline declares
@@ -137,6 +138,10 @@ class JarError(SetupError):
 
 class BrokerError(SetupError):
     """The embedded broker cannot start or stop, or a broker cannot be reached."""
+
+
+class AddressError(SetupError):
+    """The address of the page and the metrics is wrong, used by another process, or not of this machine."""
 
 
 class BrokerAwayError(BrokerError):

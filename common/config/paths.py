@@ -8,6 +8,7 @@
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
+    ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
     └── log/                    logs of the jobs
 """
@@ -23,6 +24,9 @@ from urllib.parse import unquote, urlsplit
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.errors import UsageError
+
+HISTORY = "ops.micro_batches"
+"""The table with the history of micro-batches (``orchestration.history.micro_batches``)."""
 
 
 def broker_dir(settings: Settings) -> Path:
@@ -98,6 +102,11 @@ class Layout:
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"
+
+    @property
+    def jobs(self) -> Path:
+        """Folder of the jobs' state files."""
+        return self.local / "jobs"
 
     @property
     def log(self) -> Path:

@@ -303,6 +303,64 @@ class SparkSettings(_Section):
     )
 
 
+class HistorySettings(_Section):
+    """The history of micro-batches: the table ``ops.micro_batches``."""
+
+    interval_seconds: float = Field(
+        default=30, ge=0, description="Seconds between two writes of the history; 0: no history."
+    )
+    keep: Duration = Field(default="14 days", description="How long a micro-batch stays in the history.")
+
+    @property
+    def keep_seconds(self) -> float:
+        """``keep`` in seconds."""
+        length = parse_duration(self.keep)
+        assert length is not None  # noqa: S101  # validated
+        return length.seconds
+
+
+class HttpSettings(_Section):
+    """The page, metrics and health of a job, by HTTP."""
+
+    address: str | None = Field(
+        default=None,
+        description="host:port to listen at, such as 127.0.0.1:8484; a port alone is loopback, port 0 takes "
+        "a free one; unset: nothing listens. There is no login: put a proxy before other hosts' access.",
+    )
+    freshness_goal: Duration = Field(
+        default="10 minutes",
+        description="/readyz fails while a record waits longer than this to be in gold.",
+    )
+
+    spark_metrics: bool = Field(
+        default=False, description="Whether /metrics has Spark's own metrics of its streaming queries too."
+    )
+    show_records: bool = Field(
+        default=True, description="Whether the page shows the payloads of quarantined records, escaped."
+    )
+
+    @property
+    def goal_seconds(self) -> float:
+        """``freshness_goal`` in seconds."""
+        length = parse_duration(self.freshness_goal)
+        assert length is not None  # noqa: S101  # validated
+        return length.seconds
+
+
+class LogSettings(_Section):
+    """The log files of the jobs."""
+
+    format: str = Field(
+        default="text",
+        pattern="^(text|json)$",
+        description="json: one JSON object per line, of Python, of Spark's JVM and on stderr.",
+    )
+    exception_messages: bool = Field(
+        default=False,
+        description="Whether JSON logs of Python have the messages of exceptions, which may quote a value.",
+    )
+
+
 class JarSettings(_Section):
     """The locked jars."""
 
@@ -368,6 +426,9 @@ class Settings(BaseSettings):
     quality: QualitySettings = QualitySettings()
     spark: SparkSettings = SparkSettings()
     jars: JarSettings = JarSettings()
+    history: HistorySettings = HistorySettings()
+    http: HttpSettings = HttpSettings()
+    log: LogSettings = LogSettings()
 
     _source: Settings | None = PrivateAttr(default=None)
 

@@ -16,7 +16,7 @@ from common.errors import SetupError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
-from common.machine import processes
+from common.machine import event_log, processes
 from common.machine.stop_signals import hangup_ignored
 from common.schema import avro as avro_schema
 from common.spark import class_archive, jvm
@@ -74,7 +74,11 @@ def build_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = _submitted()
     is_small = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master)) == "small"
-    options = [*_java_options(log_dir / f"{app}.log"), *_COMPILER[compiled]]
+    options = [
+        *_java_options(log_dir / f"{app}.log"),
+        *_log_options(settings, app, log_dir),
+        *_COMPILER[compiled],
+    ]
     if is_small:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if "ArchiveClassesAtExit" not in settings.spark.conf.get(spark_conf.JAVA_OPTIONS, ""):
@@ -115,10 +119,11 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         spark_conf.MASTER: settings.spark.master,
     }
     warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
+    metrics = {spark_conf.STREAMING_METRICS: "true"} if settings.http.spark_metrics else {}
     referred = [name for name, value in settings.spark.conf.items() if is_reference(name, value)]
     always[spark_conf.REDACTION] = _redaction(own.get(spark_conf.REDACTION), referred)
     given = _engine_settings(settings) | registry_conf(settings) | warehouse | loaded | always
-    return {**spark_conf.values(profile, given), **own, **always, **submitted}
+    return {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
 
 
 def _redaction(own: str | None, referred: Sequence[str]) -> str:
@@ -221,14 +226,27 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
 def _log_python(file: Path) -> None:
     """Log libraries to a file: py4j would print a stack trace for each micro-batch that fails."""
     handler = logging.FileHandler(file, encoding="utf-8", delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler.setFormatter(event_log.JsonLines() if event_log.is_json() else text)
     logging.getLogger().addHandler(handler)
 
 
-def _java_options(log_file: Path) -> list[str]:
-    config = Path(__file__).with_name("log4j2.properties")
+def _log_options(settings: Settings, app: str, log_dir: Path) -> list[str]:
+    """Options of the JVM's log: as text, or as JSON with the facts that all of its events have."""
+    folder = Path(__file__).parent
+    if settings.log.format == "text":
+        return [f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"]
     return [
-        f"-Dlog4j2.configurationFile={config.as_uri()}",
+        f"-Dlog4j2.configurationFile={(folder / 'log4j2-json.properties').as_uri()}",
+        f"-Dmedallion.log.template={(folder / 'log-event.json').as_uri()}",
+        f"-Dmedallion.pipeline={log_dir.parent.name}",
+        f"-Dmedallion.run={event_log.RUN_ID}",
+        f"-Dmedallion.job={app}",
+    ]
+
+
+def _java_options(log_file: Path) -> list[str]:
+    return [
         _LOG.format(log_file),
         "-Djava.net.preferIPv4Stack=true",
         # A JVM that continues after an OutOfMemoryError has lost an arbitrary thread, and its job hangs.

@@ -164,6 +164,7 @@ class _State:
 
     began: bool = False
     in_batch: bool = False
+    finished: int = 0
     stopped: bool = False
     error: BaseException | None = None
 
@@ -238,6 +239,7 @@ def _micro_batch_function(
             stream.write(frame, replace(identity, is_first=is_first))
             tables.remember()
             notifier.notify((stream.name, *stream.beside))
+            state.finished += 1
         except Exception as error:
             state.error = state.error or error
             raise

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from common.errors import MedallionError, RegistryError, SetupError
+from common.machine import event_log
 from common.machine.console import err, out
 from common.machine.output_encoding import substitute_unknown_characters
 from common.machine.terminal import visible, wrapped
@@ -39,6 +40,8 @@ COMMANDS = (
     "operate.run",
     "try_out.produce",
     "inspect.status",
+    "inspect.page",
+    "inspect.metrics",
     "inspect.query",
     "inspect.quarantine",
     "inspect.quality",
@@ -129,6 +132,9 @@ def main() -> None:
 
 
 def _print_error(error: MedallionError) -> None:
+    if event_log.is_json():
+        event_log.emit(visible(str(error)), {"exception": type(error).__name__}, "error")
+        return
     head = "error: "
     text = visible(str(error))
     if err.is_terminal:

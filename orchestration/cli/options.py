@@ -90,3 +90,14 @@ def _variables(given: Mapping[str, str | None]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+HttpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve page, metrics and health there, such as 127.0.0.1:8484.",
+        show_default="the setting http.address",
+    ),
+]

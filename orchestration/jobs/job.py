@@ -27,6 +27,7 @@ from common.spark.session import Compiled, build_session
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.jobs import topic_checks
 from orchestration.jobs.quality_gates import QualityGates
+from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
@@ -140,6 +141,8 @@ def open_job(
             broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
         )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
+        # It ends before Spark does, whose queries it looks at.
+        stack.enter_context(recording(Recorder(pipeline, settings, layout, name, supervisor)))
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
@@ -293,6 +296,12 @@ def sinks_on_pipeline_broker(pipeline: Pipeline) -> tuple[KafkaSink, ...]:
 def layers_to_run(settings: Settings) -> tuple[Layer, ...]:
     """The layers of a job that runs all of them: a sandbox has no bronze of its own."""
     return LAYERS if settings.sandbox_source is None else ("silver", "gold")
+
+
+def written_queries(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The names of the queries of these layers: the tables that they write, and the publications."""
+    side = {name for table in pipeline.tables for name in table.side_tables}
+    return tuple(name for name in written_tables(pipeline, layers) if name not in side)
 
 
 def written_tables(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:

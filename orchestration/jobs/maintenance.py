@@ -8,7 +8,6 @@ and bronze's old files, which hold the erased rows, are deleted like those of ot
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,16 +20,13 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, Snapshot
 from common.delta.published_version import SUFFIX, read_published
+from common.delta.retention import FILES, retention
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
 from orchestration.pipeline.lineage import Reader, readers, sources, written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_RETENTION = "delta.deletedFileRetentionDuration"
-_STANDARD = timedelta(days=7)
-_DURATION = re.compile(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ def plan_maintenance(
     now = log.snapshot()
     if now is None:
         return MaintenanceResult(table, None)
-    keeps = timedelta(0) if at_once else retention(log)
+    keeps = timedelta(0) if at_once else retention(log.properties(), FILES)
     return MaintenanceResult(table, now, kept_because=_needed(pipeline, layout, table, log, now, keeps))
 
 
@@ -104,12 +100,6 @@ def maintain(
     compaction.compact(spark, path, metadata, cluster_by=columns)
     deleted = None if plan.kept_because else compaction.vacuum(spark, path, metadata, at_once=at_once)
     return MaintenanceResult(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
-
-
-def retention(log: LogReader) -> timedelta:
-    """How long a table keeps data files that its current version does not need."""
-    match = _DURATION.search(log.properties().get(_RETENTION, ""))
-    return _STANDARD if match is None else timedelta(**{f"{match[2].lower()}s": int(match[1])})
 
 
 def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed for

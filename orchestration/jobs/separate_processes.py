@@ -28,7 +28,8 @@ def run_separately(
     """
     arguments = ["-p", str(pipeline_file)] if pipeline_file else []
     arguments += ["--settings", str(settings_file)] if settings_file else []
-    arguments += [part for text in overrides for part in ("--set", text)]
+    # The page of this process shows all layers; a job's own would take the same address.
+    arguments += [part for text in (*overrides, "http.address=null") for part in ("--set", text)]
     with (
         term_interrupts(),
         open_broker(ready.pipeline, ready.settings) as address,

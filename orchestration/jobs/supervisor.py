@@ -180,6 +180,10 @@ class Supervisor:
         """The tables of the queries: first those of running queries, then those of waiting ones."""
         return (*(query.name for query in self.queries), *(stream.name for stream, _ in self._waiting))
 
+    def is_retried(self, name: str) -> bool:
+        """Whether a query has failed for a temporary reason and is restarted."""
+        return name in self._retries
+
     def poll(self) -> MedallionError | None:
         """Start waiting queries whose condition is met; the error of the first failed query, if any."""
         self._stop_closed()

@@ -28,7 +28,7 @@ from orchestration.query.allowed_sql import explain_refusal, refuse_unsafe
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_NAMED = re.compile(r'(?<![\w"])"?(bronze|silver|gold|quality)"?\s*\.\s*"?(\w+)"?', re.IGNORECASE)
+_NAMED = re.compile(r'(?<![\w"])"?(bronze|silver|gold|quality|ops)"?\s*\.\s*"?(\w+)"?', re.IGNORECASE)
 _UNKNOWN = re.compile(r"Table with name (\S+) does not exist")
 _BATCH = 2_048
 

@@ -23,6 +23,8 @@ BROAD_EXCEPTS = {
     "orchestration/cli/main.py:main": "turns a registry's failure into a message, re-raises everything else",
     "orchestration/install/doctor.py:examine": "a probe that fails must not hide the other findings",
     "orchestration/jobs/quality_gates.py:_evaluate": "reports the error; the next version is evaluated again",
+    "orchestration/jobs/recorder.py:_guarded": "what is recorded about a job must not end the job",
+    "orchestration/jobs/recorder.py:recording": "records the error that ends the job, then re-raises",
     "orchestration/pipeline/load_file.py:load_draft": "a user's file may raise anything",
 }
 """Functions that may catch ``Exception`` or ``BaseException``, each with the reason."""

@@ -8,14 +8,16 @@ from typing import Annotated
 import typer
 
 from common.errors import QualityFailedError
+from common.machine import event_log
 from common.machine.console import out, say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import HttpOption, JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.http.page_of import page_of
 from orchestration.jobs import backfill as layers_in_order
 from orchestration.jobs import separate_processes
 from orchestration.jobs.field_notices import FieldNotices
-from orchestration.jobs.job import Job, layers_to_run, open_job
+from orchestration.jobs.job import Job, layers_to_run, open_job, written_queries
 from orchestration.jobs.wiring import Layer
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
@@ -37,16 +39,18 @@ def up(
     separate_: Annotated[
         bool, typer.Option("--separate", help="One process per layer instead of one for all layers.")
     ] = False,
+    http: HttpOption = None,
 ) -> None:
     """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
     ready = _checked(context(pipeline, settings, set_))
-    if separate_:
-        separate_processes.run_separately(
-            ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
-        )
-        return
-    with open_job(ready.pipeline, ready.settings, layers_to_run(ready.settings), name="up") as job:
-        _run(job)
+    with page_of(ready.pipeline, ready.settings, http):
+        if separate_:
+            separate_processes.run_separately(
+                ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
+            )
+            return
+        with open_job(ready.pipeline, ready.settings, layers_to_run(ready.settings), name="up") as job:
+            _run(job)
 
 
 def run(
@@ -57,11 +61,15 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Process what is available now, then end.")
     ] = False,
+    http: HttpOption = None,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
     ready = _checked(context(pipeline, settings, set_))
     compiled: Compiled = "rows" if available_now else "all"
-    with open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
+    with (
+        page_of(ready.pipeline, ready.settings, http, written_queries(ready.pipeline, [layer])),
+        open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job,
+    ):
         _run(job, available_now=available_now)
 
 
@@ -109,6 +117,8 @@ def _checked(ready: Context) -> Context:
 
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
+    if ready.settings.log.format == "json":
+        event_log.write_json(ready.pipeline.name, exception_messages=ready.settings.log.exception_messages)
     return ready
 
 
@@ -161,4 +171,9 @@ class _Reporter:
             self._reported[query.name] = int(batches[-1]["batchId"])
             if rows:
                 took = max(int(p["batchDuration"]) for p in batches) / 1000
-                say(f"{query.name}: {rows:,} rows in {len(batches)} micro-batches, the slowest {took:.1f} s")
+                say(
+                    f"{query.name}: {rows:,} rows in {len(batches)} micro-batches, the slowest {took:.1f} s",
+                    query=query.name,
+                    batch_id=self._reported[query.name],
+                    rows=rows,
+                )
