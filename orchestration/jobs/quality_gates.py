@@ -123,7 +123,7 @@ class QualityGates:
             began = time.monotonic()
             try:
                 version = gate.log.latest_version()
-                if version is None or version == gate.version:
+                if version is None or version == gate.version or _is_new(gate.log, version):
                     return
                 self._evaluate_version(gate, version)
                 gate.error = ""
@@ -171,6 +171,12 @@ class QualityGates:
         published = read_published(self._wiring.layout.table_path(suite.table))
         stay = "have no version yet" if published is None else f"stay on version {published.version}"
         return f"{_failure(result)}. Readers of {suite.table}{SUFFIX} {stay}"
+
+
+def _is_new(log: LogReader, version: int) -> bool:
+    """Whether the table was only created yet: its query has written nothing that could be judged."""
+    snapshot = log.snapshot() if version == 0 else None
+    return snapshot is not None and snapshot.files == 0
 
 
 def _failure(result: SuiteResult) -> str:

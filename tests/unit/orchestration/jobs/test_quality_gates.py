@@ -217,3 +217,11 @@ def test_maintenance_keeps_the_files_of_the_published_version(
     table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"})
     kept = plan_maintenance(work.pipeline, work.layout, TABLE).kept_because
     assert "readers of gold.totals__published read its version 0" in kept
+
+
+def test_a_table_that_was_only_created_is_not_judged(tmp_path: Path) -> None:
+    """A job creates its tables before the first row; a stop gate would stop its query for that."""
+    work = Work(tmp_path, "publish")
+    DeltaTable.create(work.path, pa.schema([("id", pa.string()), ("total", pa.int64())]))
+    work.gates.judge(evaluate=True)
+    assert (work.published, results.read(work.layout)) == (None, [])
