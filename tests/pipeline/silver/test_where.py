@@ -200,6 +200,7 @@ def test_a_changed_condition_keeps_the_account(
     assert past_conditions(engine.path(whole.table)) == ["type = 'dns'", "type in ('dns', 'weird')"]
 
 
+@pytest.mark.long
 def test_the_example_of_the_page_does_what_the_page_says(spark: Any, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "many-types.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(python|json)\n(.*?)```", page, flags=re.DOTALL))
