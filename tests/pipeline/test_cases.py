@@ -147,7 +147,8 @@ def test_a_case_passes_or_says_by_row_and_column_what_differs(session: CaseSessi
     assert not (shop.parent / "data").exists()
 
 
-@pytest.mark.parametrize("example", ["orders_cdc", pytest.param("earthquakes", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("example", ["orders_cdc", "earthquakes"])
 def test_the_cases_of_the_examples_pass(session: CaseSession, example: str, tmp_path: Path) -> None:
     settings = make_settings(tmp_path, "none:1", f"pipeline={EXAMPLES / example / 'pipeline.py'}")
     suite = load_suite([], settings)
@@ -157,6 +158,7 @@ def test_the_cases_of_the_examples_pass(session: CaseSession, example: str, tmp_
     assert [failure_text(one) for one in outcomes if not one.has_passed] == []
 
 
+@pytest.mark.long
 def test_a_recorded_case_passes(session: CaseSession, shop: Path, tmp_path: Path) -> None:
     """What it expects is what the run found; texts, bytes and headers are those of the records."""
     copy = Path(shutil.copy(shop, tmp_path / "shop.py"))
