@@ -137,7 +137,9 @@ def test_both_engines_find_the_same(spark: Any, tmp_path: Path) -> None:
                 if engine is by_spark:
                     moved = [one for one in result.checked if one.expectation == "same_distribution"]
                     assert [one.observed for one in moved] == ["0 % moved since the last run"] * 4
-            assert found[0] == found[1]
+            by_form = zip(FORMS, found[0][0], found[1][0], strict=True)
+            assert [(str(form), *each) for form, *each in by_form if each[0] != each[1]] == []
+            assert found[0][1] == found[1][1]
             assert result.rows == (19 if since is None else 7)
 
 
