@@ -138,6 +138,11 @@ def produce(  # noqa: PLR0913  # all options are keyword arguments
     return Produced(outbox.sent, outbox.bytes, time.monotonic() - began)
 
 
+def _text(error: KafkaError) -> str:
+    """What the client says of an error, which for some codes is only the code's name."""
+    return error.str() or error.name()
+
+
 class _Outbox:
     """The producer, with the number of sent messages and the failures of delivery."""
 
@@ -183,7 +188,7 @@ class _Outbox:
                 count += 1
                 size += len(key or b"") + len(value or b"")
         except KafkaException as error:
-            self._reason = self._reason or error.args[0].str()
+            self._reason = self._reason or _text(error.args[0])
             self._failed += 1
         self.sent += count
         self.bytes += size
@@ -211,11 +216,11 @@ class _Outbox:
     def _on_delivery(self, error: KafkaError | None, report: Report) -> None:
         if error is not None:
             self._failed += 1
-            self._reason = self._reason or error.str()
+            self._reason = self._reason or _text(error)
 
     def _on_connection_error(self, error: KafkaError) -> None:
-        if "brokers are down" not in error.str():
-            self._connection_error = error.str()
+        if "brokers are down" not in _text(error):
+            self._connection_error = _text(error)
 
     def _raise_failure(self) -> None:
         failed, self._failed = self._failed, 0

@@ -18,7 +18,7 @@ from tests.support.processes import Command, Medallion, medallion, public_files
 pytestmark = pytest.mark.long
 
 _PIPELINE = """
-from common.declare import Aggregate, Json, KafkaSink, Pipeline, Publish, Rule, Silver, Topic
+from common.declare import Aggregate, Json, KafkaSink, Pipeline, Publish, Rule, Silver, Storage, Topic
 
 pipeline = Pipeline(
     name="shop",
@@ -27,7 +27,8 @@ pipeline = Pipeline(
     silver=[Silver("orders", reads="bronze.orders", value=Json("id int, ms bigint"),
                    columns={{"id": "id", "ordered_at": "timestamp_millis(ms)"}}, key=["id"],
                    event_time="ordered_at", watermark="7 days", rules=[Rule("small", "id < 5")])],
-    gold=[Aggregate("counts", reads="silver.orders", by=["id"], measures={{"orders": "count(*)"}})],
+    gold=[Aggregate("counts", reads="silver.orders", by=["id"], measures={{"orders": "count(*)"}},
+                    storage=Storage(change_feed=True))],
     publish=[Publish("sent", reads="gold.counts",
                      to=KafkaSink({topic_out!r}, kafka={{"sasl.username": "me",
                                                         "sasl.password": "env:CANARY_3"}}))],
