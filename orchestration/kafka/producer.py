@@ -192,19 +192,19 @@ class _Outbox:
             self._failed += 1
         self.sent += count
         self.bytes += size
-        self._producer.poll(0)
+        self._reports(lambda: self._producer.poll(0))
         self._raise_failure()
         return count
 
     def close(self) -> None:
         """Wait until every sent message is delivered or has failed."""
-        while self._producer.flush(_REPORT_SECONDS):
+        while self._reports(lambda: self._producer.flush(_REPORT_SECONDS)):
             self._raise_failure()
         self._raise_failure()
 
     def _send_when_possible(self, key: bytes | None, value: bytes | None) -> bool:
         while not self._stop.is_set():
-            self._producer.poll(SLICE_SECONDS)
+            self._reports(lambda: self._producer.poll(SLICE_SECONDS))
             self._raise_failure()
             try:
                 self._producer.produce(self._topic, value, key)
@@ -212,6 +212,18 @@ class _Outbox:
                 continue
             return True
         return False
+
+    def _reports(self, call: Callable[[], int]) -> int:
+        """Let the client call back; returns what it returns, 0 after a failure that it cannot report.
+
+        The client raises SystemError out of the reports of messages that a broker has refused to authorize.
+        """
+        try:
+            return call()
+        except SystemError:
+            self._failed += 1
+            self._reason = self._reason or "the broker refused to authorize the messages"
+            return 0
 
     def _on_delivery(self, error: KafkaError | None, report: Report) -> None:
         if error is not None:
@@ -228,7 +240,7 @@ class _Outbox:
             return
         # The remaining messages would fail the same way, half a minute later.
         self._producer.purge()
-        self._producer.flush(1)
+        self._reports(lambda: self._producer.flush(1))
         self._failed = 0
         cause = f" ({self._connection_error})" if self._connection_error else ""
         raise BrokerError(

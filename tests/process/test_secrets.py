@@ -93,6 +93,8 @@ def process_lines(command: Command) -> Iterator[str]:
 
 def test_no_command_leaves_a_secret_anywhere(shop: Medallion, tmp_path: Path) -> None:
     env = {f"CANARY_{number}": canary(number) for number in range(1, 13)}
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    env["CANARY_4"] = f'{module} required username="me" password="{canary(4)}";'
     running = shop.start("backfill", env=env)
     lines = set(process_lines(running))
     assert running.code() == 0, running.stderr
