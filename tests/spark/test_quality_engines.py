@@ -110,7 +110,7 @@ def declared() -> Pipeline:
 
 
 def test_both_engines_find_the_same(spark: Any, tmp_path: Path) -> None:
-    """Results, failing rows, slices and distributions; a mistake in one form hides no other."""
+    """Results, failing rows, slices and distributions."""
     path, other = str(tmp_path / "rows"), str(tmp_path / "other")
     write_deltalake(path, ROWS, partition_by=["part"])
     write_deltalake(path, ROWS.slice(2, 7), mode="append")
