@@ -17,6 +17,7 @@ from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
 from common.machine import event_log, processes
+from common.machine.file_modes import umask
 from common.machine.stop_signals import hangup_ignored
 from common.schema import avro as avro_schema
 from common.spark import class_archive, jvm
@@ -68,8 +69,9 @@ def build_session(
     """
     java = find_java(settings)
     jars = (*require(settings, *sets), reader_jar(settings))
-    log_dir.mkdir(parents=True, exist_ok=True)
-    _log_python(log_dir / f"{app}.python.log")
+    with umask(settings.umask):
+        log_dir.mkdir(parents=True, exist_ok=True)
+        _log_python(log_dir / f"{app}.python.log")
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = _submitted()
@@ -86,7 +88,8 @@ def build_session(
     if not settings.spark.fsync:
         options.append("-Dmedallion.disk.volatile=true")
     conf = session_conf(settings, app, log_dir, jars, options, submitted)
-    return _launch(conf, log_dir / f"{app}.log", log_dir / f"{app}.jvm.log")
+    with umask(settings.umask):  # the JVM inherits it
+        return _launch(conf, log_dir / f"{app}.log", log_dir / f"{app}.jvm.log")
 
 
 def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration

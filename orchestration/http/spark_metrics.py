@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from py4j.protocol import Py4JError
 
+from common.spark import jvm
+
 _SOURCE = "spark.streaming."
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_]+")
 
@@ -37,11 +39,10 @@ def _named(gauge: str) -> str:
 def _gauges(queries: Sequence[str]) -> Iterator[tuple[str, str, float]]:
     from pyspark import SparkContext
 
-    context = SparkContext._active_spark_context  # noqa: SLF001  # a page beside a job has none
-    if context is None or context._jvm is None:  # noqa: SLF001
+    if SparkContext._active_spark_context is None:  # noqa: SLF001  # a page beside a job has none
         return
     try:
-        system = context._jvm.org.apache.spark.SparkEnv.get().metricsSystem()  # noqa: SLF001
+        system = jvm.packages().org.apache.spark.SparkEnv.get().metricsSystem()
         for query in queries:
             sources = system.getSourcesByName(f"{_SOURCE}{query}")
             for place in range(sources.size()):

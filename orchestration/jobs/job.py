@@ -126,11 +126,7 @@ def open_job(
             if kafka.named_broker(pipeline, settings) is not None:
                 require_topics(pipeline, settings, address.result())
         began = time.monotonic()
-        spark = build_session(settings, name, layout.log, compiled=compiled)
-        output = layout.log / f"{name}.jvm.log"
-        stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
-        if (child := jvm.process(spark)) is not None:
-            leases.record_jvm(child.pid)
+        spark = stack.enter_context(_spark(settings, layout, leases, name, compiled))
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
@@ -147,6 +143,18 @@ def open_job(
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
         yield Job(tuple(layers), wiring, supervisor, stop, gates)
+
+
+@contextmanager
+def _spark(
+    settings: Settings, layout: Layout, leases: Leases, name: str, compiled: Compiled
+) -> Iterator[SparkSession]:
+    """A session that ends with the block, whose JVM's process the leases name."""
+    spark = build_session(settings, name, layout.log, compiled=compiled)
+    with _stop_at_end(spark, layout.log / f"{name}.jvm.log", settings.spark.driver_memory):
+        if (child := jvm.process(spark)) is not None:
+            leases.record_jvm(child.pid)
+        yield spark
 
 
 @contextmanager
@@ -184,12 +192,7 @@ def spark_for_writing(
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(Leases(layout.leases, tables, name))
-        spark = build_session(settings, name, layout.log, compiled="rows")
-        output = layout.log / f"{name}.jvm.log"
-        stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
-        if (child := jvm.process(spark)) is not None:
-            leases.record_jvm(child.pid)
-        yield spark
+        yield stack.enter_context(_spark(settings, layout, leases, name, "rows"))
 
 
 @contextmanager

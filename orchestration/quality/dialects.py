@@ -48,8 +48,8 @@ class DuckDbDialect:
         return "'" + value.replace("'", "''") + "'"
 
     def matches(self, column: str, pattern: str) -> str:
-        """A condition: the text contains a match of the regular expression; of a number, its text."""
-        return f"regexp_matches(CAST({column} AS VARCHAR), {self.text(with_absolute_end(pattern))})"
+        """A condition: the text contains a match of the regular expression."""
+        return f"regexp_matches({column}, {self.text(with_absolute_end(pattern))})"
 
     def micros(self, expression: str) -> str:
         """Microseconds since the epoch of a timestamp or date."""
