@@ -131,7 +131,8 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
 
 def _redaction(own: str | None, referred: Sequence[str]) -> str:
     """A regular expression of names of settings whose values Spark hides in its UI, event log and logs."""
-    exact = [f"^{re.escape(name)}$" for name in referred]
+    # Hadoop's configuration has a property of spark.hadoop.* without this prefix.
+    exact = [f"^(spark\\.hadoop\\.)?{re.escape(name.removeprefix('spark.hadoop.'))}$" for name in referred]
     return "|".join([HIDDEN_NAMES, *filter(None, [own and own.removeprefix("(?i)")]), *exact])
 
 
