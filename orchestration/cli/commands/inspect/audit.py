@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.machine.console import page, say
+from common.machine.file_modes import umask
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
 
@@ -70,7 +71,8 @@ def audit(
     run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
-        accounts = [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
+        with umask(ready.settings.umask):
+            accounts = [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
     finally:
         spark.stop()
     _print(accounts, as_json=as_json)
