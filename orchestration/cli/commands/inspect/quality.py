@@ -15,6 +15,7 @@ from common.declare import Quality
 from common.declare.intervals import parse_duration
 from common.errors import QualityFailedError, UsageError, nearest
 from common.machine.console import out, page, say
+from common.machine.file_modes import umask
 from common.spark.session import build_session
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import Context, context
@@ -129,7 +130,8 @@ def _session(ready: Context) -> Iterator[QualitySession]:
         return started[0]
 
     try:
-        yield QualitySession(ready.pipeline, ready.settings, ready.layout, spark)
+        with umask(ready.settings.umask):
+            yield QualitySession(ready.pipeline, ready.settings, ready.layout, spark)
     finally:
         for session in started:
             session.stop()
