@@ -205,10 +205,6 @@ def test_erased_records_are_in_no_table_and_the_audit_balances(spark: Any, tmp_p
     assert found.offsets == sum(ends.values())
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="maintain --now keeps silver's files: gold.latest stands before a commit that has no row for it",
-)
 @pytest.mark.long
 def test_every_reader_of_bronze_is_erased_and_no_file_holds_the_rows_in_the_end(copy: Engine) -> None:
     """A gold table that does not follow is filled again; a new silver table does not bring rows back."""
