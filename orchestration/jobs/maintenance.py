@@ -181,7 +181,8 @@ def _next_version(layout: Layout, reader: Reader | Publish, log: LogReader, tabl
 def _after(log: LogReader, position: DeltaPosition) -> int:
     """The version that a query at a position reads next.
 
-    A stream of the change data feed may stop behind the last file of a commit, and not before the next commit.
+    A stream of the change data feed may stop behind the last file of a commit instead of before the next
+    commit.
     """
     commit = None if position.in_snapshot or position.index < 0 else log.commit(position.version)
     if commit is None:
