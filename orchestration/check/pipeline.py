@@ -77,8 +77,8 @@ def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ..
 
     Args:
         draft: What the pipeline file holds.
-        settings: The settings that the pipeline runs with; ``None`` while nobody knows them: then they may add
-            any function to Spark's.
+        settings: The settings that the pipeline runs with; ``None`` if they are not known: then they may add
+            any function to those of Spark.
     """
     if draft.pipeline is None:
         return draft.problems
