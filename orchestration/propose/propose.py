@@ -58,7 +58,7 @@ def propose(
     if not formats:
         raise UsageError(
             f"Topic {topic}: none of {len(messages):,} messages has a value that can be recognized. Name a "
-            "topic that has some, or take more with --samples."
+            "topic or a file that has some, or read more messages with --samples."
         )
     proposal.format = _main_format(formats)
     if proposal.format in (value_shapes.JSON, value_shapes.DEBEZIUM):

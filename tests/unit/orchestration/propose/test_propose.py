@@ -378,6 +378,20 @@ def test_a_rule_a_gold_table_and_a_word_on_unknown_fields_are_proposed(tmp_path:
     assert tuple(copy.key) == ("id",)
 
 
+def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -> None:
+    file, output = tmp_path / "t.jsonl", tmp_path / "made.py"
+    file.write_text("\n".join(json.dumps(each) for each in ORDERS))
+    app = typer.Typer()
+    init.register(app)
+    for option in ("--from", "--from-file"):
+        done = CliRunner().invoke(app, [option, str(file), "--output", str(output), "--force"])
+        assert done.exit_code == 0, done.output
+        assert f"medallion produce -p {output} --from {file}" in done.output
+        assert check(load_pipeline(output)) == ()
+    refused = CliRunner().invoke(app, ["--from", str(tmp_path), "--output", str(output), "--force"])
+    assert "is a folder" in str(refused.exception)
+
+
 def change_of(table: str, number: int, database: str = "shop", **more: Any) -> dict[str, Any]:
     """A change event of a source table."""
     source = {"db": database, "table": table}
