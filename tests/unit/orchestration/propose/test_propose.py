@@ -392,6 +392,16 @@ def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -
     assert "is a folder" in str(refused.exception)
 
 
+def test_control_characters_in_names_of_fields_are_escaped(tmp_path: Path) -> None:
+    """A raw NUL is no Python; a raw direction mark or escape sequence shows another text than there is."""
+    names = ("n\0ul", "red\x1b[31m", "back\u202ewards", "c1\x9b", "a_field_that_makes_the_text_long" * 3)
+    made = propose("t", sampled(*(dict.fromkeys(names, number) for number in range(3))))
+    source = render("made", [made])
+    assert not [char for char in source if not char.isprintable() and char != "\n"]
+    pipeline = loaded(made, tmp_path)
+    assert set(map("`{}`".format, names[:-1])) <= set(pipeline.silver[0].columns.values())
+
+
 def change_of(table: str, number: int, database: str = "shop", **more: Any) -> dict[str, Any]:
     """A change event of a source table."""
     source = {"db": database, "table": table}
