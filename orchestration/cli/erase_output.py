@@ -48,8 +48,8 @@ def old_files(plan: Plan, retention: dict[str, timedelta], now: datetime) -> Ite
         yield f"to delete them once gold has followed: medallion maintain --now {' '.join(names)}"
     if gold := [one.table for one in plan.followers if one.follows]:
         yield (
-            "older versions of gold tables hold what was made of these rows. To delete their files once gold has "
-            f"followed: medallion maintain --now {' '.join(gold)}"
+            "older versions of gold tables hold what was made of the erased rows; "
+            f"to delete them once gold has followed: medallion maintain --now {' '.join(gold)}"
         )
 
 
