@@ -8,8 +8,8 @@ is cut short or changed is not used, and set-up creates it again.
 
     <user cache>/classes/<place>-<state>.jsa      <place>-<state>.jsa.sha256
         about 190 MB. ``place`` names Java, the folder of PySpark and the engine's jars; ``state`` names the
-        size and the modification time of each jar. The JVM refuses an archive when any of them differs, without
-        a message, so each virtual environment has its own archive, and an upgrade is followed by a new one.
+        size and the modification time of each jar. The JVM refuses an archive when any of them differs,
+        without a message, so each virtual environment has its own archive, and an upgrade in place a new one.
 """
 
 from __future__ import annotations
