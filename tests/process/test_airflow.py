@@ -1,0 +1,150 @@
+"""A DAG that Airflow runs for real, in an environment of its own, with commands in theirs.
+
+The environment is installed by uv, once, in the user's cache; without uv or a package index the tests are skipped.
+``MEDALLION_TEST_AIRFLOW`` names the folder of another environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from common.config.paths import Layout, user_cache
+from common.config.settings import Settings, load_settings
+from common.delta.log import snapshot
+from common.machine.table_lease import Leases
+from orchestration.pipeline.load_file import load_pipeline
+from tests.support.processes import EXAMPLE, ROOT, SMALL, example_on
+
+LOCK = Path(__file__).with_name("airflow.lock")
+_INSTALL_SECONDS, _RUN_SECONDS = 600, 500
+
+pytestmark = pytest.mark.long
+
+
+def installed() -> Path:
+    """The folder of the environment with Airflow; installs it where it is not yet."""
+    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
+    folder = Path(os.environ.get("TESTS_AIRFLOW", user_cache() / f"tests-airflow-{digest}"))
+    if (folder / "bin" / "airflow").exists():
+        return folder
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    if uv is None:
+        pytest.skip("uv is not installed, which installs Airflow's environment: pip install uv")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for words in (
+        ["venv", "-q", "--clear", "--python", version, str(folder)],
+        ["pip", "install", "-q", "--python", str(folder / "bin" / "python"), "-r", str(LOCK)],
+    ):
+        done = subprocess.run([uv, *words], capture_output=True, text=True, timeout=_INSTALL_SECONDS)
+        if done.returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            pytest.skip(f"Airflow's environment cannot be installed: {done.stderr.strip()[-300:]}")
+    return folder
+
+
+@dataclass
+class Airflow:
+    """An Airflow of its own database, whose DAGs are in a folder; and the data that they write."""
+
+    environment: Path
+    home: Path
+    folder: Path
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run an ``airflow`` command; the product's source is on its path, and no other package of it."""
+        variables = {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ["HOME"],
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.folder / "dags"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "PYTHONPATH": str(ROOT),
+        }
+        command = [str(self.environment / "bin" / "airflow"), *words]
+        return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=_RUN_SECONDS)
+
+    def dag(self, topic: str, broker: str, *, broken: bool = False) -> Settings:
+        """Write a DAG of the example on a topic; returns the settings that its commands have."""
+        pipeline = example_on(self.folder, topic)
+        if broken:
+            pipeline.write_text(
+                pipeline.read_text() + "\nfrom medallion import Quality, RowCount\n"
+                'pipeline = replace(pipeline, quality=[Quality("silver.quakes", [RowCount(min=10**6)])])\n'
+            )
+        data = self.folder / "data"
+        overrides = {"data_dir": str(data), "kafka.bootstrap_servers": broker}
+        overrides |= dict(each.split("=", 1) for each in SMALL)
+        (self.folder / "dags").mkdir(exist_ok=True)
+        (self.folder / "dags" / "quakes.py").write_text(
+            "from datetime import timedelta\n"
+            "from orchestration.airflow import build_dag\n"
+            f"dag = build_dag({str(pipeline)!r}, command=[{sys.executable!r}, '-m', 'orchestration'],\n"
+            f"    overrides={overrides!r}, env={{'PYTHONPATH': {str(ROOT)!r}}}, freshness=timedelta(hours=1),\n"
+            "    default_args={'retries': 0})\n"
+        )
+        return load_settings(overrides=[f"{name}={value}" for name, value in overrides.items()])
+
+    def states(self, output: str) -> dict[str, str]:
+        """The last state of each task, as the log of ``dags test`` tells."""
+        found = {}
+        for task in ("backfill", "quality", "freshness", "maintain"):
+            lines = [line for line in output.splitlines() if f"task_id={task}" in line or f".{task} " in line]
+            states = [
+                state
+                for line in lines
+                for state in ("success", "failed", "skipped", "upstream_failed")
+                if state in line.lower()
+            ]
+            found[task] = states[-1] if states else ""
+        return found
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
+    home = tmp_path_factory.mktemp("airflow")
+    found = Airflow(installed(), home, tmp_path_factory.mktemp("dags"))
+    done = found.run("db", "migrate")
+    assert done.returncode == 0, done.stderr[-1000:]
+    return found
+
+
+def test_a_run_fills_judges_and_maintains_the_tables(
+    airflow: Airflow, broker: str, new_topic: Callable[[], str], send: Callable[..., None]
+) -> None:
+    topic = new_topic()
+    sample = load_pipeline(EXAMPLE).bronze[0].sample
+    assert sample is not None
+    send(topic, list(islice(sample(7), 300)))
+    settings = airflow.dag(topic, broker)
+    done = airflow.run("dags", "test", "medallion_earthquakes")
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output[-3000:]
+    assert "state=success" in output or "success" in output.lower()
+    layout = Layout.of(load_pipeline(airflow.folder / "pipeline.py"), settings)
+    bronze = snapshot(layout.table_path("bronze.quakes"))
+    assert bronze is not None
+    assert bronze.rows == 300
+    (layout.local / "log").exists()
+    assert list((layout.quality / "gx").rglob("*.json"))
+
+
+def test_a_running_job_skips_the_backfill_and_a_failed_suite_fails_the_run(
+    airflow: Airflow, broker: str, new_topic: Callable[[], str]
+) -> None:
+    settings = airflow.dag(new_topic(), broker, broken=True)
+    layout = Layout.of(load_pipeline(airflow.folder / "pipeline.py"), settings)
+    with Leases(layout.leases, ["bronze.quakes"], "up"):
+        done = airflow.run("dags", "test", "medallion_earthquakes")
+    output = done.stdout + done.stderr
+    assert "another job writes the tables" in output
+    assert "ended with exit code 3" in output
