@@ -45,8 +45,8 @@ def build_dag(  # noqa: PLR0913  # each names one thing that users set
 ) -> DAG:
     """The DAG of a pipeline: ``backfill``, then ``quality`` and ``freshness``, then ``maintain``.
 
-    ``quality`` is there if the pipeline declares suites, ``freshness`` if a limit is given. Only one run of the
-    DAG is active at a time, because a table has one writer. Each task ends as ``MedallionOperator`` says.
+    ``quality`` is there if the pipeline declares suites, ``freshness`` if a limit is given. One run of
+    the DAG is active at a time, because a table has one writer. Each task ends as ``MedallionOperator`` says.
 
     Args:
         pipeline_file: The pipeline file. It is loaded whenever Airflow parses the DAG, without Spark.

@@ -16,7 +16,7 @@ from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import LAYERS, Wiring
 from tests.conftest import make_settings
-from tests.support.openlineage import validate
+from tests.support.lineage_events import validate
 from tests.support.receiver import Receiver, receiving
 
 GOOD, BAD, WARNED = 20, 3, 4

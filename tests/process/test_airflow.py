@@ -1,7 +1,7 @@
 """A DAG that Airflow runs for real, in an environment of its own, with commands in theirs.
 
-The environment is installed by uv, once, in the user's cache; without uv or a package index the tests are skipped.
-``MEDALLION_TEST_AIRFLOW`` names the folder of another environment.
+The environment is installed by uv, once, in the user's cache; without uv or a package index the tests are
+skipped. ``TESTS_AIRFLOW`` names the folder of another environment.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,9 +25,11 @@ from common.config.settings import Settings, load_settings
 from common.delta.log import snapshot
 from common.machine.table_lease import Leases
 from orchestration.pipeline.load_file import load_pipeline
+from orchestration.quality.last_results import last_results
 from tests.support.processes import EXAMPLE, ROOT, SMALL, example_on
 
 LOCK = Path(__file__).with_name("airflow.lock")
+RECORDS = 300
 _INSTALL_SECONDS, _RUN_SECONDS = 600, 500
 
 pytestmark = pytest.mark.long
@@ -45,7 +49,9 @@ def installed() -> Path:
         ["venv", "-q", "--clear", "--python", version, str(folder)],
         ["pip", "install", "-q", "--python", str(folder / "bin" / "python"), "-r", str(LOCK)],
     ):
-        done = subprocess.run([uv, *words], capture_output=True, text=True, timeout=_INSTALL_SECONDS)
+        done = subprocess.run(
+            [uv, *words], check=False, capture_output=True, text=True, timeout=_INSTALL_SECONDS
+        )
         if done.returncode:
             shutil.rmtree(folder, ignore_errors=True)
             pytest.skip(f"Airflow's environment cannot be installed: {done.stderr.strip()[-300:]}")
@@ -71,7 +77,9 @@ class Airflow:
             "PYTHONPATH": str(ROOT),
         }
         command = [str(self.environment / "bin" / "airflow"), *words]
-        return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=_RUN_SECONDS)
+        return subprocess.run(
+            command, check=False, env=variables, capture_output=True, text=True, timeout=_RUN_SECONDS
+        )
 
     def dag(self, topic: str, broker: str, *, broken: bool = False) -> Settings:
         """Write a DAG of the example on a topic; returns the settings that its commands have."""
@@ -89,24 +97,17 @@ class Airflow:
             "from datetime import timedelta\n"
             "from orchestration.airflow import build_dag\n"
             f"dag = build_dag({str(pipeline)!r}, command=[{sys.executable!r}, '-m', 'orchestration'],\n"
-            f"    overrides={overrides!r}, env={{'PYTHONPATH': {str(ROOT)!r}}}, freshness=timedelta(hours=1),\n"
-            "    default_args={'retries': 0})\n"
+            f"    overrides={overrides!r}, env={{'PYTHONPATH': {str(ROOT)!r}}},\n"
+            "    freshness=timedelta(hours=1), default_args={'retries': 0})\n"
         )
         return load_settings(overrides=[f"{name}={value}" for name, value in overrides.items()])
 
-    def states(self, output: str) -> dict[str, str]:
-        """The last state of each task, as the log of ``dags test`` tells."""
-        found = {}
-        for task in ("backfill", "quality", "freshness", "maintain"):
-            lines = [line for line in output.splitlines() if f"task_id={task}" in line or f".{task} " in line]
-            states = [
-                state
-                for line in lines
-                for state in ("success", "failed", "skipped", "upstream_failed")
-                if state in line.lower()
-            ]
-            found[task] = states[-1] if states else ""
-        return found
+    def states(self) -> dict[str, str]:
+        """The state of each task of the newest run, from Airflow's database."""
+        with closing(sqlite3.connect(self.home / "airflow.db")) as database:
+            newest = "select run_id from dag_run order by id desc limit 1"
+            rows = database.execute(f"select task_id, state from task_instance where run_id = ({newest})")
+            return dict(rows.fetchall())
 
 
 @pytest.fixture(scope="module")
@@ -124,27 +125,37 @@ def test_a_run_fills_judges_and_maintains_the_tables(
     topic = new_topic()
     sample = load_pipeline(EXAMPLE).bronze[0].sample
     assert sample is not None
-    send(topic, list(islice(sample(7), 300)))
+    send(topic, list(islice(sample(7), RECORDS)))
     settings = airflow.dag(topic, broker)
     done = airflow.run("dags", "test", "medallion_earthquakes")
     output = done.stdout + done.stderr
-    assert done.returncode == 0, output[-3000:]
-    assert "state=success" in output or "success" in output.lower()
-    layout = Layout.of(load_pipeline(airflow.folder / "pipeline.py"), settings)
+    assert airflow.states() == dict.fromkeys(("backfill", "quality", "freshness", "maintain"), "success"), (
+        output[-3000:]
+    )
+    layout = Layout.of(load_pipeline(airflow.folder / "feed.py"), settings)
     bronze = snapshot(layout.table_path("bronze.quakes"))
     assert bronze is not None
-    assert bronze.rows == 300
-    (layout.local / "log").exists()
-    assert list((layout.quality / "gx").rglob("*.json"))
+    assert bronze.rows == RECORDS
+    assert {result.table for result in last_results(layout.quality, load_pipeline(EXAMPLE).quality)} == {
+        "silver.quakes",
+        "gold.quakes_latest",
+    }
 
 
 def test_a_running_job_skips_the_backfill_and_a_failed_suite_fails_the_run(
     airflow: Airflow, broker: str, new_topic: Callable[[], str]
 ) -> None:
     settings = airflow.dag(new_topic(), broker, broken=True)
-    layout = Layout.of(load_pipeline(airflow.folder / "pipeline.py"), settings)
+    layout = Layout.of(load_pipeline(airflow.folder / "feed.py"), settings)
     with Leases(layout.leases, ["bronze.quakes"], "up"):
         done = airflow.run("dags", "test", "medallion_earthquakes")
     output = done.stdout + done.stderr
+    expected = {
+        "backfill": "skipped",
+        "quality": "failed",
+        "freshness": "success",
+        "maintain": "upstream_failed",
+    }
+    assert airflow.states() == expected, output[-3000:]
     assert "another job writes the tables" in output
     assert "ended with exit code 3" in output
