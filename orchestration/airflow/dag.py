@@ -103,7 +103,7 @@ def _tasks(pipeline: Pipeline, common: Mapping[str, Any], freshness: timedelta |
     )
     checks: list[Any] = []
     # A job that runs beside has done the work of a backfill that is skipped: the checks run all the same.
-    rule = {"trigger_rule": "none_failed"}
+    rule: dict[str, Any] = {"trigger_rule": "none_failed"}
     if pipeline.quality:
         suites = [table_asset(pipeline, suite.table) for suite in pipeline.quality]
         checks.append(

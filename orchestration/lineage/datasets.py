@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from orchestration.lineage.sources import (
     of_quarantine,
     of_silver,
     of_sql,
+    once,
 )
 
 Columns = Callable[[str], Mapping[str, str]]
@@ -173,10 +173,8 @@ def _message(publish: Publish, sink: KafkaSink, columns: Sequence[str]) -> Colum
     if sink.value is None:
         kept = publish.columns
         texts = kept.values() if isinstance(kept, Mapping) else [f"`{name}`" for name in kept or columns]
-        found = functools.reduce(lambda left, sql: (*left, *of_sql(sql, resolve)), texts, ())
-        value = tuple(
-            {each.column: Source(each.table, each.column, "TRANSFORMATION") for each in found}.values()
-        )
+        found = [source for sql in texts for source in of_sql(sql, resolve)]
+        value = once([Source(each.table, each.column, "TRANSFORMATION") for each in found])
     key = {} if sink.key is None else {"key": of_sql(sink.key, resolve)}
     rows = () if publish.where is None else of_sql(publish.where, resolve, "FILTER")
     return ColumnSources({**key, "value": value}, rows)

@@ -135,7 +135,7 @@ def _output(
     dataset: Dataset, event: QueryEvent, found: QueryDatasets, declared: object, suites: Iterable[Suite]
 ) -> ol.OutputDataset:
     counts = event.counts
-    about = _dataset_facets(dataset)
+    about: dict[str, Any] = {**_dataset_facets(dataset)}
     if dataset.sources is not None:
         about["columnLineage"] = _column_lineage(dataset, found)
     assertions = _assertions(dataset, declared, counts, suites)

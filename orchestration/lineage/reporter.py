@@ -9,10 +9,10 @@ on the row path.
 from __future__ import annotations
 
 import copy
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from common.config.paths import Layout
@@ -55,7 +55,7 @@ class Reporter:
     def __init__(
         self, pipeline: Pipeline, settings: Settings, layout: Layout, bootstrap_servers: str
     ) -> None:
-        if importlib.util.find_spec("openlineage") is None:
+        if find_spec("openlineage") is None:
             raise SettingsError(
                 "lineage.openlineage is set, and the package openlineage-python is missing. Install it: "
                 "pip install openlineage-python"
@@ -163,7 +163,7 @@ class Reporter:
         from orchestration.lineage.events import run_event
 
         declared = self._pipeline.query(event.query)
-        topics = ()
+        topics: tuple[str, ...] = ()
         if isinstance(declared, Topic) and not declared.topic_names:
             topics = self._topics_of(declared)
         found = self._datasets.of(event.query, topics)

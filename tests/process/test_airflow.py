@@ -7,6 +7,7 @@ skipped. ``TESTS_AIRFLOW`` names the folder of another environment.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import sqlite3
@@ -56,6 +57,44 @@ def installed() -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             pytest.skip(f"Airflow's environment cannot be installed: {done.stderr.strip()[-300:]}")
     return folder
+
+
+_ENDS = """
+import json, sys
+sys.path[:0] = [{root!r}, {folder!r}]
+from orchestration.airflow import build_dag
+from orchestration.airflow.operator import FreshnessOperator, MedallionOperator
+
+dag = build_dag({pipeline!r})
+ends = {{}}
+for code in (0, 1, 2, 3, 4, 5, 130):
+    task = MedallionOperator(task_id=f"t{{code}}", command=["sh", "-c", f"echo no-good >&2; exit {{code}}"])
+    try:
+        task.execute({{}})
+        ends[code] = "success"
+    except Exception as error:
+        ends[code] = type(error).__name__
+try:
+    MedallionOperator(task_id="missing", command=["/no/such/medallion"]).execute({{}})
+except Exception as error:
+    ends["missing"] = type(error).__name__
+for seconds in (5, 50, None):
+    status = json.dumps({{"tables": [{{"table": "gold.t", "freshness": {{"waiting_seconds": seconds}}}}]}})
+    command = ["sh", "-c", f"echo '{{status}}'"]
+    task = FreshnessOperator(task_id=f"f{{seconds}}", limit_seconds=10, command=command)
+    try:
+        task.execute({{}})
+        ends[f"fresh {{seconds}}"] = "success"
+    except Exception as error:
+        ends[f"fresh {{seconds}}"] = type(error).__name__
+heavy = {{"pyspark", "delta", "deltalake", "confluent_kafka", "great_expectations", "duckdb", "sqlglot"}}
+print(json.dumps({{
+    "ends": ends,
+    "heavy": sorted(heavy & {{name.partition(".")[0] for name in sys.modules}}),
+    "tasks": {{task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks}},
+    "outlets": [asset.name for asset in dag.get_task("backfill").outlets],
+}}))
+"""
 
 
 @dataclass
@@ -159,3 +198,35 @@ def test_a_running_job_skips_the_backfill_and_a_failed_suite_fails_the_run(
     assert airflow.states() == expected, output[-3000:]
     assert "another job writes the tables" in output
     assert "ended with exit code 3" in output
+
+
+def test_exit_codes_decide_how_a_task_ends_and_nothing_heavy_is_imported(airflow: Airflow) -> None:
+    code = _ENDS.format(root=str(ROOT), folder=str(airflow.folder), pipeline=str(EXAMPLE))
+    variables = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "AIRFLOW_HOME": str(airflow.home)}
+    done = subprocess.run(
+        [str(airflow.environment / "bin" / "python"), "-c", code],
+        check=False,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=_RUN_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["ends"] == {
+        "0": "success",
+        "1": "AirflowException",
+        "2": "AirflowFailException",
+        "3": "AirflowFailException",
+        "4": "AirflowSkipException",
+        "5": "AirflowFailException",
+        "130": "AirflowException",
+        "missing": "AirflowFailException",
+        "fresh 5": "success",
+        "fresh 50": "AirflowException",
+        "fresh None": "AirflowException",
+    }
+    assert found["heavy"] == []
+    assert found["tasks"] == {"backfill": ["quality"], "quality": ["maintain"], "maintain": []}
+    tables = [table.table for table in load_pipeline(EXAMPLE).tables]
+    assert found["outlets"] == [f"earthquakes.{table}" for table in tables]

@@ -121,12 +121,12 @@ def test_a_dead_receiver_costs_no_time(tmp_path: Path, capsys: pytest.CaptureFix
     sends.end({}, None)
     assert (datetime.now(UTC) - began).total_seconds() < 8
     output = capsys.readouterr().err
-    assert output.count("cannot be sent") == 1
+    assert output.count("cannot be sent") <= 1  # none if the first try outlasts the end
     assert "events were not sent" in output
 
 
 def test_a_missing_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match="pip install openlineage-python"):
         reporter(tmp_path, "http://127.0.0.1:9")
 
