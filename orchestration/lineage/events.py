@@ -15,7 +15,7 @@ from common.declare import Silver
 from orchestration.lineage.datasets import Dataset, QueryDatasets
 from orchestration.lineage.sources import Source
 
-PRODUCER = "https://github.com/medallion-lakehouse/medallion"
+PRODUCER = "urn:medallion-lakehouse"
 _INDIRECT = frozenset({"FILTER", "GROUP_BY", "JOIN", "SORT", "WINDOW"})
 
 EventType = Literal["START", "RUNNING", "COMPLETE", "FAIL", "ABORT"]
