@@ -361,6 +361,22 @@ class LogSettings(_Section):
     )
 
 
+class LineageSettings(_Section):
+    """Events of lineage for other platforms."""
+
+    openlineage: dict[str, Any] | None = Field(
+        default=None,
+        description="OpenLineage's transport as openlineage-python takes it, such as {type: http, url: "
+        '"http://host:5000"}; unset: no events. A secret may be a reference, env:NAME or file:/path.',
+    )
+    namespace: str = Field(
+        default="medallion", min_length=1, description="Namespace of the queries in OpenLineage events."
+    )
+    interval_seconds: float = Field(
+        default=60, ge=1, description="Fewest seconds between two RUNNING events of a query."
+    )
+
+
 class JarSettings(_Section):
     """The locked jars."""
 
@@ -429,6 +445,7 @@ class Settings(BaseSettings):
     history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()
     log: LogSettings = LogSettings()
+    lineage: LineageSettings = LineageSettings()
 
     _source: Settings | None = PrivateAttr(default=None)
 
@@ -712,7 +729,9 @@ def _explain(
             message = fault["msg"].removeprefix("Value error, ")
             # Options of Kafka clients and of Spark may be passwords
             shown = (
-                "not usable" if {"options", "conf", "schema_registry"} & set(names) else repr(fault["input"])
+                "not usable"
+                if {"options", "conf", "schema_registry", "openlineage"} & set(names)
+                else repr(fault["input"])
             )
             yield f"{where}: {dotted} is {shown}: {message}."
 

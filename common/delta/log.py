@@ -302,3 +302,27 @@ def _live_files(table: Any) -> tuple[DataFile, ...]:
     columns = ("modification_time", "path", "size_bytes", "num_records")
     order = sorted(zip(*(files.column(name).to_pylist() for name in columns), strict=True))
     return tuple(DataFile(int(size), rows, path) for _, path, size, rows in order)
+
+
+def column_types(path: str) -> dict[str, str]:
+    """The columns of a table as it is now, with their types as Delta writes them; empty without a table."""
+    if latest_version(path) is None:
+        return {}
+    return {field.name: _type_text(field.type) for field in _open(path, None).schema().fields}
+
+
+def _type_text(kind: Any) -> str:
+    """A type as Spark's ``simpleString`` has it."""
+    described = json.loads(kind.to_json())
+    return _described_type(described)
+
+
+def _described_type(described: Any) -> str:
+    if isinstance(described, str):
+        return described
+    if described["type"] == "array":
+        return f"array<{_described_type(described['elementType'])}>"
+    if described["type"] == "map":
+        return f"map<{_described_type(described['keyType'])},{_described_type(described['valueType'])}>"
+    inner = (f"{each['name']}:{_described_type(each['type'])}" for each in described["fields"])
+    return f"struct<{','.join(inner)}>"

@@ -19,6 +19,7 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
 from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
+from common.machine import event_log
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.spark_errors import FailedQuery, explain
@@ -234,6 +235,10 @@ def _micro_batch_function(
         try:
             # With transaction ids that user code left in the session, Delta would skip the engine's writes.
             clear_transaction_ids(frame.sparkSession)
+            if event_log.is_json():
+                from common.spark import jvm
+
+                jvm.name_in_log(frame.sparkSession, stream.name, batch_id)
             tables.check()
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))

@@ -32,6 +32,7 @@ from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupt
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
 from orchestration.kafka.topic_state import topic_ids
+from orchestration.lineage.reporter import Reporter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,11 +139,24 @@ def open_job(
         )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
-        stack.enter_context(recording(Recorder(pipeline, settings, layout, name, supervisor)))
+        recorder = Recorder(pipeline, settings, layout, name, supervisor)
+        recorder.lineage = lineage_of(wiring)
+        stack.enter_context(recording(recorder))
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
         yield Job(tuple(layers), wiring, supervisor, stop, gates)
+
+
+def lineage_of(wiring: Wiring) -> Reporter | None:
+    """Sends the lineage of a job's queries; None where no setting names a receiver.
+
+    Raises:
+        SettingsError: The transport does not fit, or its package is missing.
+    """
+    if wiring.settings.lineage.openlineage is None:
+        return None
+    return Reporter(wiring.pipeline, wiring.settings, wiring.layout, wiring.bootstrap_servers)
 
 
 @contextmanager

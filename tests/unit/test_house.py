@@ -25,6 +25,8 @@ BROAD_EXCEPTS = {
     "orchestration/jobs/quality_gates.py:_evaluate": "reports the error; the next version is evaluated again",
     "orchestration/jobs/recorder.py:_guarded": "what is recorded about a job must not end the job",
     "orchestration/jobs/recorder.py:recording": "records the error that ends the job, then re-raises",
+    "orchestration/lineage/sender.py:_run": "an event that cannot be sent is dropped and counted",
+    "orchestration/lineage/sender.py:open_client": "a transport may raise anything; becomes a SettingsError",
     "orchestration/pipeline/load_file.py:load_draft": "a user's file may raise anything",
 }
 """Functions that may catch ``Exception`` or ``BaseException``, each with the reason."""
