@@ -138,21 +138,26 @@ def _settings(settings: Settings, folder: Path) -> Settings:
     )
 
 
-def _run_query(spark: SparkSession, stream: Stream) -> None:
+def _run_query(spark: SparkSession, stream: Stream, *, is_new: bool = True) -> None:
     """Run a query over all commits of the tables that it reads.
+
+    Args:
+        spark: The session.
+        stream: The query.
+        is_new: Whether its checkpoint is new; its first micro-batch is then computed in the driver too.
 
     Raises:
         MedallionError: The query failed.
     """
     from pyspark.errors import PySparkException
 
-    running = start(spark, stream, Gate(), available_now=True)
+    running = start(spark, stream, Gate(), available_now=True, may_replay=not is_new)
     try:
         running.query.awaitTermination()
     except PySparkException:
         failure = running.failure()
         if isinstance(failure, SourceChangedError) and stream.again is not None:
-            _run_query(spark, stream.again())
+            _run_query(spark, stream.again(), is_new=False)
             return
         if failure is None:
             raise
