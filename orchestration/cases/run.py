@@ -112,7 +112,7 @@ def run_tables(  # noqa: PLR0913, PLR0917
     """
     settings = _settings(settings, folder)
     layout = Layout.of(pipeline, settings)
-    needed = _pruned(pipeline, tables)
+    needed = pruned(pipeline, tables)
     needed = copy_with(needed, silver=[_with_lookups(one, case, folder) for one in needed.silver])
     write_bronze(case, pipeline, layout)
     wiring = Wiring(spark, needed, settings, layout, "")
@@ -164,8 +164,8 @@ def _run_query(spark: SparkSession, stream: Stream, *, is_new: bool = True) -> N
         raise failure from None
 
 
-def _pruned(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
-    """The pipeline with the queries that the tables need, and without suites and publications."""
+def pruned(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
+    """The pipeline with the queries that these tables need, and without suites and publications."""
     needed: set[str] = set()
     waiting = [query.table for name in tables if (query := query_of(pipeline, name)) is not None]
     while waiting:
