@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from common.declare import Expect
 from common.errors import SettingsError
-from orchestration.quality.deferred_imports import deferred
+from common.machine.deferred_imports import deferred
 from orchestration.quality.engines import Pinned, spark_frame
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 
