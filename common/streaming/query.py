@@ -173,7 +173,7 @@ class _State:
     error: BaseException | None = None
 
 
-def start(
+def start(  # noqa: PLR0913
     spark: SparkSession,
     stream: Stream,
     gate: Gate,
