@@ -161,7 +161,11 @@ def _explained(stream: Stream, cause: str, text: str) -> MedallionError:
 
 @dataclass
 class _State:
-    """State shared by the thread of the micro-batches and the supervising thread."""
+    """State shared by the thread of the micro-batches and the supervising thread.
+
+    Attributes:
+        began: Whether the next micro-batch is no replay: one has begun, or the checkpoint is new.
+    """
 
     began: bool = False
     in_batch: bool = False
@@ -170,13 +174,14 @@ class _State:
     error: BaseException | None = None
 
 
-def start(
+def start(  # noqa: PLR0913
     spark: SparkSession,
     stream: Stream,
     gate: Gate,
     notifier: CommitNotifier | None = None,
     *,
     available_now: bool = False,
+    may_replay: bool = True,
 ) -> RunningQuery:
     """Start a query in a fair scheduler pool of its own.
 
@@ -186,6 +191,8 @@ def start(
         gate: Once closed, the query ends before its next micro-batch.
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Whether the query processes the available data and ends.
+        may_replay: Whether the first micro-batch may be a replay; not so for a checkpoint that the caller
+            knows to be new.
 
     Raises:
         MedallionError: Spark does not start the query, as with a damaged checkpoint.
@@ -193,7 +200,7 @@ def start(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    state = _State()
+    state = _State(began=not may_replay)
     notifier = notifier or CommitNotifier()
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
     writer = (

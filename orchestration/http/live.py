@@ -17,6 +17,7 @@ from common.config.paths import HISTORY, Layout, all_tables
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.log import latest_version
+from orchestration.quality.last_results import LastResult, last_results
 from orchestration.query.duckdb_views import Database
 from orchestration.status.collect import Collector
 from orchestration.status.model import Status
@@ -77,6 +78,7 @@ class Live:
             span: _Recent(lambda span=span: self._history(span), _HISTORY_SECONDS)  # type: ignore[misc]
             for span in SPANS
         }
+        self._quality = _Recent(lambda: last_results(layout, pipeline.quality), _HISTORY_SECONDS)
         self.database_lock = threading.Lock()
         self._database: Database | None = None
 
@@ -91,6 +93,14 @@ class Live:
         ``batch_ms`` (the slowest); null where the history says nothing.
         """
         return self._lines[span].get()
+
+    def quality(self) -> tuple[LastResult, ...]:
+        """The last result of each suite, at most ten seconds old.
+
+        Raises:
+            TableError: ``quality.results`` cannot be read.
+        """
+        return self._quality.get()
 
     def database(self) -> Database:
         """The database of this process; to be used under ``database_lock``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,13 +14,13 @@ from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.http.page_of import page_of
-from orchestration.jobs import backfill as layers_in_order
-from orchestration.jobs import separate_processes
-from orchestration.jobs.field_notices import FieldNotices
-from orchestration.jobs.job import Job, layers_to_run, open_job, written_queries
-from orchestration.jobs.wiring import Layer
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
+
+if TYPE_CHECKING:  # imports Spark, which other commands do not need
+    from orchestration.jobs.job import Job
+
+Layer = Literal["bronze", "silver", "gold"]
 
 _REPORT_SECONDS = 10.0
 
@@ -42,6 +42,9 @@ def up(
     http: HttpOption = None,
 ) -> None:
     """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
+    from orchestration.jobs import separate_processes
+    from orchestration.jobs.job import layers_to_run, open_job
+
     ready = _checked(context(pipeline, settings, set_))
     with page_of(ready.pipeline, ready.settings, http):
         if separate_:
@@ -64,6 +67,8 @@ def run(
     http: HttpOption = None,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
+    from orchestration.jobs.job import open_job, written_queries
+
     ready = _checked(context(pipeline, settings, set_))
     compiled: Compiled = "rows" if available_now else "all"
     with (
@@ -83,6 +88,9 @@ def backfill(
 
     Ctrl-C stops at a micro-batch boundary; the same command continues from there.
     """
+    from orchestration.jobs import backfill as layers_in_order
+    from orchestration.jobs.job import layers_to_run, open_job
+
     ready = _checked(context(pipeline, settings, set_))
     layers = layers_to_run(ready.settings)
     with open_job(ready.pipeline, ready.settings, layers, name="backfill", compiled="rows") as job:
@@ -143,6 +151,8 @@ class _Reporter:
     """Prints a line per query every ten seconds in which the query read rows."""
 
     def __init__(self, job: Job) -> None:
+        from orchestration.jobs.field_notices import FieldNotices
+
         self._queries = job.supervisor.queries
         self._last = time.monotonic()
         self._reported: dict[str, int] = {}

@@ -240,14 +240,18 @@ function drawQuarantine() {
         h("td", { class: "bar-cell" }, h("svg", { class: "bar", viewBox: "0 0 100 7", preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { class: "all", width: 100, height: 7 }), h("rect", { class: "part", width: Math.max(1, 100 * rows / most), height: 7 }))),
         h("td", {}, h("button", { type: "button", "aria-label": `look at records of ${table.table} with the reason ${reason}`, onclick: () => look(table.table, reason) }, "look")))))) : h("p", { class: "note" }, "No row is in quarantine.")) : null);
 }
+function qualityText({ checked, failed, warned }) {
+  const parts = [failed.length ? `${failed.length} of ${checked} not met: ${failed.join(", ")}` : "", warned.length ? `${warned.length} of ${checked} warned: ${warned.join(", ")}` : ""];
+  return parts.filter(Boolean).join("; ") || `all ${checked} met`;
+}
 function drawQuality() {
   draw("quality", page.quality.length ? h("div", { class: "panel" },
     h("div", { class: "panel-head" }, h("h2", {}, "Last quality results")),
     h("table", { class: "rows" },
       h("thead", {}, h("tr", {}, ["table", "expectations", "checked"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, page.quality.map((one) => h("tr", {}, h("td", {}, one.table),
-        h("td", { class: one.is_met ? "good-text" : "bad-text" }, one.is_met ? `all ${one.checked} met` : `${one.failed.length} of ${one.checked} not met: ${one.failed.join(", ")}`),
-        h("td", {}, `${clock(one.at)}${one.version === null ? "" : `, version ${one.version}`}`)))))) : null);
+        h("td", { class: one.is_met ? "good-text" : "bad-text" }, qualityText(one)),
+        h("td", {}, `${clock(one.at)}, version ${one.version}`)))))) : null);
 }
 async function look(table, reason) {
   page.look = { table, reason, records: null, chosen: null, shown: null, error: "" };
