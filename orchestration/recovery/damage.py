@@ -126,9 +126,7 @@ def _source_fault(
             f"{now.version}"
         )
         return
-    for file in (
-        log.files_between(start or DeltaPosition(0, -1, "", in_snapshot=False), None) if start else ()
-    ):
+    for file in () if start is None else log.files_between(start, None):
         if (fault := _file_fault(path, file.path_in(path), None)) is not None:
             yield f"{query}: it has yet to read {fault} of {table}"
             return
