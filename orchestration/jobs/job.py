@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
-from common.config.paths import Layout
+from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
 from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
 from common.machine.file_modes import umask
+from common.machine.free_space import FreeSpace
 from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
@@ -135,6 +136,10 @@ def open_job(
             stop,
             stop_timeout_seconds=settings.stop_timeout_seconds,
             broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
+        )
+        folders = (layout.warehouse, layout.checkpoints, str(layout.local))
+        supervisor.gate.free_space = FreeSpace(
+            [one for one in folders if is_local(one)], settings.min_free_mb
         )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
