@@ -15,6 +15,7 @@ from common.config.paths import GAPS
 from common.declare import Json, Message, Pipeline, Silver, Topic
 from common.errors import RecordsGoneError
 from orchestration.audit.run import audit
+from orchestration.cli.recover_output import gap_line
 from orchestration.jobs.topic_checks import broker_asker
 from orchestration.recovery import accept_gap
 from orchestration.recovery.run import accept_all_gaps, recover_all
@@ -78,6 +79,10 @@ def test_what_retention_has_deleted_is_written_down_and_gone_on_after(
     assert [(gap.partition, gap.first_offset, gap.last_offset) for gap in planned.gaps] == [
         (partition, read[partition], end - 1) for partition, end in sorted(gone.items())
     ]
+    line = gap_line(planned.gaps[0], is_plan=True)
+    print(line)  # noqa: T201  # as the command prints it
+    assert line.startswith("bronze.orders: 4 offsets would be accepted as lost (retention): ")
+    assert "unknown" not in line
     written = engine.rows(GAPS)
     assert Counter((r["topic"], r["partition"], r["first_offset"], r["offsets"]) for r in written) == Counter(
         (topic, partition, read[partition], 4) for partition in range(3)
