@@ -137,10 +137,7 @@ def open_job(
             stop_timeout_seconds=settings.stop_timeout_seconds,
             broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
         )
-        folders = (layout.warehouse, layout.checkpoints, str(layout.local))
-        supervisor.gate.free_space = FreeSpace(
-            [one for one in folders if is_local(one)], settings.min_free_mb
-        )
+        supervisor.gate.free_space = _free_space(settings, layout)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
         stack.enter_context(recording(Recorder(pipeline, settings, layout, name, supervisor)))
@@ -148,6 +145,12 @@ def open_job(
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
         yield Job(tuple(layers), wiring, supervisor, stop, gates)
+
+
+def _free_space(settings: Settings, layout: Layout) -> FreeSpace:
+    """The local disks that the queries of a job write to."""
+    folders = (layout.warehouse, layout.checkpoints, str(layout.local))
+    return FreeSpace([folder for folder in folders if is_local(folder)], settings.min_free_mb)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -72,23 +73,16 @@ def recover(
     topic have the topic's name with its generation, such as orders#2.
 
     --json: {"table", "plan", "steps": [{"query", "kind", "reasons", "changes", "reads", "rows", "bytes",
-    "seconds", "moves"}], "kept": the folders with what was replaced}; with --new-topic and --same-topic
-    "steps" is a list of texts; with --accept-gap {"plan", "gaps": [the columns of ops.gaps], "kept"}.
+    "seconds", "moves"}], "kept": [folder]}; with --new-topic and --same-topic "steps" is a list of texts;
+    with --accept-gap {"plan", "gaps": [the columns of ops.gaps], "kept": [folder]}.
     """
     ready = context(pipeline, settings, set_)
     if new_topic or same_topic:
-        if table is None:
-            raise UsageError(
-                "--new-topic and --same-topic need the bronze table: medallion recover bronze.orders"
-            )
-        _begin_topics(
-            ready, table, tuple(new_topic or ()), tuple(same_topic or ()), plan=plan, as_json=as_json
-        )
-        return
-    if accept_gap:
+        _begin_topics(ready, table, new_topic or (), same_topic or (), plan=plan, as_json=as_json)
+    elif accept_gap:
         _accept_gaps(ready, table, plan=plan, as_json=as_json)
-        return
-    _recover(ready, table, plan=plan, as_json=as_json)
+    else:
+        _recover(ready, table, plan=plan, as_json=as_json)
 
 
 def _recover(ready: Context, table: str | None, *, plan: bool, as_json: bool) -> None:
@@ -136,12 +130,16 @@ def _accept_gaps(ready: Context, table: str | None, *, plan: bool, as_json: bool
         say("the next start of the bronze job goes on after the gaps; medallion audit counts them as gaps")
 
 
-def _begin_topics(  # the options of the command
-    ready: Context, table: str, new: tuple[str, ...], same: tuple[str, ...], *, plan: bool, as_json: bool
+def _begin_topics(
+    ready: Context, table: str | None, new: Sequence[str], same: Sequence[str], *, plan: bool, as_json: bool
 ) -> None:
     """Go on with topics that were created again, or that have another id."""
     from orchestration.jobs import recover as recoveries
 
+    if table is None:
+        raise UsageError(
+            "--new-topic and --same-topic need the bronze table: medallion recover bronze.orders"
+        )
     topics = recoveries.NewTopics(new, same)
     done = recoveries.recover(ready.pipeline, ready.settings, ready.layout, table, topics, is_plan=plan)
     if as_json:
