@@ -135,8 +135,11 @@ def _source_fault(
 def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterator[str]:
     """Why the state of a query cannot be loaded; nothing where the query has none, or none yet."""
     path = layout.checkpoint_path(declared.table)
-    if Checkpoint(path).last_committed() is None:
+    planned, committed = Checkpoint(path).last_planned(), Checkpoint(path).last_committed()
+    if planned is None or committed is None:
         return
+    # The next start continues with the state after this micro-batch: a planned one is run again.
+    last = planned if planned == committed else planned - 1
     state = StorageFolder(path) / "state"
     operators = sorted(name for name in state.names() if name.isdigit())
     if not operators:
@@ -149,7 +152,7 @@ def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterato
     sides = ("left", "right") if isinstance(declared, Join) and declared.mode == "stream" else (None,)
     for operator in operators:
         for side in sides:
-            reader = spark().read.format("statestore").option("operatorId", operator)
+            reader = spark().read.format("statestore").option("operatorId", operator).option("batchId", last)
             reader = reader if side is None else reader.option("joinSide", side)
             try:
                 reader.load(path).count()

@@ -60,10 +60,9 @@ def recover(
     """Make right again whatever is gone or damaged of the checkpoints and tables.
 
     Positions that were edited, lost or torn are written again by the commits of the table. A silver table
-    whose state, table or side table is gone is filled again from bronze by the next start, and so are the
-    tables that read it; gold is filled again from silver. What is replaced or moved is kept beside its place,
-    and its folder is printed. An interrupted recovery is finished by the same command. The jobs must be
-    stopped; else exit code 4.
+    whose state, table or side table is gone is filled again from bronze by the next start, then the tables
+    that read it; gold is filled again from silver. What is replaced or moved is kept, and its folder printed.
+    An interrupted recovery is finished by the same command. The jobs must be stopped; else exit code 4.
 
     With --accept-gap the offsets that retention has deleted before bronze read them, and those that bronze
     has passed without them, are written into the table ops.gaps: topic, partition, offsets, times. Bronze
