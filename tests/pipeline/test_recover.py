@@ -401,10 +401,10 @@ DAMAGES: tuple[Callable[[Engine, random.Random], str], ...] = (
 )
 
 
-def _seeds(usual: int) -> list[int]:
+def _seeds(usual: int, begin: int = 0) -> list[int]:
     if (one := os.environ.get("RECOVER_SEED")) is not None:
         return [int(one)]
-    first = int(os.environ.get("RECOVER_FIRST", "0"))
+    first = int(os.environ.get("RECOVER_FIRST", begin))
     return list(range(first, first + int(os.environ.get("RECOVER_CASES", usual))))
 
 
@@ -424,8 +424,8 @@ def _run_cases(life: Life, seeds: list[int]) -> None:
 
 
 def test_a_lost_state_is_made_again(life: Life) -> None:
-    """The sample of ``make test``: silver is filled again from bronze, and gold from silver."""
-    _run_cases(life, _seeds(2))
+    """The sample of ``make test``, seed 2: silver is filled again from bronze, and gold from silver."""
+    _run_cases(life, _seeds(1, begin=2))
 
 
 @pytest.mark.long
