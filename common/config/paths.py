@@ -28,6 +28,9 @@ from common.errors import UsageError
 HISTORY = "ops.micro_batches"
 """The table with the history of micro-batches (``orchestration.history.micro_batches``)."""
 
+GAPS = "ops.gaps"
+"""The table with the offsets that are lost and accepted as lost (``orchestration.audit.accepted_gaps``)."""
+
 
 def broker_dir(settings: Settings) -> Path:
     """Folder of the embedded broker."""

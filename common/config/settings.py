@@ -434,6 +434,12 @@ class Settings(BaseSettings):
     stop_timeout_seconds: float = Field(
         default=60, gt=0, description="How long a stop waits for a micro-batch boundary."
     )
+    min_free_mb: int = Field(
+        default=256,
+        ge=0,
+        description="Free space in MiB that the disks of tables, checkpoints and data_dir must have before a "
+        "query begins a micro-batch; with less it waits, says so, and goes on by itself. 0: not looked at.",
+    )
     kafka: KafkaSettings = KafkaSettings()
     bronze: BronzeSettings = BronzeSettings()
     silver: SilverSettings = SilverSettings()

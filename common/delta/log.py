@@ -183,6 +183,20 @@ class LogReader:
             self._snapshot = self._read_snapshot()
         return self._snapshot
 
+    def live_files(self) -> tuple[DataFile, ...]:
+        """The data files of the current state; empty when there is no table.
+
+        Raises:
+            HistoryGoneError: The log cannot be read.
+        """
+        latest = self.latest_version()
+        return () if latest is None else self._snapshot_files(latest)
+
+    def missing_versions(self) -> list[int]:
+        """Versions between the oldest and the newest commit of the log whose commit is gone."""
+        there = sorted(self._listed_versions())
+        return sorted(set(range(there[0], there[-1])) - set(there)) if there else []
+
     def properties(self) -> dict[str, str]:
         """The table's properties; empty where there is no table."""
         latest = self.latest_version()

@@ -18,8 +18,9 @@ from common.config.settings import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
-from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
+from common.errors import DiskLowError, MedallionError, QueryFailedError, RegistryError, SourceChangedError
 from common.machine import event_log
+from common.machine.free_space import FreeSpace
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.spark_errors import FailedQuery, explain
@@ -89,10 +90,12 @@ class Gate:
     Attributes:
         closed: Set once no query may start a micro-batch.
         closed_for: Names of queries that may start none, while the others go on.
+        free_space: The disks on which space must be free before a micro-batch writes; None: not looked at.
     """
 
     closed: threading.Event = field(default_factory=threading.Event)
     closed_for: set[str] = field(default_factory=set)
+    free_space: FreeSpace | None = None
 
     def close(self) -> None:
         """Admit no further micro-batch."""
@@ -101,6 +104,16 @@ class Gate:
     def admits(self, query: str) -> bool:
         """Whether a query may start a micro-batch."""
         return not self.closed.is_set() and query not in self.closed_for
+
+    def require_space(self, query: str) -> None:
+        """Refuse to begin a micro-batch where too little space is free.
+
+        Raises:
+            DiskLowError: Names the folder; the query waits and is restarted.
+        """
+        shortage = None if self.free_space is None else self.free_space.shortage()
+        if shortage is not None:
+            raise DiskLowError(query, shortage)
 
 
 @dataclass
@@ -246,6 +259,7 @@ def _micro_batch_function(
                 from common.spark import jvm
 
                 jvm.name_in_log(frame.sparkSession, stream.name, batch_id)
+            gate.require_space(stream.name)
             tables.check()
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))

@@ -227,7 +227,7 @@ def _state(table: TableStatus, at: datetime) -> list[Text]:
     cells = (
         _number(now.rows),
         _number(now.files),
-        _size(now.bytes),
+        bytes_text(now.bytes),
         str(now.version),
         _age(at, now.timestamp),
     )
@@ -255,7 +255,7 @@ def _source(table: TableStatus) -> Iterator[Text]:
     if lag.versions and lag.files and lag.bytes is not None:
         commits = f"{_number(lag.versions)} commit{'' if lag.versions == 1 else 's'}"
         files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
-        yield Text(f"to read: {commits}, {files}, {_size(lag.bytes)}", style="dim")
+        yield Text(f"to read: {commits}, {files}, {bytes_text(lag.bytes)}", style="dim")
     if lag.note:
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 
@@ -273,7 +273,7 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
     if (last := query.last_batch) is not None and table.holder is not None:
         yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
         if last.state_rows is not None and last.state_bytes is not None:
-            yield Text(f"state {_number(last.state_rows)} rows, {_size(last.state_bytes)}", style="dim")
+            yield Text(f"state {_number(last.state_rows)} rows, {bytes_text(last.state_bytes)}", style="dim")
 
 
 def _rejected(quarantine: Quarantine) -> Text:
@@ -313,7 +313,8 @@ def _number(count: int | None) -> str:
     return "?" if count is None else f"{count:,}"
 
 
-def _size(count: int) -> str:
+def bytes_text(count: int) -> str:
+    """A size in the largest unit that leaves at least one digit before the point."""
     size, unit = float(count), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < _KIB or unit == "TiB":

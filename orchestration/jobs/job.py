@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
-from common.config.paths import Layout
+from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
 from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
 from common.machine.file_modes import umask
+from common.machine.free_space import FreeSpace
 from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
@@ -137,6 +138,7 @@ def open_job(
             stop_timeout_seconds=settings.stop_timeout_seconds,
             broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
         )
+        supervisor.gate.free_space = _free_space(settings, layout)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
         recorder = Recorder(pipeline, settings, layout, name, supervisor)
@@ -157,6 +159,12 @@ def lineage_of(wiring: Wiring) -> Reporter | None:
     if wiring.settings.lineage.openlineage is None:
         return None
     return Reporter(wiring.pipeline, wiring.settings, wiring.layout, wiring.bootstrap_servers)
+
+
+def _free_space(settings: Settings, layout: Layout) -> FreeSpace:
+    """The local disks that the queries of a job write to."""
+    folders = (layout.warehouse, layout.checkpoints, str(layout.local))
+    return FreeSpace([folder for folder in folders if is_local(folder)], settings.min_free_mb)
 
 
 @contextmanager

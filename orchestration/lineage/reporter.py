@@ -187,7 +187,7 @@ class Reporter:
         from orchestration.quality.last_results import last_results
 
         found = []
-        for result in last_results(self._layout.quality, self._pipeline.quality):
+        for result in last_results(self._layout, self._pipeline.quality):
             named = [each.partition(" ") for each in result.failed]
             assertions = [(name, column or None, False) for name, _, column in named]
             assertions += [("suite", None, result.is_met)]

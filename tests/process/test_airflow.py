@@ -175,7 +175,7 @@ def test_a_run_fills_judges_and_maintains_the_tables(
     bronze = snapshot(layout.table_path("bronze.quakes"))
     assert bronze is not None
     assert bronze.rows == RECORDS
-    assert {result.table for result in last_results(layout.quality, load_pipeline(EXAMPLE).quality)} == {
+    assert {result.table for result in last_results(layout, load_pipeline(EXAMPLE).quality)} == {
         "silver.quakes",
         "gold.quakes_latest",
     }
