@@ -169,14 +169,22 @@ class AlertRule(BaseModel):
 
 
 DEFAULT_RULES: Mapping[str, AlertRule] = {
-    "query-dead": AlertRule(when="query_dead", lasting="1 minute", severity="critical"),
-    "loss-near": AlertRule(when="time_to_loss", under="1 day", lasting="5 minutes", severity="critical"),
-    "not-fresh": AlertRule(when="freshness", over="10 minutes", lasting="5 minutes"),
-    "quarantine": AlertRule(when="quarantine_share", over="5 %", lasting="5 minutes"),
-    "restarts": AlertRule(when="restarts", over="3"),
-    "suite-failed": AlertRule(when="suite_failed"),
-    "broker-down": AlertRule(when="broker_down", lasting="2 minutes"),
-    "open-transaction": AlertRule(when="open_transaction", over="5 minutes"),
+    name: AlertRule.model_validate(given)
+    for name, given in {
+        "query-dead": {"when": "query_dead", "for": "1 minute", "severity": "critical"},
+        "loss-near": {
+            "when": "time_to_loss",
+            "under": "1 day",
+            "for": "5 minutes",
+            "severity": "critical",
+        },
+        "not-fresh": {"when": "freshness", "over": "10 minutes", "for": "5 minutes"},
+        "quarantine": {"when": "quarantine_share", "over": "5 %", "for": "5 minutes"},
+        "restarts": {"when": "restarts", "over": "3"},
+        "suite-failed": {"when": "suite_failed"},
+        "broker-down": {"when": "broker_down", "for": "2 minutes"},
+        "open-transaction": {"when": "open_transaction", "over": "5 minutes"},
+    }.items()
 }
 """The rules of a pipeline that names channels and no rules."""
 

@@ -14,7 +14,7 @@ from common.config.alert_settings import AlertRule, Kind
 from orchestration.alerts.facts import Facts
 from orchestration.alerts.volume import explain, is_unusual
 from orchestration.history.alert_state import Key
-from orchestration.status.model import TableStatus
+from orchestration.status.model import Lag, TableStatus
 from orchestration.status.problems import duration
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{2,60}(?:\.[A-Z0-9_]{2,60})?)\]")
@@ -71,29 +71,19 @@ def _freshness(rule: AlertRule, facts: Facts) -> Iterator[Found]:
 
 def _lag(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     for table in _tables(rule, facts):
-        lag = table.lag
-        if rule.limit_seconds is not None:
-            yield (
-                table.table,
-                _over(
-                    lag.seconds,
-                    rule.limit_seconds,
-                    lambda age, unit=lag.unit: (
-                        f"the oldest of its unread {unit} is {duration(age)} old (limit {rule.limit_text})"
-                    ),
-                ),
-            )
-            continue
-        yield (
-            table.table,
-            _over(
-                lag.count,
-                rule.limit_number,
-                lambda count, unit=lag.unit: (
-                    f"{count:,.0f} {unit} are unread (limit {rule.limit_number or 0:,.0f})"
-                ),
-            ),
-        )
+        yield table.table, _one_lag(rule, table.lag)
+
+
+def _one_lag(rule: AlertRule, lag: Lag) -> Observation:
+    def aged(seconds: float) -> str:
+        return f"the oldest of its unread {lag.unit} is {duration(seconds)} old (limit {rule.limit_text})"
+
+    def counted(count: float) -> str:
+        return f"{count:,.0f} {lag.unit} are unread (limit {rule.limit_number:,.0f})"
+
+    if rule.limit_seconds is not None:
+        return _over(lag.seconds, rule.limit_seconds, aged)
+    return _over(lag.count, rule.limit_number, counted)
 
 
 def _time_to_loss(rule: AlertRule, facts: Facts) -> Iterator[Found]:
@@ -195,18 +185,15 @@ def _open_transaction(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     for table in _tables(rule, facts):
         if table.layer != "bronze":
             continue
-        hidden = table.uncommitted
-        yield (
-            table.table,
-            _over(
-                None if hidden is None else hidden.seconds if hidden.records else 0.0,
-                rule.limit_seconds,
-                lambda seconds, hidden=hidden: (
-                    f"a transaction is open for {duration(seconds)}: "
-                    f"{hidden.records if hidden else 0:,} records behind it cannot be read"
-                ),
-            ),
+        hidden, limit = table.uncommitted, rule.limit_seconds
+        if hidden is None or limit is None:
+            yield table.table, Observation(None, "not known")
+            continue
+        text = (
+            f"a transaction is open for {duration(hidden.seconds)}: {hidden.records:,} records behind it "
+            "cannot be read"
         )
+        yield table.table, Observation(hidden.records > 0 and hidden.seconds > limit, text)
 
 
 _BY_KIND: Mapping[Kind, Callable[[AlertRule, Facts], Iterator[Found]]] = {
