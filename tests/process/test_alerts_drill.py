@@ -81,16 +81,19 @@ class Drill:
         """Wait until an alert is on the page, in the metrics, and at the receiver."""
         await_that(lambda: rule in self.raised(), f"{rule} is raised on the page", *running)
         assert self.metric(rule) >= 1
-        await_that(lambda: any(f"{rule} " in body for body in self.bodies("resolved", is_in=False)), rule)
+        await_that(lambda: rule in self.told(is_end=False), f"{rule} is at the receiver")
 
     def await_resolved(self, rule: str, *running: Command) -> None:
         await_that(lambda: rule not in self.raised(), f"{rule} is resolved on the page", *running)
         assert self.metric(rule) == 0
-        await_that(lambda: any(f"{rule} " in body for body in self.bodies("resolved")), f"end of {rule}")
+        await_that(lambda: rule in self.told(is_end=True), f"the end of {rule} is at the receiver")
 
-    def bodies(self, title: str, *, is_in: bool = True) -> list[str]:
+    def told(self, *, is_end: bool) -> set[str]:
+        """The rules whose alerts, or whose ends, the receiver was sent."""
         with self.inbox.lock:
-            return [f"{one['message']} " for one in self.inbox.received if (title in one["title"]) is is_in]
+            bodies = [one["message"] for one in self.inbox.received if ("resolved" in one["title"]) is is_end]
+        lines = [line for body in bodies for line in body.splitlines()]
+        return {line.partition(":")[0].partition(" ")[0] for line in lines}
 
 
 @pytest.fixture(scope="module")
