@@ -212,6 +212,9 @@ class AlertSettings(BaseModel):
         description="By name, what is watched: when, over or under, for, severity, channels, tables (see "
         "docs/operate.md). Unset: eight rules, where a channel is named.",
     )
+    enabled: bool = Field(
+        default=True, description="Whether alerts are watched; false turns them off in an environment's file."
+    )
     interval: Duration = Field(
         default="10 seconds", description="Time between two looks at the pipeline for alerts."
     )
@@ -227,6 +230,8 @@ class AlertSettings(BaseModel):
     @property
     def active_rules(self) -> Mapping[str, AlertRule]:
         """The rules that are watched; empty where alerts are off."""
+        if not self.enabled:
+            return {}
         if self.rules is not None:
             return self.rules
         return DEFAULT_RULES if self.channels else {}

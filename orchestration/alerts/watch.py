@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -90,6 +91,8 @@ class Watch:
         facts = self._look(is_last)
         at = facts.status.at
         with self._lock:
+            if self._descriptor is None:  # it has ended meanwhile
+                return
             before = self._file or self._read(at)
             restarts = count_restarts(facts.status, before.restarts)
             seen = observe(self._settings.active_rules, replace(facts, restarts=restarts))
@@ -99,9 +102,13 @@ class Watch:
             self._lock.notify_all()
         _announce(before.alerts, alerts)
 
-    def end(self) -> None:
-        """Look a last time, wait some seconds for the last messages, and let another process watch."""
-        self._guarded(lambda: self.look(is_last=True))
+    def end(self, *, is_failure: bool) -> None:
+        """Look a last time, wait some seconds for the last messages, and let another process watch.
+
+        Args:
+            is_failure: Whether an error ends the job: its alerts do not wait for ``for``.
+        """
+        self._guarded(lambda: self.look(is_last=is_failure))
         deadline = time.monotonic() + _LAST_SECONDS
         with self._lock:
             while self._is_any_due() and (left := deadline - time.monotonic()) > 0:
@@ -155,7 +162,7 @@ class Watch:
         for each in compose(self._pipeline, message):
             fault = _delivered(channel, each.title, lambda each=each: channel.send(each))  # type: ignore[misc]
             with self._lock:
-                if self._file is not None:
+                if self._file is not None and self._descriptor is not None:
                     known = self._file
                     alerts = known.alerts
                     if not fault:
@@ -205,8 +212,11 @@ class Watch:
 
     def _is_watching(self) -> bool:
         """Whether this process watches; takes the lock if it is free."""
-        if self._descriptor is not None:
-            return True
+        with self._lock:
+            return self._descriptor is not None or (not self._stop.is_set() and self._is_locked())
+
+    def _is_locked(self) -> bool:
+        """Take the lock; false if another process holds it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(lock_file(self._folder), os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -218,9 +228,10 @@ class Watch:
         return True
 
     def _release(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
 
 
 def _delivered(channel: Channel, title: str, send: Callable[[], str]) -> str:
@@ -249,11 +260,12 @@ def _announce(before: tuple[AlertState, ...], after: tuple[AlertState, ...]) -> 
 
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
-    """Watch inside the block, in threads."""
+    """Watch inside the block, in threads; an error that ends the block is the failure of a job."""
     threads = list(watch.threads)
     for thread in threads:
         thread.start()
     try:
         yield
     finally:
-        watch.end()
+        failure = sys.exc_info()[0]
+        watch.end(is_failure=failure is not None and issubclass(failure, Exception))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -102,10 +103,11 @@ def smtp_receiver() -> Iterator[Inbox]:
                 inbox.received.append({"title": _title(mail), "message": _body(mail), "type": "mail"})
             return "250 OK"
 
-    controller = Controller(Keeper(), hostname="127.0.0.1", port=0)
+    with socket.create_server(("127.0.0.1", 0)) as free:  # the controller calls its own port, and takes no 0
+        port = free.getsockname()[1]
+    controller = Controller(Keeper(), hostname="127.0.0.1", port=port)
     controller.start()
     try:
-        port = controller.server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
         inbox.address = f"mailto://127.0.0.1:{port}/?from=medallion@shop.example&to=night@shop.example"
         yield inbox
     finally:

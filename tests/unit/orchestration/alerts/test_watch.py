@@ -162,6 +162,15 @@ def test_the_end_of_a_failed_job_raises_at_once_and_waits_for_the_message(
     assert inbox.titles == ["medallion shop: dead gold.by_day (critical)"]
 
 
+def test_the_end_of_a_page_raises_nothing_at_once(tmp_path: Path, inbox: Inbox) -> None:
+    rules = {"dead": {"when": "query_dead", "for": "10 minutes", "severity": "critical"}}
+    pipeline = lived_in(tmp_path, {"team": inbox.address}, rules)
+    pipeline.job("failed", error="x")
+    with suppress(KeyboardInterrupt), watched(pipeline):
+        raise KeyboardInterrupt
+    assert inbox.titles == []
+
+
 def test_an_end_does_not_wait_for_a_channel_that_is_dead(tmp_path: Path) -> None:
     pipeline = lived_in(tmp_path, {"gone": "json://127.0.0.1:1/hook"})
     pipeline.job("failed", error="x")
@@ -207,4 +216,6 @@ def test_an_address_may_be_a_reference_and_is_not_shown(
 
 def test_without_rules_and_channels_nothing_is_watched(tmp_path: Path) -> None:
     assert Settings(data_dir=tmp_path).alerts.active_rules == {}
+    off = Settings(alerts={"channels": {"a": "env:A"}, "enabled": False})  # type: ignore[arg-type]
+    assert off.alerts.active_rules == {}
     assert len(Settings(alerts={"channels": {"a": "env:A"}}).alerts.active_rules) == 8  # type: ignore[arg-type]
