@@ -21,6 +21,7 @@ from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from common.config.settings import load_settings
 from common.declare import Message
@@ -106,6 +107,7 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drill]:
     with embedded.start(own) as running, http_receiver() as inbox:
         broker = running.bootstrap_servers
         kafka.ensure_topics(broker, [TOPIC], 1, {})
+        keep_a_week(broker)
         pid = int((embedded.describe(own) or {})["pid"])
         given = [
             f"kafka.bootstrap_servers={broker}",
@@ -125,6 +127,17 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drill]:
                 yield Drill(commands, up, page[1], inbox, broker, pid, iter(sample(7)))
             finally:
                 os.kill(pid, signal.SIGCONT)
+
+
+def keep_a_week(broker: str) -> None:
+    """The topic gets Kafka's usual retention; the embedded broker keeps all."""
+    entry = ConfigEntry(
+        "retention.ms", str(7 * 24 * 3600 * 1000), incremental_operation=AlterConfigOpType.SET
+    )
+    topic = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": broker})
+    for done in client.incremental_alter_configs([topic]).values():
+        done.result(30)
 
 
 def test_each_trouble_is_seen_and_resolved(drill: Drill) -> None:
