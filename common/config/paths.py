@@ -8,6 +8,7 @@
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
+    ├── alerts/                 the alerts that are raised, and the lock of the process that watches
     ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
     └── log/                    logs of the jobs
@@ -105,6 +106,11 @@ class Layout:
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"
+
+    @property
+    def alerts(self) -> Path:
+        """Folder of the alerts' file and lock."""
+        return self.local / "alerts"
 
     @property
     def jobs(self) -> Path:

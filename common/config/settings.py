@@ -28,8 +28,9 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariableError
 
+from common.config.alert_settings import AlertRule, AlertSettings
 from common.config.driver_limits import DriverLimits
-from common.declare.intervals import parse_duration
+from common.config.durations import Duration, duration_text, seconds_of
 from common.errors import SettingsError, nearest
 
 SETTINGS_FILE = "medallion.yaml"
@@ -45,14 +46,6 @@ FOLLOW = "follow"
 """The trigger of a query that starts a micro-batch when its source tables get a commit."""
 
 
-def _duration(text: object) -> str:
-    """A duration in Spark's notation, which has no short units such as ``s``."""
-    length = parse_duration(text) if isinstance(text, str) else None
-    if length is None:
-        raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
-    return str(length)
-
-
 def _trigger(text: object) -> str:
     word = text.strip().lower() if isinstance(text, str) else None
     if word in {"", "asap"}:
@@ -62,7 +55,7 @@ def _trigger(text: object) -> str:
             "Spark's continuous processing cannot write Delta tables; write 'asap', which starts the next "
             "micro-batch as soon as data is there"
         )
-    return _duration(text)
+    return duration_text(text)
 
 
 def _as_texts(given: object) -> object:
@@ -92,7 +85,6 @@ def _is_follow(text: object) -> bool:
 
 
 Options = Annotated[dict[str, str], BeforeValidator(_as_texts)]
-Duration = Annotated[str, BeforeValidator(_duration)]
 Trigger = Annotated[
     str,
     BeforeValidator(_kafka_trigger),
@@ -269,7 +261,7 @@ class QualitySettings(_Section):
     duckdb_mb: int = Field(
         default=20_000, ge=0, description="Most MiB of a table's files that engine auto gives to DuckDB."
     )
-    gate_interval: Annotated[str, BeforeValidator(_duration)] = Field(
+    gate_interval: Duration = Field(
         default="30 seconds",
         description="Least time between two evaluations of a gate; and at least ten times as long as the "
         "last evaluation took.",
@@ -314,9 +306,7 @@ class HistorySettings(_Section):
     @property
     def keep_seconds(self) -> float:
         """``keep`` in seconds."""
-        length = parse_duration(self.keep)
-        assert length is not None  # noqa: S101  # validated
-        return length.seconds
+        return seconds_of(self.keep)
 
 
 class HttpSettings(_Section):
@@ -342,9 +332,7 @@ class HttpSettings(_Section):
     @property
     def goal_seconds(self) -> float:
         """``freshness_goal`` in seconds."""
-        length = parse_duration(self.freshness_goal)
-        assert length is not None  # noqa: S101  # validated
-        return length.seconds
+        return seconds_of(self.freshness_goal)
 
 
 class LogSettings(_Section):
@@ -450,6 +438,7 @@ class Settings(BaseSettings):
     jars: JarSettings = JarSettings()
     history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()
+    alerts: AlertSettings = AlertSettings()
     log: LogSettings = LogSettings()
     lineage: LineageSettings = LineageSettings()
 
@@ -709,11 +698,15 @@ def setting_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterat
             yield from setting_names(kind, f"{prefix}{name}.")
 
 
+_FREE = ("KAFKA__OPTIONS", "SPARK__CONF", "ALERTS__CHANNELS", "ALERTS__RULES")
+"""Settings whose keys are the user's own."""
+
+
 def _refuse_unknown_variables() -> None:
     known = {PREFIX + name.upper().replace(".", "__") for name in setting_names()}
     for variable in sorted(os.environ):
         if variable.startswith(PREFIX) and variable not in known:
-            if any(variable.startswith(f"{PREFIX}{free}__") for free in ("KAFKA__OPTIONS", "SPARK__CONF")):
+            if any(variable.startswith(f"{PREFIX}{free}__") for free in _FREE):
                 continue
             raise SettingsError(f"environment: {variable} is not a setting; {nearest(variable, known)}")
 
@@ -730,15 +723,15 @@ def _explain(
             siblings = {
                 n for n in known if n.count(".") == len(names) - 1 and n.startswith(dotted.rpartition(".")[0])
             }
+            if names[:2] == ["alerts", "rules"]:
+                siblings = {field.alias or name for name, field in AlertRule.model_fields.items()}
+                siblings = {".".join([*names[:-1], name]) for name in siblings}
             yield f"{where}: {dotted} is not a setting; {nearest(dotted, siblings or known)}"
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            # Options of Kafka clients and of Spark may be passwords
-            shown = (
-                "not usable"
-                if {"options", "conf", "schema_registry", "openlineage"} & set(names)
-                else repr(fault["input"])
-            )
+            # Options of Kafka clients and of Spark may be passwords, and so may addresses of channels.
+            hidden = {"options", "conf", "schema_registry", "openlineage", "channels"}
+            shown = "not usable" if hidden & set(names) or names == ["alerts"] else repr(fault["input"])
             yield f"{where}: {dotted} is {shown}: {message}."
 
 

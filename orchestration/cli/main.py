@@ -41,6 +41,7 @@ COMMANDS = (
     "inspect.status",
     "inspect.page",
     "inspect.metrics",
+    "inspect.alerts",
     "inspect.query",
     "inspect.quarantine",
     "inspect.quality",

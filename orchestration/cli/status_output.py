@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.machine.terminal import packed
+from orchestration.history.alert_state import AlertsFile
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.status.late_rows import Late, OtherRecords
 from orchestration.status.model import Quarantine, Status, TableStatus
@@ -117,11 +118,22 @@ class _Picture:
         for problem in problems(self._status):
             if problem.severity == "critical":  # warnings stand beside the numbers of their tables
                 yield Text(f" ! {problem.table}: {problem.text}", style="red")
+        if self._status.alerts is not None:
+            yield from _alerts(self._status.alerts)
         for layer, colour in _COLOURS.items():
             own = [block for block in blocks if block.table.layer == layer]
             if own:
                 parts = [_head(layer, colour, layout), *(part for one in own for part in _drawn(one, layout))]
                 yield Panel(Group(*parts), border_style=colour, width=layout.panel, padding=0)
+
+
+def _alerts(alerts: AlertsFile) -> Iterator[Text]:
+    for alert in alerts.raised:
+        place = f"{alert.rule} {alert.table}".rstrip()
+        untold = ", ".join(alerts.untold(alert))
+        more = f" (not delivered to {untold})" if untold else ""
+        style = "red" if alert.severity == "critical" else "yellow"
+        yield Text(f" ! alert {place}: {alert.text}, since {alert.since:%H:%M:%S} UTC{more}", style=style)
 
 
 def _title(status: Status, width: int) -> Iterator[Text]:

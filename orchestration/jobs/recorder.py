@@ -186,7 +186,7 @@ class Recorder:
         reports = [
             report
             for report in query.progress()
-            if "batchId" in report and int(report["batchId"]) > seen.newest
+            if _is_of_batch(report) and int(report["batchId"]) > seen.newest
         ]
         if reports:
             commits = self._new_commits(query.name, seen)
@@ -362,6 +362,11 @@ def _state(query: RunningQuery, *, is_retried: bool) -> Any:
     if is_retried:
         return "restarting"
     return "ended" if query.failure() is None else "failed"
+
+
+def _is_of_batch(report: Mapping[str, Any]) -> bool:
+    """Whether a report is of a micro-batch: an idle query reports too, with the id of its next batch."""
+    return "batchId" in report and "addBatch" in (report.get("durationMs") or {})
 
 
 def _facts(report: Mapping[str, Any]) -> BatchFacts:

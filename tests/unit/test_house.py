@@ -19,6 +19,8 @@ BROAD_EXCEPTS = {
     "common/streaming/query.py:run_micro_batch": "records the error of a micro-batch, then re-raises",
     "gold/publish.py:hand_over": "passes the error to the sink's close(), then re-raises",
     "orchestration/cases/read/load.py:_of_python": "a user's file may raise anything",
+    "orchestration/alerts/watch.py:_delivered": "a channel of apprise may raise anything",
+    "orchestration/alerts/watch.py:_guarded": "watching alerts must not end the job",
     "orchestration/cli/demo.py:run": "a thread's error is raised by the thread that waits for it",
     "orchestration/cli/main.py:main": "turns a registry's failure into a message, re-raises everything else",
     "orchestration/install/doctor.py:examine": "a probe that fails must not hide the other findings",

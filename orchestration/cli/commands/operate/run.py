@@ -13,7 +13,7 @@ from common.machine.console import out, say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.http.page_of import page_of
+from orchestration.http.page_of import alerts_of, page_of
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
 
@@ -93,7 +93,10 @@ def backfill(
 
     ready = _checked(context(pipeline, settings, set_))
     layers = layers_to_run(ready.settings)
-    with open_job(ready.pipeline, ready.settings, layers, name="backfill", compiled="rows") as job:
+    with (
+        alerts_of(ready.pipeline, ready.settings),
+        open_job(ready.pipeline, ready.settings, layers, name="backfill", compiled="rows") as job,
+    ):
         results = layers_in_order.catch_up(job)
         job.publish()
         failure = _gate_failure(job)

@@ -120,6 +120,19 @@ function drawLayers() {
   draw("downstream", layer("gold"), layer("publish"));
   draw("problems", status.problems.map((p) => h("div", { class: `problem ${p.severity}` }, p.table ? h("b", {}, p.table) : null, p.text)));
 }
+function drawAlerts() {
+  const status = page.status, alerts = status.alerts;
+  if (!alerts) { draw("alerts"); return; }
+  const rules = Object.keys(alerts.rules).length, down = Object.entries(alerts.channels).filter(([, fault]) => fault).map(([name]) => name);
+  const watched = alerts.is_watched ? `${rules} ${rules === 1 ? "rule" : "rules"}, looked ${age(since(status, alerts.watched_at))} ago` : `nobody has looked for ${age(since(status, alerts.watched_at))}`;
+  draw("alerts", h("div", { class: "panel" },
+    h("div", { class: "panel-head" }, h("h2", {}, "Alerts"), h("span", { class: alerts.is_watched ? "key" : "key bad-text" }, watched)),
+    down.length ? h("p", { class: "bad-text" }, `not delivered to ${down.join(", ")}`) : null,
+    alerts.raised.length ? h("table", { class: "rows" },
+      h("thead", {}, h("tr", {}, ["alert", "table", "what", "since"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, alerts.raised.map((one) => h("tr", { "data-rule": one.rule }, h("td", { class: one.severity === "critical" ? "bad-text" : "warn-text" }, `${one.rule} (${one.severity})`),
+        h("td", {}, one.table || "the pipeline"), h("td", {}, one.text), h("td", {}, clock(one.since)))))) : h("p", { class: "note" }, "No alert is raised.")));
+}
 function layerRate(own) {
   const rate = own.reduce((sum, t) => sum + (t.rows_per_second || 0), 0);
   return rate ? `${short(rate)} ${own[0].layer === "bronze" ? "records" : "rows"}/s read` : "idle";
@@ -294,7 +307,7 @@ async function ask(path) {
   if (!answer.ok) throw new Error(content.error || `HTTP ${answer.status}`);
   return content;
 }
-function drawAll() { drawHead(); if (page.status) { drawLayers(); drawQuarantine(); } }
+function drawAll() { drawHead(); if (page.status) { drawLayers(); drawAlerts(); drawQuarantine(); } }
 async function readStatus() {
   try { page.status = await ask("/api/status"); page.heardAt = Date.now(); page.error = ""; } catch (error) { page.error = error.message; }
   drawAll();

@@ -36,6 +36,8 @@ UNITS = (
     "_state",
     "_id",
     "_version",
+    "_ratio",
+    "_raised",
 )
 
 
@@ -94,7 +96,7 @@ def test_names_end_with_their_unit_and_are_unique() -> None:
 
 
 def test_labels_are_bounded_by_the_declaration() -> None:
-    known = {"pipeline", "layer", "table", "state", "phase", "reason"}
+    known = {"pipeline", "layer", "table", "state", "phase", "reason", "rule", "severity", "channel"}
     assert {label for metric in METRICS for label in metric.labels} <= known
 
 
