@@ -96,7 +96,8 @@ def test_the_history_has_a_row_per_micro_batch_with_what_became_of_its_rows(ran:
     rows = micro_batches.read(path, datetime.now(UTC) - timedelta(hours=1), columns)
     by_query: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        by_query.setdefault(row["query"], []).append(row)
+        if row["batch_id"] is not None:  # the others say that a query was idle for an interval
+            by_query.setdefault(row["query"], []).append(row)
     assert set(by_query) == {"bronze.orders", "silver.orders", "gold.newest"}
     silver = by_query["silver.orders"]
     assert sum(row["rows"] or 0 for row in silver) == GOOD + BAD
@@ -104,8 +105,7 @@ def test_the_history_has_a_row_per_micro_batch_with_what_became_of_its_rows(ran:
     assert sum(row["quarantined"] or 0 for row in silver) == BAD
     assert sum(row["rows"] or 0 for row in by_query["bronze.orders"]) == GOOD + BAD
     assert sum(row["rows"] or 0 for row in by_query["gold.newest"]) == GOOD
-    for row in rows:
-        assert row["batch_id"] is not None
+    for row in chain(*by_query.values()):
         assert row["duration_ms"] > 0
         assert row["add_batch_ms"] is not None
     assert [row["version"] is not None for row in silver] == [True] * len(silver)
