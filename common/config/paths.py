@@ -8,6 +8,7 @@
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
     ├── quality/                Great Expectations' results and Data Docs
+    ├── queries/                failures and restarts of the queries, one file per query
     └── log/                    logs of the jobs
 """
 
@@ -76,6 +77,11 @@ class Layout:
     def log(self) -> Path:
         """Folder of the jobs' log files."""
         return self.local / "log"
+
+    @property
+    def query_states(self) -> Path:
+        """Folder of the queries' failures and restarts."""
+        return self.local / "queries"
 
     @property
     def quality(self) -> Path:

@@ -240,6 +240,29 @@ class SparkSettings(_Section):
     )
 
 
+class SupervisionSettings(_Section):
+    """Restarts of queries that failed for a cause that passes: broker, registry, object store, conflict."""
+
+    first_pause: Duration = Field(
+        default="1 second", description="Pause before the first restart of a query."
+    )
+    longest_pause: Duration = Field(
+        default="1 minute", description="Longest pause; each failure in a row doubles the pause up to it."
+    )
+    restarts_per_hour: int = Field(
+        default=60, ge=1, description="Restarts of a query within an hour; further ones wait for room."
+    )
+    give_up_after: Duration = Field(
+        default="24 hours",
+        description="How long a query may fail in a row before it is restarted no more; a query that "
+        "processes available data and ends gives up after 2 minutes.",
+    )
+    fail_fast: bool = Field(
+        default=False,
+        description="End the run at the first failure of a query, whatever its cause; --fail-fast.",
+    )
+
+
 class JarSettings(_Section):
     """The locked jars."""
 
@@ -281,6 +304,7 @@ class Settings(BaseSettings):
     gold: GoldSettings = GoldSettings()
     driver: DriverSettings = DriverSettings()
     spark: SparkSettings = SparkSettings()
+    supervision: SupervisionSettings = SupervisionSettings()
     jars: JarSettings = JarSettings()
 
     @property

@@ -38,8 +38,6 @@ _COMPILER: Mapping[Compiled, Sequence[str]] = {
     "all": (),
 }
 
-_END_SECONDS = 5.0
-
 
 def build_session(
     settings: Settings,
@@ -187,7 +185,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     if not jvm.is_launched():
         try:
-            with output.open("ab") as printed, submitted_by_file(conf):
+            with output.open("ab") as printed, submitted_by_file(conf), jvm.ignoring_stop_signals():
                 gateway = launch_gateway(None, {"stdout": printed, "stderr": printed})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
@@ -199,7 +197,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
             # that cannot write its port never ends.
             for pid in processes.find_by_command_line(_LOG.format(log)):
                 if processes.parent_pid(pid) == os.getpid():
-                    processes.terminate(pid, processes.start_mark(pid), timeout_seconds=_END_SECONDS)
+                    processes.kill(pid, processes.start_mark(pid))
             raise
         jvm.connect(gateway)
     return SparkSession.builder.config(conf=wanted).getOrCreate()

@@ -18,9 +18,16 @@ from common.config.settings import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
-from common.errors import MedallionError, QueryFailedError, RegistryError, SourceChangedError
+from common.errors import (
+    MedallionError,
+    QueryFailedError,
+    RegistryError,
+    SourceChangedError,
+    TransientFailureError,
+)
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
+from common.streaming.failure_cause import cause_of
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
 if TYPE_CHECKING:
@@ -113,18 +120,13 @@ class RunningQuery:
         """The error that ended the query; ``None`` while it runs and after a requested stop."""
         if self.is_active or self.state.stopped:
             return None
-        error = self.state.error
-        if isinstance(error, MedallionError):
-            return error
-        exception = self.query.exception()
-        if exception is None and error is None:
-            return None
-        if (outage := registry_failure(f"{error}\n{exception}")) is not None:
-            return RegistryError(f"{self.name}: {outage}")
-        cause = one_line(str(error or exception))
-        if _SCHEMA_CHANGED.search(f"{error}\n{exception}") is not None:
-            return SourceChangedError(self.name, cause)
-        return QueryFailedError(self.name, cause)
+        if self.state.failure is None:
+            error = self.state.error
+            exception = None if isinstance(error, MedallionError) else self.query.exception()
+            if error is not None or exception is not None:
+                # Kept: a query that failed for good is looked at until its process ends.
+                self.state.failure = failure_of(self.name, error, exception)
+        return self.state.failure
 
     def progress(self) -> Iterator[dict[str, Any]]:
         """Spark's recent progress reports, oldest first, as plain values."""
@@ -145,6 +147,7 @@ class _State:
     in_batch: bool = False
     stopped: bool = False
     error: BaseException | None = None
+    failure: MedallionError | None = None
 
 
 def start(
@@ -258,6 +261,30 @@ def _running(spark: SparkSession, query_id: str) -> StreamingQuery:
     if query is None:
         raise RuntimeError(f"Spark lists no active query {query_id}")
     return query
+
+
+def failure_of(query: str, *errors: BaseException | None) -> MedallionError:
+    """The engine's error for what ended a query, or kept it from starting.
+
+    Args:
+        query: The query's name.
+        errors: What the micro-batch raised, and what Spark says of the query; each None if there is none.
+    """
+    first = next((error for error in errors if error is not None), None)
+    if isinstance(first, MedallionError):
+        return first
+    text = "\n".join(map(str, errors))
+    if (outage := registry_failure(text)) is not None:
+        return RegistryError(f"{query}: {outage}")
+    line = one_line(str(first))
+    if _SCHEMA_CHANGED.search(text) is not None:
+        return SourceChangedError(query, line)
+    cause = cause_of(*errors)
+    if cause.kind == "transient":
+        return TransientFailureError(query, cause.subject, line)
+    failure = QueryFailedError(query, line)
+    failure.cause_kind = cause.kind
+    return failure
 
 
 def registry_failure(text: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from common.machine.terminal import packed
 from orchestration.pipeline.field_use import FieldUse
+from orchestration.pipeline.query_states import QueryState
 from orchestration.status.collect import Quarantine, Status, TableStatus
 from orchestration.status.late_rows import Late
 
@@ -32,6 +33,7 @@ _MARK = 3
 _WIDE = 150
 _REASONS_SHOWN = 4
 _KIB = 1_024
+_HOUR = 3_600
 _SEPARATOR = "  ·  "
 
 
@@ -134,17 +136,20 @@ def document(status: Status) -> dict[str, Any]:
     ``since``: null if all commits are counted; null for tables without a watermark),
     ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
     in the schema; ``absent``: fields of the schema that no record has; null where they are not compared),
-    ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped).
+    ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped),
+    ``failures`` of the query since its job started (``state``: works, waits, restarted, failed; ``kind``:
+    transient, data, operator, unknown; ``subject``, ``error``, ``since``, ``next_restart_at``, ``restarts``,
+    ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed).
     """
     return {
         "pipeline": status.pipeline,
         "at": _iso(status.at),
         "broker": {"address": status.broker, "note": status.broker_note},
-        "tables": [_table_document(table) for table in status.tables],
+        "tables": [_table_document(table, status.at) for table in status.tables],
     }
 
 
-def _table_document(table: TableStatus) -> dict[str, Any]:
+def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
     now, lag, rejected, job = table.now, table.lag, table.quarantine, table.holder
     late, used = table.late, table.fields
     return {
@@ -174,6 +179,16 @@ def _table_document(table: TableStatus) -> dict[str, Any]:
         and {"records": used.records, "unknown": dict(used.unknown), "absent": list(used.absent)},
         "job": job
         and {"name": job.job, "pid": job.pid, "host": job.host, "started_at": _iso(job.started_at)},
+        "failures": table.failures and _failures_document(table.failures, at),
+    }
+
+
+def _failures_document(failures: QueryState, at: datetime) -> dict[str, Any]:
+    names = ("state", "kind", "subject", "error", "since", "next_restart_at", "restarts")
+    return {
+        **{name: getattr(failures, name) for name in names},
+        "restarts_last_hour": failures.restarts_within(_HOUR, at),
+        "last_restarts": [asdict(one) for one in failures.last_restarts],
     }
 
 
@@ -247,6 +262,8 @@ def _split(part: Text, width: int) -> list[Text]:
 
 def _block(table: TableStatus, at: datetime) -> _Block:
     mark = (" ● ", "green") if table.holder is not None else (" ○ ", "dim")
+    if table.failures is not None and table.failures.state != "works":
+        mark = (" ● ", "red" if table.failures.state == "failed" else "yellow")
     name = Text.assemble(mark, (table.table.partition(".")[2], "bold"))
     idle = table.rows_per_second is None or (table.now is None and table.layer != "publish")
     rate = Text("" if idle else _number(round(table.rows_per_second or 0)))
@@ -256,6 +273,8 @@ def _block(table: TableStatus, at: datetime) -> _Block:
 
 def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
     details = [list(_source(table))]
+    if table.failures is not None and (shown := _failures(table.failures, at)):
+        details.append([shown])
     if table.watermark is not None:
         ago = _age(at, table.watermark)
         details.append([Text(f"watermark {table.watermark:%Y-%m-%d %H:%M:%S} ({ago} ago)", style="dim")])
@@ -307,6 +326,17 @@ def _source(table: TableStatus) -> Iterator[Text]:
         yield Text(f"to read: {commits}, {files}, {_size(lag.bytes)}", style="dim")
     if lag.note:
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
+
+
+def _failures(failures: QueryState, at: datetime) -> Text | None:
+    """The failure of a query that does not run, or its restarts of the last hour."""
+    restarts = failures.restarts_within(_HOUR, at)
+    if failures.state == "failed":
+        return Text(f"! stopped since {failures.since[11:19]}: {failures.error}", style="red")
+    times = f"{restarts} restart{'' if restarts == 1 else 's'} in the last hour"
+    if failures.state == "works":
+        return Text(f"{times}: {failures.subject}", style="dim") if restarts else None
+    return Text(f"! fails since {failures.since[11:19]}, {times}: {failures.error}", style="yellow")
 
 
 def _rejected(quarantine: Quarantine) -> Text:

@@ -23,6 +23,7 @@ from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from orchestration.embedded_broker import lifecycle as broker
+from orchestration.jobs.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
@@ -115,7 +116,13 @@ def open_job(
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
-        supervisor = Supervisor(spark, stop, stop_timeout_seconds=settings.stop_timeout_seconds)
+        supervisor = Supervisor(
+            spark,
+            stop,
+            stop_timeout_seconds=settings.stop_timeout_seconds,
+            policy=RestartPolicy.of(settings.supervision),
+            states=layout.query_states,
+        )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         yield Job(tuple(layers), wiring, supervisor, stop)
 

@@ -1,8 +1,10 @@
 """Starts queries, supervises them, and stops them at a micro-batch boundary.
 
-All queries of a process end together: at SIGINT or SIGTERM, or when one query fails. A query that fails for a
-temporary reason (a schema registry that does not answer) is restarted instead, with growing pauses, while the
-other queries go on.
+A query that fails for a transient cause (broker, registry or object store away, a conflict of commits) is
+restarted, with growing pauses (``orchestration.jobs.restarts``). A query that fails by its data, or by
+something that a person has to change, stays stopped. The other queries go on in both cases. The run ends
+at SIGINT or SIGTERM, or when no query is left; with ``fail_fast``, and in runs with an end, at the first
+failure.
 
 A stop first closes the gate, so that no query starts another micro-batch, and then stops each query as soon
 as it is idle. A second signal or the deadline stops queries inside a micro-batch; the next start replays it.
@@ -16,21 +18,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from common.errors import MedallionError, SourceChangedError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from common.errors import MedallionError, RegistryError, SourceChangedError
 from common.machine.console import say
-from common.streaming.query import Gate, RunningQuery, Stream, start
+from common.streaming.query import Gate, RunningQuery, Stream, failure_of, start
 from common.streaming.wake_up import CommitNotifier
+from orchestration.jobs.restart_notices import RestartNotices
+from orchestration.jobs.restarts import RestartPolicy, Restarts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_GIVE_UP_SECONDS = 120.0
 
 
 class StopSignal:
@@ -78,32 +83,8 @@ def term_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@dataclass
-class _Retry:
-    """A query that failed for a temporary reason and is restarted. Times are those of ``time.monotonic``.
-
-    Attributes:
-        began: Time of the first failure.
-        pause: Seconds until the next restart; doubles with each failure.
-        due: Time of the next restart; None after a restart, until the first finished micro-batch.
-    """
-
-    began: float
-    pause: float
-    due: float | None
-
-    def postpone(self, now: float) -> None:
-        """Schedule the next restart after another failure."""
-        self.pause = min(2 * self.pause, _LONGEST_PAUSE)
-        self.due = now + self.pause
-
-
 class Supervisor:
-    """Starts and supervises the queries of one process.
-
-    A query with ``available_now`` that keeps failing for a temporary reason fails for good after
-    ``give_up_seconds``; a query that runs forever is restarted without limit.
-    """
+    """Starts and supervises the queries of one process."""
 
     def __init__(
         self,
@@ -111,12 +92,24 @@ class Supervisor:
         stop: StopSignal,
         *,
         stop_timeout_seconds: float,
-        give_up_seconds: float = _GIVE_UP_SECONDS,
+        policy: RestartPolicy | None = None,
+        states: Path | None = None,
     ) -> None:
+        """Create a supervisor without queries.
+
+        Args:
+            spark: The session.
+            stop: The request to stop.
+            stop_timeout_seconds: How long a stop waits for the boundary of a micro-batch.
+            policy: How queries are restarted; unset: the defaults.
+            states: Folder for the failures and restarts of the queries; unset: they are not written.
+        """
         self._spark, self._stop = spark, stop
-        self._give_up = give_up_seconds
+        self._policy = policy or RestartPolicy()
+        self._notices = RestartNotices(states)
         self._bounded: set[str] = set()
-        self._retries: dict[str, _Retry] = {}
+        self._restarts: dict[str, Restarts] = {}
+        self._failed: dict[str, MedallionError] = {}
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.notifier = CommitNotifier()
@@ -159,6 +152,7 @@ class Supervisor:
                 return
             if available_now:
                 self._bounded.add(stream.name)
+            self._notices.clear(stream.name)
             if when is not None and not when(stream):
                 self._waiting.append((stream, functools.partial(when, stream)))
                 continue
@@ -173,7 +167,11 @@ class Supervisor:
         return (*(query.name for query in self.queries), *(stream.name for stream, _ in self._waiting))
 
     def poll(self) -> MedallionError | None:
-        """Start waiting queries whose condition is met; the error of the first failed query, if any."""
+        """Start waiting queries whose condition is met, and restart failed ones that are due.
+
+        Returns:
+            The error that ends the run: of the first failed query with an end, or of any with ``fail_fast``.
+        """
         for waiting in list(self._waiting):
             stream, is_ready = waiting
             if is_ready() and not self._stop.is_requested():
@@ -181,35 +179,76 @@ class Supervisor:
                 is_bounded = stream.name in self._bounded
                 self.queries.append(self._begin(stream, available_now=is_bounded))
         for place, query in enumerate(self.queries):
-            self._restart_after_failure(place, query)
-        return self._first_failure()
+            self._supervise(place, query)
+        if self._stop.is_requested():
+            return None
+        return next((e for name, e in self._failed.items() if self._ends_run(name)), None)
+
+    def _ends_run(self, name: str) -> bool:
+        return self._policy.fail_fast or name in self._bounded
 
     def _is_fed(self, stream: Stream) -> bool:
         """Whether no query of this process still has to write a table that ``stream`` reads."""
         waiting = {other.name for other, _ in self._waiting}
         active = {query.name for query in self.queries if query.is_active or self._needs_rebuild(query)}
-        return (waiting | active | self._retries.keys()).isdisjoint(stream.reads)
+        failing = {name for name, restarts in self._restarts.items() if restarts.began is not None}
+        return (waiting | active | failing).isdisjoint(stream.reads)
 
-    def _restart_after_failure(self, place: int, query: RunningQuery) -> None:
-        """Restart a query that failed for a temporary reason, once its pause is over; report it once."""
-        failure, retry = query.failure(), self._retries.get(query.name)
-        now = time.monotonic()
+    def _supervise(self, place: int, query: RunningQuery) -> None:
+        """Restart a query that failed for a transient cause, once its pause is over; report each change."""
+        failure = query.failure()
         if failure is None:
-            if retry is not None and (not query.is_active or any(True for _ in query.progress())):
-                del self._retries[query.name]
-                say(f"{query.name}: works again, after {now - retry.began:.0f} s")
+            self._note_that_it_works(query)
+        elif query.name in self._failed:
+            return
         elif isinstance(failure, SourceChangedError):
             self._rebuild(place, query)
-        elif failure.retryable:
-            if retry is None:
-                self._retries[query.name] = _Retry(now, _SHORTEST_PAUSE, now + _SHORTEST_PAUSE)
-                say(f"{failure} {query.name} waits and is restarted; the other queries go on")
-            elif retry.due is None:
-                retry.postpone(now)
-            elif now >= retry.due and not self._stop.is_requested() and not self._is_given_up(query.name):
-                retry.due = None
-                is_bounded = query.name in self._bounded
-                self.queries[place] = self._begin(query.stream, available_now=is_bounded)
+        elif not self._is_retried(failure):
+            self._fail(query.name, failure)
+        else:
+            self._retry(place, query, failure)
+
+    def _retry(self, place: int, query: RunningQuery, failure: MedallionError) -> None:
+        if query.name not in self._restarts:
+            self._restarts[query.name] = Restarts(self._policy, query.name in self._bounded)
+        restarts = self._restarts[query.name]
+        if restarts.due is None:
+            restarts.failed()
+            self._notices.waits(query.name, failure, restarts)
+        elif restarts.is_due() and not self._stop.is_requested():
+            if restarts.is_given_up():
+                self._fail(query.name, failure)
+                return
+            restarts.restarted()
+            self._notices.restarted(query.name, failure, restarts)
+            self._restart(place, query)
+
+    def _restart(self, place: int, query: RunningQuery) -> None:
+        """Build a query again from its tables and start it; a failure counts as one more of the query."""
+        stream, is_bounded = query.stream, query.name in self._bounded
+        try:
+            stream = stream if stream.again is None else stream.again()
+            self.queries[place] = self._begin(stream, available_now=is_bounded)
+        except (MedallionError, PySparkException, Py4JJavaError, OSError) as error:
+            failure = failure_of(query.name, error)
+            if not self._is_retried(failure):
+                self._fail(query.name, failure)
+            # Else the next poll finds the query still failed, and schedules its next restart.
+
+    def _note_that_it_works(self, query: RunningQuery) -> None:
+        restarts = self._restarts.get(query.name)
+        if restarts is None or restarts.began is None:
+            return
+        # Spark reports progress of a finished micro-batch, and of a look for data that succeeded.
+        if not query.is_active or any(True for _ in query.progress()):
+            self._notices.works(query.name, restarts.works())
+
+    def _fail(self, name: str, failure: MedallionError) -> None:
+        self._failed[name] = failure
+        self._notices.failed(name, failure, is_end=self._ends_run(name))
+
+    def _is_retried(self, failure: MedallionError) -> bool:
+        return failure.retryable and not (self._policy.fail_fast and not isinstance(failure, RegistryError))
 
     def _rebuild(self, place: int, query: RunningQuery) -> None:
         """Rebuild a query whose source has new columns; it goes on from its checkpoint."""
@@ -218,23 +257,19 @@ class Supervisor:
             stream, is_bounded = query.stream.again(), query.name in self._bounded
             self.queries[place] = self._begin(stream, available_now=is_bounded)
 
-    def _is_given_up(self, name: str) -> bool:
-        retry = self._retries.get(name)
-        return name in self._bounded and (retry is None or time.monotonic() - retry.began > self._give_up)
-
     def run(self, each_poll: Callable[[], None] = lambda: None, *, keep_open: bool = False) -> None:
-        """Supervise until all queries have ended, one has failed, or a stop is requested; then stop the rest.
+        """Supervise until no query is left, a failure ends the run, or a stop is requested; stop the rest.
 
         With ``keep_open``, more queries may be started after all have ended by themselves.
 
         Raises:
-            MedallionError: The error of the first query that failed.
+            MedallionError: The error of the first query that failed for good.
         """
         failure: MedallionError | None = None
         try:
             while not self._stop.is_requested():
                 failure = self.poll()
-                if failure is not None or not (self._waiting or self._retries or self._is_any_active()):
+                if failure is not None or not self._is_any_left():
                     break
                 each_poll()
                 self._stop.wait(_POLL_SECONDS)
@@ -266,6 +301,16 @@ class Supervisor:
             query.stop()
         return [query.name for query in active]
 
+    def _is_any_left(self) -> bool:
+        """Whether a query runs, or may run again."""
+        if self._is_any_active():
+            return True
+        is_failing = any(
+            name not in self._failed and one.began is not None for name, one in self._restarts.items()
+        )
+        # A waiting query waits for the rows of another one.
+        return is_failing or (bool(self._waiting) and not self._failed)
+
     def _is_any_active(self) -> bool:
         return any(query.is_active or self._needs_rebuild(query) for query in self.queries)
 
@@ -275,11 +320,12 @@ class Supervisor:
         return is_changed and query.stream.again is not None and not self._stop.is_requested()
 
     def _first_failure(self) -> MedallionError | None:
-        """The error of the first failed query that is not restarted."""
+        """The error of the first query that failed and is not restarted."""
+        if self._failed:
+            return next(iter(self._failed.values()))
         for query in self.queries:
             failure = query.failure()
-            if failure is None or self._needs_rebuild(query):
+            if failure is None or self._needs_rebuild(query) or self._is_retried(failure):
                 continue
-            if not failure.retryable or (self._is_given_up(query.name) and not self._stop.is_requested()):
-                return failure
+            return failure
         return None

@@ -18,6 +18,7 @@ from common.errors import TableError
 from orchestration.pipeline.context import Context
 from orchestration.pipeline.field_use import FieldSampler, FieldUse
 from orchestration.pipeline.lineage import sources
+from orchestration.pipeline.query_states import QueryState, read_state
 from orchestration.query.duckdb_views import Database, count_reasons
 from orchestration.status.late_rows import Late, LateCounter, counts_late_rows
 from orchestration.status.lease_holder import Holder, find_holder
@@ -77,6 +78,7 @@ class TableStatus:
         fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
             compared (``orchestration.pipeline.field_use``).
         holder: The process that writes the table; None if its job is stopped.
+        failures: Failures and restarts of the query since its job started; None if there are none.
     """
 
     table: str
@@ -92,6 +94,7 @@ class TableStatus:
     late: Late | None
     fields: FieldUse | None
     holder: Holder | None
+    failures: QueryState | None = None
 
     @property
     def layer(self) -> str:
@@ -142,6 +145,7 @@ class Collector:
         log = self._log(name)
         now = log.snapshot()
         lag, rate, batch, watermark = self._query_progress(declared, checkpoint, at, offsets)
+        holder = find_holder(self._layout.leases, name)
         return TableStatus(
             table=name,
             kind=type(declared).__name__.lower(),
@@ -157,8 +161,14 @@ class Collector:
             quarantine=self._quarantine(declared) if isinstance(declared, Silver) else None,
             late=self._count_late(declared, log, now) if now is not None else None,
             fields=self._fields.use(name),
-            holder=find_holder(self._layout.leases, name),
+            holder=holder,
+            failures=self._failures(name, holder),
         )
+
+    def _failures(self, query: str, holder: Holder | None) -> QueryState | None:
+        """A query's failures; of a job that has ended only a failure for good, until the next start."""
+        found = read_state(self._layout.query_states, query)
+        return found if holder is not None or (found is not None and found.state == "failed") else None
 
     def _query_progress(
         self, declared: Table | Publish, checkpoint: Checkpoint, at: datetime, offsets: TopicOffsets

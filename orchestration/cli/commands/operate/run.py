@@ -21,6 +21,10 @@ from orchestration.pipeline.rows_read import RowsRead
 
 _REPORT_SECONDS = 10.0
 
+FailFastOption = Annotated[
+    bool, typer.Option("--fail-fast", help="End the run when a query fails, whatever the cause.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -36,12 +40,14 @@ def up(
     separate_: Annotated[
         bool, typer.Option("--separate", help="One process per layer instead of one for all layers.")
     ] = False,
+    fail_fast: FailFastOption = False,
 ) -> None:
     """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
+    set_ = _with_fail_fast(set_, fail_fast)
     ready = _checked(context(pipeline, settings, set_))
     if separate_:
         separate_processes.run_separately(
-            ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
+            ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_
         )
         return
     with open_job(ready.pipeline, ready.settings, name="up") as job:
@@ -56,9 +62,10 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Process what is available now, then end.")
     ] = False,
+    fail_fast: FailFastOption = False,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
-    ready = _checked(context(pipeline, settings, set_))
+    ready = _checked(context(pipeline, settings, _with_fail_fast(set_, fail_fast)))
     compiled: Compiled = "rows" if available_now else "all"
     with open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
         _run(job, available_now=available_now)
@@ -88,6 +95,10 @@ def backfill(
     if not is_complete:
         say("stopped at a micro-batch boundary; no data is lost. To continue: medallion backfill")
         raise typer.Exit(130)
+
+
+def _with_fail_fast(overrides: list[str] | None, is_given: bool) -> list[str]:  # noqa: FBT001  # a flag
+    return [*(overrides or []), *(["supervision.fail_fast=true"] if is_given else [])]
 
 
 def _checked(ready: Context) -> Context:
