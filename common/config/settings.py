@@ -263,6 +263,26 @@ class SupervisionSettings(_Section):
     )
 
 
+class MaintenanceSettings(_Section):
+    """Upkeep of the tables by the jobs that write them, between micro-batches."""
+
+    cpu_share: float = Field(
+        default=0.1,
+        ge=0,
+        le=0.5,
+        description="Largest share of the time in which a running job compacts its tables and deletes their "
+        "old files; 0: never.",
+    )
+    small_files: int = Field(
+        default=20, ge=2, description="Number of small files of about one size that are compacted into one."
+    )
+    delete_every: Duration = Field(
+        default="1 day",
+        description="How often a running job deletes the files of a table that no version within the table's "
+        "retention and no query needs any more.",
+    )
+
+
 class JarSettings(_Section):
     """The locked jars."""
 
@@ -305,6 +325,7 @@ class Settings(BaseSettings):
     driver: DriverSettings = DriverSettings()
     spark: SparkSettings = SparkSettings()
     supervision: SupervisionSettings = SupervisionSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
     jars: JarSettings = JarSettings()
 
     @property

@@ -62,7 +62,7 @@ def ignoring_stop_signals() -> Iterator[None]:
     def launch(command: list[str], **options: Any) -> Any:
         return popen(command, **options | {"preexec_fn": _ignore_stop_signals})
 
-    java_gateway.Popen = launch  # type: ignore[attr-defined]
+    java_gateway.Popen = launch  # type: ignore[assignment, attr-defined]
     try:
         yield
     finally:

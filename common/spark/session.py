@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _LOG = "-Dmedallion.log={}"
 """The JVM option that names the log file; by it the engine also finds its JVMs among all processes."""
+
+_LOG_BYTES, _LOG_FILES = 20 * 2**20, 5
+"""Size of a log file, and number of older ones that are kept; as ``log4j2.properties`` has it for Spark."""
 
 Compiled = Literal["quickly", "rows", "all"]
 """Which code Spark's JVM compiles with full optimization. ``all``: for jobs that run for months. ``rows``:
@@ -185,6 +189,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     if not jvm.is_launched():
         try:
+            _shorten(output)
             with output.open("ab") as printed, submitted_by_file(conf), jvm.ignoring_stop_signals():
                 gateway = launch_gateway(None, {"stdout": printed, "stderr": printed})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
@@ -203,9 +208,17 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     return SparkSession.builder.config(conf=wanted).getOrCreate()
 
 
+def _shorten(output: Path) -> None:
+    """Begin a new file where the output of earlier JVMs is long; the one before is kept."""
+    if output.exists() and output.stat().st_size > _LOG_BYTES:
+        output.replace(output.with_name(f"{output.name}.1"))
+
+
 def _log_python(file: Path) -> None:
     """Log libraries to a file: py4j would print a stack trace for each micro-batch that fails."""
-    handler = logging.FileHandler(file, encoding="utf-8", delay=True)
+    handler = RotatingFileHandler(
+        file, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8", delay=True
+    )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.getLogger().addHandler(handler)
 

@@ -28,6 +28,7 @@ from common.errors import (
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of
+from common.streaming.turns import Turns
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
 if TYPE_CHECKING:
@@ -150,13 +151,14 @@ class _State:
     failure: MedallionError | None = None
 
 
-def start(
+def start(  # noqa: PLR0913  # a query and all that it shares with the others
     spark: SparkSession,
     stream: Stream,
     gate: Gate,
     notifier: CommitNotifier | None = None,
     *,
     available_now: bool = False,
+    turns: Turns | None = None,
 ) -> RunningQuery:
     """Start a query in a fair scheduler pool of its own.
 
@@ -166,15 +168,17 @@ def start(
         gate: Once closed, the query ends before its next micro-batch.
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Whether the query processes the available data and ends.
+        turns: Who may write the query's tables; each micro-batch takes the query's turn.
     """
     state = _State()
     notifier = notifier or CommitNotifier()
+    turns = turns or Turns()
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
     writer = (
         stream.frame.writeStream.queryName(stream.name)
         .outputMode(stream.output_mode)
         .option("checkpointLocation", stream.checkpoint)
-        .foreachBatch(_micro_batch_function(stream, gate, notifier, state))
+        .foreachBatch(_turn_by_turn(stream.name, turns, _micro_batch_function(stream, gate, notifier, state)))
     )
     if available_now:
         writer = writer.trigger(availableNow=True)
@@ -189,6 +193,18 @@ def start(
             notifier.follow(stream.name, stream.reads, wake)
         query = writer.start()
     return RunningQuery(stream, query, state)
+
+
+def _turn_by_turn(
+    query: str, turns: Turns, run_micro_batch: Callable[[DataFrame, int], None]
+) -> Callable[[DataFrame, int], None]:
+    """The function; each call takes the turn of the query."""
+
+    def run_in_turn(frame: DataFrame, batch_id: int) -> None:
+        with turns.take(query):
+            run_micro_batch(frame, batch_id)
+
+    return run_in_turn
 
 
 def _micro_batch_function(

@@ -25,6 +25,8 @@ from common.spark.session import Compiled, build_session
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.jobs.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
+from orchestration.jobs.upkeep import Upkeep
+from orchestration.jobs.upkeep import running as upkeeping
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
 
@@ -61,6 +63,24 @@ class Job:
             self.supervisor.start(self.wiring.streams(layer), available_now=available_now, when=when)
         if "gold" in self.layers and not available_now and not self.stop.is_requested():
             self.supervisor.start(self.wiring.publications(), when=self.wiring.has_begun)
+
+    @contextmanager
+    def upkeep(self) -> Iterator[None]:
+        """Compact the tables that the queries write, and delete their old files, inside the block."""
+        settings, wiring = self.wiring.settings, self.wiring
+        if settings.maintenance.cpu_share == 0:
+            yield
+            return
+        upkeep = Upkeep(
+            wiring.pipeline,
+            wiring.layout,
+            [table for layer in self.layers for table in wiring.tables(layer)],
+            turns=self.supervisor.turns,
+            settings=settings.maintenance,
+            limits=settings.driver_limits,
+        )
+        with upkeeping(upkeep, wiring.spark):
+            yield
 
     def publish(self) -> None:
         """Publish the rows that the tables have now, then end. Call it after gold's queries have ended."""

@@ -1,8 +1,8 @@
 """Maintenance of tables: compacts small files and deletes old files that no query needs.
 
-One process writes a table, so its job must be stopped during maintenance. Old files are deleted only when
-every query that reads the table has read past them. Bronze keeps its old files forever, because a new silver
-table reads bronze from its first commit.
+One process writes a table: the maintenance of a table is done by its job, or by a command while its job is
+stopped. Old files are deleted only when every query that reads the table has read past them. A silver table
+that is added after that loads bronze from a snapshot, by event time (``silver.write.first_load``).
 """
 
 from __future__ import annotations
@@ -90,10 +90,13 @@ def retention(log: LogReader) -> timedelta:
     return _STANDARD if match is None else timedelta(**{f"{match[2].lower()}s": int(match[1])})
 
 
+def reason_to_keep_files(pipeline: Pipeline, layout: Layout, table: str) -> str:
+    """The reason to keep the old files of a table; empty if no query needs them, or there is no table."""
+    return plan_maintenance(pipeline, layout, table).kept_because
+
+
 def _needed(pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now: Snapshot) -> str:
     """The reason to keep the old files of a table; empty if no query needs them."""
-    if table.startswith("bronze."):
-        return "a new silver table reads bronze from its first commit on"
     oldest = datetime.now(UTC) - retention(log)
     for reader in _readers(pipeline, table):
         version = _next_version(layout, reader, now.table_id)

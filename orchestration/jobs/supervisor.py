@@ -28,6 +28,7 @@ from pyspark.errors import PySparkException
 from common.errors import MedallionError, RegistryError, SourceChangedError
 from common.machine.console import say
 from common.streaming.query import Gate, RunningQuery, Stream, failure_of, start
+from common.streaming.turns import Turns
 from common.streaming.wake_up import CommitNotifier
 from orchestration.jobs.restart_notices import RestartNotices
 from orchestration.jobs.restarts import RestartPolicy, Restarts
@@ -113,6 +114,7 @@ class Supervisor:
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.notifier = CommitNotifier()
+        self.turns = Turns()
         self.queries: list[RunningQuery] = []
         self._waiting: list[tuple[Stream, Callable[[], bool]]] = []
 
@@ -159,7 +161,9 @@ class Supervisor:
             self.queries.append(self._begin(stream, available_now=available_now))
 
     def _begin(self, stream: Stream, *, available_now: bool) -> RunningQuery:
-        return start(self._spark, stream, self.gate, self.notifier, available_now=available_now)
+        return start(
+            self._spark, stream, self.gate, self.notifier, available_now=available_now, turns=self.turns
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -61,9 +61,9 @@ class Wiring:
         # table that the user has to restore.
         last_commits = {
             declared.table: start_checks.check_table(self._context, declared)
-            for declared in self._tables(layer)
+            for declared in self.tables(layer)
         }
-        for declared in self._tables(layer):
+        for declared in self.tables(layer):
             stream = self._stream(declared)
             last = last_commits[declared.table]
             start_checks.check_declaration(self._context, declared, last, stream.declared)
@@ -122,7 +122,8 @@ class Wiring:
             reads += [one.reads for one in self.pipeline.publish if one.reads.startswith("silver.")]
         return sorted(set(reads))
 
-    def _tables(self, layer: Layer) -> Sequence[Table]:
+    def tables(self, layer: Layer) -> Sequence[Table]:
+        """The tables of one layer, in the order of data flow."""
         tables: dict[Layer, Sequence[Table]] = {
             "bronze": self.pipeline.bronze,
             "silver": self.pipeline.silver,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Annotated
 
@@ -116,7 +117,8 @@ def _run(job: Job, *, available_now: bool = False) -> None:
         say("stopped before a query started")
         return
     say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
-    job.supervisor.run(reporter.tick, keep_open=available_now)
+    with contextlib.nullcontext() if available_now else job.upkeep():
+        job.supervisor.run(reporter.tick, keep_open=available_now)
     if available_now:
         job.publish()
     reporter.report()

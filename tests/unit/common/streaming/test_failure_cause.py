@@ -24,8 +24,8 @@ KAFKA = "org.apache.kafka.common.errors"
 
 TASK_FAILED = (
     "Job aborted due to stage failure: Task 0 in stage 9.0 failed 1 times, most recent failure: Lost task "
-    "0.0 in stage 9.0 (TID 9) (host executor driver): java.util.concurrent.TimeoutException: Cannot fetch record "
-    "for offset 7 in 120000 ms\n\tat a.b"
+    "0.0 in stage 9.0 (TID 9) (host executor driver): java.util.concurrent.TimeoutException: Cannot fetch "
+    "record for offset 7 in 120000 ms\n\tat a.b"
 )
 
 CHAINS = [

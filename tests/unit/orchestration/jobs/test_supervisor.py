@@ -226,7 +226,9 @@ def _restarts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """Starts that the supervisor makes, with whether they have an end; pauses are short."""
     made: list[tuple[str, bool]] = []
 
-    def start(session: Any, stream: Any, gate: Any, waking: Any, *, available_now: bool) -> Mended:
+    def start(
+        session: Any, stream: Any, gate: Any, waking: Any, *, available_now: bool, turns: Any
+    ) -> Mended:
         name = stream if isinstance(stream, str) else stream.name
         made.append((name, available_now))
         return Mended(name)
