@@ -81,13 +81,20 @@ def build_query(
     bronze = bronze_stream(spark, path=builder.bronze_path, starting_version=begins, settings=settings.silver)
     frame = rows(bronze, silver, builder.lookups)
     builder.ensure_tables(frame)
+    writer = builder.writer(bronze.schema, begins, loaded, watch)
+
+    def refresh() -> None:
+        """After a replay: the state of the stream does not know the keys of the rows that it inserted."""
+        writer.known_keys.until_ms = known_until_ms(silver, builder.silver_path, loaded)
+
     return Stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=builder.writer(bronze.schema, begins, loaded, watch),
+        write=writer,
         checkpoint=builder.checkpoint,
         trigger=settings.silver.trigger,
+        refresh=refresh,
     )
 
 

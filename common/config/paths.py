@@ -8,6 +8,7 @@
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
     ├── quality/                Great Expectations' results and Data Docs
+    ├── channel/                sockets by which commands ask the running jobs
     ├── queries/                failures and restarts of the queries, one file per query
     └── log/                    logs of the jobs
 """
@@ -77,6 +78,11 @@ class Layout:
     def log(self) -> Path:
         """Folder of the jobs' log files."""
         return self.local / "log"
+
+    @property
+    def channel(self) -> Path:
+        """Folder of the sockets by which commands ask the running jobs."""
+        return self.local / "channel"
 
     @property
     def query_states(self) -> Path:

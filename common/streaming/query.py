@@ -63,6 +63,8 @@ class Stream:
         beside: The side tables that the query writes.
         again: Builds the stream again, with the current columns of its source.
         declared: Marks of the declaration's meaning, for the metadata of commits.
+        refresh: Makes the writes aware of what was written to their tables outside of them, such as rows of
+            a replay; called between two micro-batches.
     """
 
     pipeline: str
@@ -77,6 +79,7 @@ class Stream:
     beside: tuple[str, ...] = ()
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
+    refresh: Callable[[], None] = lambda: None
 
 
 class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query before a micro-batch
@@ -133,6 +136,10 @@ class RunningQuery:
         """Spark's recent progress reports, oldest first, as plain values."""
         yield from (dict(report) for report in self.query.recentProgress)
 
+    def leave(self) -> None:
+        """Let the query begin no further micro-batch."""
+        self.state.leaving = True
+
     def stop(self) -> None:
         """Stop the query at once; the next start replays the micro-batch that was running."""
         if self.is_active:
@@ -147,6 +154,7 @@ class _State:
     began: bool = False
     in_batch: bool = False
     stopped: bool = False
+    leaving: bool = False
     error: BaseException | None = None
     failure: MedallionError | None = None
 
@@ -214,7 +222,7 @@ def _micro_batch_function(
     checkpoint = Checkpoint(stream.checkpoint)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
-        if gate.closed.is_set():
+        if gate.closed.is_set() or state.leaving:
             state.stopped = True
             raise _Stopped
         state.in_batch, is_first, state.began = True, not state.began, True

@@ -22,7 +22,10 @@ from common.machine.console import say
 from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
+from orchestration.channel.client import fingerprint
 from orchestration.embedded_broker import lifecycle as broker
+from orchestration.jobs.channel import Channel, serving
+from orchestration.jobs.commands import Commands
 from orchestration.jobs.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.jobs.upkeep import Upkeep
@@ -80,6 +83,15 @@ class Job:
             limits=settings.driver_limits,
         )
         with upkeeping(upkeep, wiring.spark):
+            yield
+
+    @contextmanager
+    def channel(self) -> Iterator[None]:
+        """Do the work of commands that ask for it, inside the block."""
+        wiring = self.wiring
+        operations = Commands(wiring, self.supervisor).operations()
+        channel = Channel(wiring.spark, operations, fingerprint(wiring.settings.pipeline))
+        with serving(channel, wiring.layout.channel):
             yield
 
     def publish(self) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -36,7 +36,9 @@ from orchestration.jobs.restarts import RestartPolicy, Restarts
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_POLL_SECONDS = 0.2
+_POLL_SECONDS, _BOUNDARY_SECONDS = 0.2, 0.05
+
+Result = TypeVar("Result")
 
 
 class StopSignal:
@@ -111,6 +113,8 @@ class Supervisor:
         self._bounded: set[str] = set()
         self._restarts: dict[str, Restarts] = {}
         self._failed: dict[str, MedallionError] = {}
+        self._changing = threading.RLock()
+        self._pausing = 0
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.notifier = CommitNotifier()
@@ -176,17 +180,54 @@ class Supervisor:
         Returns:
             The error that ends the run: of the first failed query with an end, or of any with ``fail_fast``.
         """
-        for waiting in list(self._waiting):
-            stream, is_ready = waiting
-            if is_ready() and not self._stop.is_requested():
-                self._waiting.remove(waiting)
-                is_bounded = stream.name in self._bounded
-                self.queries.append(self._begin(stream, available_now=is_bounded))
-        for place, query in enumerate(self.queries):
-            self._supervise(place, query)
+        with self._changing:
+            for waiting in list(self._waiting):
+                stream, is_ready = waiting
+                if is_ready() and not self._stop.is_requested():
+                    self._waiting.remove(waiting)
+                    is_bounded = stream.name in self._bounded
+                    self.queries.append(self._begin(stream, available_now=is_bounded))
+            for place, query in enumerate(self.queries):
+                self._supervise(place, query)
         if self._stop.is_requested():
             return None
         return next((e for name, e in self._failed.items() if self._ends_run(name)), None)
+
+    @contextmanager
+    def between_batches(self, queries: Sequence[str]) -> Iterator[None]:
+        """Have the tables of some queries to oneself inside the block, between two of their micro-batches."""
+        with self.turns.take_all(queries):
+            yield
+            for query in self.queries:
+                if query.name in queries:
+                    query.stream.refresh()
+
+    def begin_again(self, name: str, between: Callable[[], Result]) -> Result:
+        """Stop a query at a micro-batch boundary, do something, and start the query, built again.
+
+        Called by another thread than the one that supervises.
+
+        Returns:
+            The result of ``between``.
+        """
+        self._pausing += 1
+        try:
+            for query in [one for one in self.queries if one.name == name]:
+                query.leave()
+                while query.is_active:
+                    if query.is_idle:
+                        query.stop()
+                    else:
+                        time.sleep(_BOUNDARY_SECONDS)
+            with self._changing:
+                result = between()
+                for place, query in enumerate(self.queries):
+                    if query.name == name and not self._stop.is_requested():
+                        self._failed.pop(name, None)
+                        self._restart(place, query)
+            return result
+        finally:
+            self._pausing -= 1
 
     def _ends_run(self, name: str) -> bool:
         return self._policy.fail_fast or name in self._bounded
@@ -307,7 +348,7 @@ class Supervisor:
 
     def _is_any_left(self) -> bool:
         """Whether a query runs, or may run again."""
-        if self._is_any_active():
+        if self._pausing or self._is_any_active():
             return True
         is_failing = any(
             name not in self._failed and one.began is not None for name, one in self._restarts.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,22 @@ class SuiteResult:
     rows: int | None
     is_met: bool
     checked: tuple[ExpectationResult, ...]
+
+
+def run_suites(
+    spark: SparkSession, suites: Sequence[Quality], layout: Layout, say: Callable[[str], None]
+) -> tuple[list[SuiteResult], Path | None]:
+    """Validate the newest version of each suite's table, and write the Data Docs; returns their path too."""
+    versions = pin_versions(suites, layout)
+    validator = Validator(spark, layout.quality)
+    results: list[SuiteResult] = []
+    for suite in suites:
+        path, version = layout.table_path(suite.table), versions[suite.table]
+        say(f"validating {suite.table} at version {version}")
+        snapshot = LogReader(path).snapshot()
+        rows = snapshot.rows if snapshot and snapshot.version == version else None
+        results.append(validator.validate(suite, path, version, rows))
+    return results, validator.docs()
 
 
 def select_suites(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:

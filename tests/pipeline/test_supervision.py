@@ -24,7 +24,7 @@ from tests.conftest import make_settings
 from tests.support.engine import Engine
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-DEADLINE_SECONDS = 120.0
+DEADLINE_SECONDS = 300.0
 
 
 def silver(name: str, reads: str, rules: tuple[Rule, ...] = ()) -> Silver:

@@ -19,7 +19,7 @@ from tests.conftest import make_settings
 from tests.support.engine import Engine
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-COMMITS, DEADLINE_SECONDS = 24, 240.0
+COMMITS, DEADLINE_SECONDS = 24, 300.0
 PIPELINE = Pipeline(
     name="shop",
     bronze=[Topic("orders")],

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from common.machine.console import page, say
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
+from orchestration.cli.warm_job import ask_holder
+from orchestration.pipeline.context import Context, context
+
+if TYPE_CHECKING:
+    from common.declare import Silver
+    from orchestration.audit.result import Account
+    from orchestration.audit.run import Since
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +46,8 @@ def audit(
 
     Offsets = silver + duplicates + late + quarantine + dropped + tombstones + erased + waiting, per topic
     and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up to
-    the same numbers. Reads only tables and logs; jobs may run. Exit code 1: not balanced.
+    the same numbers. Reads only tables and logs; jobs may run, and a running silver job
+    does the work in its session. Exit code 1: not balanced.
 
     A balanced audit records its result; --since last continues from there, cheaply enough to run every few
     minutes. If rows were changed since then (an erasure, a replay), it reads everything again.
@@ -50,21 +58,14 @@ def audit(
     "examples": [{"topic", "partition", "offset"}]}], "notes", "seconds"}]}. Numbers are exact; examples
     are the first 20.
     """
-    from common.spark.session import build_session
     from orchestration.audit import run as audits
     from orchestration.cli import audit_output
 
     ready = context(pipeline, settings, set_)
     begin = audits.parse_since(since) if since is not None else None
     silvers = audits.select_tables(ready.pipeline, table)
-    spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
-    try:
-        accounts = [
-            audits.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say)
-            for silver in silvers
-        ]
-    finally:
-        spark.stop()
+    asked = ask_holder(ready, [one.table for one in silvers], "audit", {"table": table, "since": since})
+    accounts = _accounts(ready, silvers, begin) if asked is None else _parsed(asked)
     if as_json:
         sys.stdout.write(json.dumps(audit_output.document(accounts), indent=2) + "\n")
     else:
@@ -77,3 +78,24 @@ def audit(
         raise audit_output.error(accounts)
     if not as_json:
         page().print(audit_output.verdict(accounts), highlight=False)
+
+
+def _parsed(found: Any) -> list[Account]:
+    from orchestration.jobs.commands import ACCOUNTS
+
+    return ACCOUNTS.validate_python(found)
+
+
+def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[Account]:
+    """The accounts of some silver tables, computed in a session of the command's own."""
+    from common.spark.session import build_session
+    from orchestration.audit import run as audits
+
+    spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
+    try:
+        return [
+            audits.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say)
+            for silver in silvers
+        ]
+    finally:
+        spark.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -9,14 +10,15 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from common.delta.log import LogReader
+from common.declare import Quality
 from common.errors import QualityFailedError, UsageError
 from common.machine.console import out, page, say
 from common.machine.terminal import visible
 from common.spark.session import build_session
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
+from orchestration.cli.warm_job import ask_holder
+from orchestration.pipeline.context import Context, context
 from orchestration.quality import expectations as quality
 
 app = typer.Typer(name="quality", help="Validate tables with Great Expectations.", no_args_is_help=True)
@@ -39,24 +41,12 @@ def run(
 ) -> None:
     """Validate the newest version of each table against its suite, and write the Data Docs.
 
-    Exit code 3 if a suite fails. Jobs may run: it reads one version and takes no lease.
+    Exit code 3 if a suite fails. Jobs may run: it reads one version and takes no lease;
+    a running job that writes one of the tables does the work in its session.
     """
     ready = context(pipeline, settings, set_)
     suites = quality.select_suites(ready.pipeline, tables or [])
-    versions = quality.pin_versions(suites, ready.layout)
-    spark = build_session(ready.settings, "quality", ready.layout.log, compiled="rows")
-    try:
-        validator = quality.Validator(spark, ready.layout.quality)
-        results = []
-        for suite in suites:
-            path = ready.layout.table_path(suite.table)
-            say(f"validating {suite.table} at version {versions[suite.table]}")
-            snapshot = LogReader(path).snapshot()
-            rows = snapshot.rows if snapshot and snapshot.version == versions[suite.table] else None
-            results.append(validator.validate(suite, path, versions[suite.table], rows))
-        docs = validator.docs()
-    finally:
-        spark.stop()
+    results, docs = _validated(ready, suites)
     if as_json:
         found = {"data_docs": str(docs), "suites": [asdict(result) for result in results]}
         out.print_json(data=found, ensure_ascii=True)
@@ -71,6 +61,22 @@ def run(
         raise QualityFailedError(
             f"{broken} expectation{'' if broken == 1 else 's'} failed on {names}. Data Docs: {docs}"
         )
+
+
+def _validated(ready: Context, suites: Sequence[Quality]) -> tuple[list[quality.SuiteResult], str]:
+    """Results and path of the Data Docs; by a running job that writes one of the tables, if there is one."""
+    from orchestration.jobs.commands import SUITES
+
+    quality.pin_versions(suites, ready.layout)  # refuses early
+    names = [suite.table for suite in suites]
+    if (found := ask_holder(ready, names, "quality", {"tables": names})) is not None:
+        return SUITES.validate_python(found)
+    spark = build_session(ready.settings, "quality", ready.layout.log, compiled="rows")
+    try:
+        results, docs = quality.run_suites(spark, suites, ready.layout, say)
+    finally:
+        spark.stop()
+    return results, str(docs)
 
 
 @app.command()

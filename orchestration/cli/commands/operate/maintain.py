@@ -11,8 +11,9 @@ from rich.text import Text
 from common.machine.console import out, page, say
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.warm_job import ask_job, holders
 from orchestration.jobs.maintenance import MaintenanceResult, maintain, plan_maintenance, select_tables
-from orchestration.pipeline.context import context
+from orchestration.pipeline.context import Context, context
 
 _UNIT = 1024
 
@@ -37,8 +38,8 @@ def maintain_tables(
 ) -> None:
     """Compact or cluster tables (OPTIMIZE) and delete files past their retention (VACUUM).
 
-    The jobs that write the tables must be stopped; else exit code 4. No row changes, and streams that read
-    the tables continue.
+    A running job maintains the tables that it writes itself, between its micro-batches. No row changes, and
+    streams that read the tables continue.
     """
     from orchestration.jobs.job import spark_for_writing
 
@@ -47,11 +48,13 @@ def maintain_tables(
     if dry_run:
         done = [plan_maintenance(ready.pipeline, ready.layout, name) for name in names]
     else:
-        done = []
-        with spark_for_writing(ready.pipeline, ready.settings, names, name="maintain") as spark:
-            for name in names:
-                say(f"maintaining {name}")
-                done.append(maintain(spark, ready.pipeline, ready.layout, name))
+        done, rest = _by_running_jobs(ready, names)
+        if rest:
+            with spark_for_writing(ready.pipeline, ready.settings, rest, name="maintain") as spark:
+                for name in rest:
+                    say(f"maintaining {name}")
+                    done.append(maintain(spark, ready.pipeline, ready.layout, name))
+        done.sort(key=lambda one: names.index(one.table))
     if as_json:
         out.print_json(data=[_document(one) for one in done])
         return
@@ -59,6 +62,18 @@ def maintain_tables(
     for one in done:
         if one.kept_because:
             say(f"{one.table} keeps its old files: {one.kept_because}")
+
+
+def _by_running_jobs(ready: Context, names: Sequence[str]) -> tuple[list[MaintenanceResult], tuple[str, ...]]:
+    """What running jobs have done for their own tables, and the tables that no running job maintains."""
+    from orchestration.jobs.commands import MAINTAINED
+
+    done: list[MaintenanceResult] = []
+    for pid, tables in holders(ready, names).items():
+        if (found := ask_job(ready, pid, "maintain", {"tables": tables})) is not None:
+            done += MAINTAINED.validate_python(found)
+    known = {one.table for one in done}
+    return done, tuple(name for name in names if name not in known)
 
 
 def _document(one: MaintenanceResult) -> dict[str, Any]:
