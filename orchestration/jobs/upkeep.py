@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -28,15 +28,16 @@ from common.delta import compaction, delta_rs
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import MedallionError
+from common.machine.console import say
 from common.streaming.turns import Turns
 from gold.table.compact_every import clustered_by
-from orchestration.jobs.maintenance import reason_to_keep_files
+from orchestration.jobs.maintenance import reason_to_keep_files, retention
 from orchestration.pipeline.lineage import written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOK_SECONDS = 5.0
+_LOOK_SECONDS, _SHORTEST_SWEEP_SECONDS = 5.0, 3_600.0
 
 _log = logging.getLogger("medallion.upkeep")
 
@@ -84,6 +85,7 @@ class _Kept:
         is_clustered: Whether rows are clustered by columns; then the query compacts it itself.
         looked_at: The version up to which its files were counted.
         swept_at: When its old files were deleted last, on the clock of the budget.
+        sweep_seconds: Time from one deletion of old files to the next; None: not looked up yet.
     """
 
     table: str
@@ -92,7 +94,8 @@ class _Kept:
     log: LogReader
     is_clustered: bool
     looked_at: int = -1
-    swept_at: float = field(default=0.0)
+    swept_at: float = 0.0
+    sweep_seconds: float | None = None
 
 
 class Upkeep:
@@ -112,6 +115,7 @@ class Upkeep:
         self._pipeline, self._layout, self._turns, self._limits = pipeline, layout, turns, limits
         self._settings, self._clock = settings, clock
         self.budget = Budget(settings.cpu_share or 1.0, clock)
+        self.compactions = 0
         now = clock()
         self._kept = [
             _Kept(
@@ -137,8 +141,8 @@ class Upkeep:
         for kept in self._kept:
             if self.budget.has_room() and not kept.is_clustered:
                 self._guarded(kept, lambda: self._compact(spark, kept))  # noqa: B023  # called at once
-            if self.budget.has_room() and self._clock() - kept.swept_at >= self._sweep_seconds:
-                kept.swept_at = self._clock()
+            if self.budget.has_room() and self._is_sweep_due(kept):
+                kept.swept_at, kept.sweep_seconds = self._clock(), None
                 self._guarded(kept, lambda: self._sweep(spark, kept))  # noqa: B023  # called at once
 
     def _guarded(self, kept: _Kept, work: Callable[[], None]) -> None:
@@ -160,9 +164,20 @@ class Upkeep:
         if tier is None:
             return
         metadata = delta_table.maintenance_metadata(self._pipeline.name, kept.table, "compaction")
+        self.compactions += 1
         with self._turns.take(kept.query), self.budget.work():
             compaction.compact_tier(spark, kept.path, metadata, tier, self._limits)
         kept.looked_at = kept.log.latest_version() or version
+
+    def _is_sweep_due(self, kept: _Kept) -> bool:
+        """Whether old files are to be deleted: seldom, but more often where the table keeps them shortly."""
+        waited = self._clock() - kept.swept_at
+        if waited < min(self._sweep_seconds, _SHORTEST_SWEEP_SECONDS):
+            return False
+        if kept.sweep_seconds is None:
+            keeps = max(_SHORTEST_SWEEP_SECONDS, retention(kept.log).total_seconds())
+            kept.sweep_seconds = min(self._sweep_seconds, keeps)
+        return waited >= kept.sweep_seconds
 
     def _sweep(self, spark: SparkSession, kept: _Kept) -> None:
         """Delete old files, behind the slowest query that reads the table."""
@@ -193,11 +208,15 @@ def running(upkeep: Upkeep, spark: SparkSession) -> Iterator[None]:
 
     thread = threading.Thread(target=loop, name="upkeep")
     thread.start()
+    began = time.monotonic()
     try:
         yield
     finally:
         ending.set()
         thread.join()
+        if upkeep.compactions:
+            seconds = time.monotonic() - began
+            say(f"upkeep: {upkeep.compactions} compactions, {upkeep.budget.spent:.1f} s of {seconds:.0f} s")
 
 
 def _is_clustered(pipeline: Pipeline, table: str) -> bool:
