@@ -84,6 +84,7 @@ class _Kept:
         log: Its log.
         is_clustered: Whether rows are clustered by columns; then the query compacts it itself.
         looked_at: The version up to which its files were counted.
+        least_files: Number of files from which on a compaction is tried again; after one that did little.
         swept_at: When its old files were deleted last, on the clock of the budget.
         sweep_seconds: Time from one deletion of old files to the next; None: not looked up yet.
     """
@@ -94,6 +95,7 @@ class _Kept:
     log: LogReader
     is_clustered: bool
     looked_at: int = -1
+    least_files: int = 0
     swept_at: float = 0.0
     sweep_seconds: float | None = None
 
@@ -160,14 +162,18 @@ class Upkeep:
         if version is None or version - kept.looked_at < self._settings.small_files // 2:
             return
         kept.looked_at = version
-        tier = compaction.due_tier(self._file_sizes(kept.path), self._settings.small_files)
-        if tier is None:
+        sizes = self._file_sizes(kept.path)
+        tier = compaction.due_tier(sizes, self._settings.small_files)
+        if tier is None or len(sizes) < kept.least_files:
             return
         metadata = delta_table.maintenance_metadata(self._pipeline.name, kept.table, "compaction")
         self.compactions += 1
         with self._turns.take(kept.query), self.budget.work():
             compaction.compact_tier(spark, kept.path, metadata, tier, self._limits)
         kept.looked_at = kept.log.latest_version() or version
+        # Small files of many partitions stay as they are until there are many more of them.
+        left, many = len(self._file_sizes(kept.path)), self._settings.small_files
+        kept.least_files = left + many if left > len(sizes) - many // 2 else 0
 
     def _is_sweep_due(self, kept: _Kept) -> bool:
         """Whether old files are to be deleted: seldom, but more often where the table keeps them shortly."""

@@ -183,3 +183,25 @@ def test_old_files_are_deleted_once_in_a_while(layout: Layout, monkeypatch: pyte
         clock.now += 1
         keeping.look(NO_SPARK)
     assert swept == [layout.table_path("bronze.orders")] * 3
+
+
+def test_small_files_of_many_partitions_are_not_tried_again_and_again(layout: Layout) -> None:
+    def partitions(first: int, number: int) -> None:
+        for n in range(first, first + number):
+            rows_ = pa.table({"n": [n], "part": [str(n)]})
+            path = layout.table_path("bronze.orders")
+            write_deltalake(path, rows_, mode="append", partition_by=["part"])
+
+    clock = Clock()
+    keeping = upkeep(layout, clock)
+    partitions(0, 25)
+    keeping.look(NO_SPARK)
+    partitions(25, 15)
+    clock.now += 60
+    keeping.look(NO_SPARK)
+    assert keeping.compactions == 1
+    partitions(40, 10)
+    clock.now += 60
+    keeping.look(NO_SPARK)
+    assert keeping.compactions == 2
+    assert rows(layout) == Counter(range(50))
