@@ -33,8 +33,10 @@ PROPERTIES = {
 }
 
 REPLACED_FILES_KEPT = "interval 1 hour"
-"""How long a table of which every micro-batch replaces all rows keeps its old files. Each micro-batch leaves a
-whole copy of the table, and no stream can read the table."""
+"""How long a table of which every micro-batch replaces all rows keeps its old files.
+
+Each micro-batch leaves a whole copy of the table, and no stream can read the table.
+"""
 
 RANDOM_FOLDERS = "delta.randomizeFilePrefixes"
 """The property with which Spark puts new files into folders of random names and not of partition values."""
