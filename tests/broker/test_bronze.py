@@ -109,14 +109,17 @@ def test_a_subscription_reads_all_of_its_topics_from_the_start(ran: Ran) -> None
     }
 
 
+@pytest.mark.long
 def test_a_pattern_reads_the_topics_it_matches(ran: Ran) -> None:
     assert ran.read("matched") == {(ran.second, 0): [0, 1, 2]}
 
 
+@pytest.mark.long
 def test_an_assignment_reads_its_partitions_only(ran: Ran) -> None:
     assert ran.read("assigned") == {(ran.first, 0): [0, 1, 2, 3, 4], (ran.first, 2): [0, 1, 2]}
 
 
+@pytest.mark.long
 def test_the_start_is_by_offset_or_by_kafkas_timestamp(ran: Ran) -> None:
     """A partition with nothing that young begins with what comes next."""
     assert ran.read("by_offset") == {(ran.first, 0): [3, 4], (ran.first, 2): [0, 1, 2]}
@@ -124,6 +127,7 @@ def test_the_start_is_by_offset_or_by_kafkas_timestamp(ran: Ran) -> None:
     assert ran.read("by_times") == {(ran.first, 0): [4], (ran.first, 1): [0, 1, 2, 3]}
 
 
+@pytest.mark.long
 def test_latest_reads_only_what_came_after_the_first_start(ran: Ran) -> None:
     assert ran.read("latest") == {(ran.first, 1): [4]}
 
@@ -141,6 +145,7 @@ def test_bytes_nulls_and_headers_are_kept_as_they_were_sent(ran: Ran) -> None:
     }
 
 
+@pytest.mark.long
 def test_kafkas_own_time_is_kept_to_the_millisecond(ran: Ran) -> None:
     rows = [row for row in ran.engine.rows("bronze.subscribed") if row["topic"] == ran.first]
     assert {round(row["kafka_timestamp"].timestamp() * 1000) - row["offset"] * 1000 for row in rows} == {T0}
@@ -156,6 +161,7 @@ def test_an_aborted_transaction_was_never_sent_unless_one_asks_for_it(ran: Ran) 
     assert values == Counter([b"kept 1", b"aborted", b"kept 2"])
 
 
+@pytest.mark.long
 def test_a_limit_splits_what_is_there_into_micro_batches(ran: Ran) -> None:
     reports = ran.progress["bronze.capped"]
     sizes = [report["numInputRows"] for report in reports if report["numInputRows"]]
@@ -168,6 +174,7 @@ def test_a_limit_splits_what_is_there_into_micro_batches(ran: Ran) -> None:
     assert [r["numInputRows"] for r in ran.progress["bronze.subscribed"] if r["numInputRows"]] == [15]
 
 
+@pytest.mark.long
 def test_min_partitions_splits_the_reading(spark: Any, broker: str, ran: Ran) -> None:
     """About: Spark rounds."""
     chosen = options(Topic("orders", topics=[ran.first], min_partitions=9), BronzeSettings(), broker, {})
@@ -175,6 +182,7 @@ def test_min_partitions_splits_the_reading(spark: Any, broker: str, ran: Ran) ->
     assert frame._jdf.queryExecution().toRdd().getNumPartitions() > len(COUNTS)
 
 
+@pytest.mark.long
 def test_an_option_that_the_client_does_not_take_ends_the_query_in_one_line(ran: Ran, spark: Any) -> None:
     topic = Topic("odd", topics=[ran.first], kafka={"isolation.level": "sometimes"})
     engine = Engine(spark, Pipeline(name="raw", bronze=[topic]), ran.engine.settings, ran.engine.broker)

@@ -147,12 +147,14 @@ def ran(request: pytest.FixtureRequest, spark: Any, broker: str, tmp_path_factor
     )
 
 
+@pytest.mark.long
 def test_a_start_with_nothing_to_read_writes_nothing(ran: Ran) -> None:
     """No replay: the same rows, versions, queries and micro-batches as when the archive was written."""
     assert ran.archived == ran.told
     assert ran.started == ran.told
 
 
+@pytest.mark.long
 def test_every_query_goes_on_where_its_checkpoint_stands(ran: Ran) -> None:
     """The same query with later micro-batches, and later versions of the same tables."""
     assert ran.last.queries.keys() == ran.told.queries.keys()
@@ -165,12 +167,14 @@ def test_every_query_goes_on_where_its_checkpoint_stands(ran: Ran) -> None:
         assert ran.last.versions[name] >= version + ("__" not in name), name
 
 
+@pytest.mark.long
 def test_commits_of_before_are_untouched(ran: Ran) -> None:
     for name, path in archive.table_paths(ran.root).items():
         now = archive.commits(path)
         assert {file: now.get(file) for file in ran.commits[name]} == ran.commits[name], name
 
 
+@pytest.mark.long
 def test_no_micro_batch_is_written_twice(ran: Ran) -> None:
     batches = 0
     for name, path in archive.table_paths(ran.root).items():
@@ -184,12 +188,14 @@ def test_no_micro_batch_is_written_twice(ran: Ran) -> None:
     assert batches > 0
 
 
+@pytest.mark.long
 def test_tables_equal_those_of_a_pipeline_that_read_all_from_the_start(ran: Ran) -> None:
     assert ran.last.rows.keys() == ran.fresh.rows.keys()
     for name, rows in ran.fresh.rows.items():
         assert ran.last.rows[name] == rows, name
 
 
+@pytest.mark.long
 def test_what_came_later_joins_what_was_there(ran: Ran) -> None:
     """A few rows in full: new keys, later and older versions of old keys, deletes, late rows, repeats."""
     newest = {
@@ -229,6 +235,7 @@ def test_what_came_later_joins_what_was_there(ran: Ran) -> None:
     assert ran.values("gold.states", "order_id", "state", "is_current")["o10", "shipped", True] == 1
 
 
+@pytest.mark.long
 def test_each_change_is_published_once(ran: Ran, spark: Any) -> None:
     """What was published later is what has changed since the copy; nothing of before is sent again."""
     feed = spark.read.format("delta").option("readChangeFeed", "true")
@@ -242,6 +249,7 @@ def test_each_change_is_published_once(ran: Ran, spark: Any) -> None:
     assert sent
 
 
+@pytest.mark.long
 def test_the_audit_finds_no_fault(ran: Ran) -> None:
     for number, silver in enumerate(ran.engine.pipeline.silver):
         assert ran.engine.faults(number) == (), silver.table

@@ -75,6 +75,7 @@ def _millis(at: dt.datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
+@pytest.mark.long
 def test_every_value_sampled_passes(spark: Any, tmp_path: Path) -> None:
     from silver.read.value_reader import read_values
 

@@ -158,6 +158,7 @@ def test_key_value_columns_and_condition_are_sql(ran: Ran, twice: str, broker: s
     assert sent(broker, ran.topics["shaped"]) == Counter([(None, "4"), (None, "6"), (None, "8")])
 
 
+@pytest.mark.long
 def test_an_object_of_the_users_own_gets_every_row(ran: Ran, twice: str) -> None:
     names = [file.name for file in ran.files.iterdir() if not file.name.startswith("closed")]
     assert Counter(tuple(name.split("-")[2:]) for name in names) == Counter(
@@ -169,6 +170,7 @@ def test_an_object_of_the_users_own_gets_every_row(ran: Ran, twice: str) -> None
     assert all(name.endswith("-None") for name in closed)
 
 
+@pytest.mark.long
 def test_rows_are_shown_on_the_terminal_and_a_start_sends_only_what_is_new(
     ran: Ran, twice: str, broker: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,6 +96,7 @@ def filled(
     return Filled(spark, Layout.of(declared, settings), pipeline, stricter, given)
 
 
+@pytest.mark.long
 def test_the_examples_suites_pass(filled: Filled) -> None:
     """One result per suite, with the table's version and rows."""
     assert filled.passed.code == 0, filled.passed.stderr
@@ -112,6 +113,7 @@ def test_the_examples_suites_pass(filled: Filled) -> None:
         ]
 
 
+@pytest.mark.long
 def test_the_data_docs_are_written_and_can_be_found_again(filled: Filled) -> None:
     """An index with both tables, and a page per validation."""
     index = Path(json.loads(filled.passed.stdout)["data_docs"])

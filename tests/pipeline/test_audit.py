@@ -282,6 +282,7 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     assert [(one.name, one.examples) for one in account(copy).faults] == [("gap", (("t", 0, 7),))]
 
 
+@pytest.mark.long
 def test_what_is_new_since_the_last_audit_is_audited_alone(copy: Engine, tmp_path: Path) -> None:
     """It adds up to what an audit of everything finds; and a fault in what is new is found."""
     ends = {0: 15, 1: 13}
@@ -312,6 +313,7 @@ def test_what_is_new_since_the_last_audit_is_audited_alone(copy: Engine, tmp_pat
     assert found.notes[0].startswith("silver.orders: audited from its beginning: rows of silver.orders were")
 
 
+@pytest.mark.long
 def test_since_a_moment_only_later_micro_batches_are_audited(copy: Engine) -> None:
     third = copy.history("silver.orders")[-4]
     when = datetime.fromtimestamp(third["timestamp"] / 1000, UTC)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame
 
 from common.declare import (
@@ -62,6 +63,7 @@ PIPELINE = Pipeline(
 )
 
 
+@pytest.mark.long
 def test_a_kill_before_the_first_micro_batch_stops_no_query(spark: Any, tmp_path: Path) -> None:
     """Spark's own start check refuses any entry in ``offsets`` where no micro-batch is planned."""
     engine = Engine(spark, PIPELINE, make_settings(tmp_path, "none:1"))

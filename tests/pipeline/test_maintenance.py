@@ -97,6 +97,7 @@ def test_a_gold_query_compacts_its_own_table(engine: Engine) -> None:
     assert len(engine.files("gold.latest", version)) == 1 < len(engine.files("gold.latest", version - 1))
 
 
+@pytest.mark.long
 def test_old_files_stay_until_the_last_query_has_read_them(spark: Any, engine: Engine) -> None:
     path = engine.path("silver.orders")
     spark.sql(

@@ -68,6 +68,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["gold.latest", "gold.counts"])
 def test_each_version_is_the_state_after_one_micro_batch(ran: Engine, table: str) -> None:
     """By ``VERSION AS OF``; the commit says which micro-batch it was."""
@@ -107,6 +108,7 @@ def test_a_restored_table_is_refused_and_made_anew_or_put_back(ran: Engine) -> N
     ran.run("gold")  # the RESTORE in its history is the former checkpoint's
 
 
+@pytest.mark.long
 def test_what_cannot_be_made_anew_is_refused(ran: Engine) -> None:
     custom = Custom("own", reads="silver.orders", write=lambda rows, gold: None, tables={"own": "a int"})
     declared = Pipeline("shop", bronze=PIPELINE.bronze, silver=PIPELINE.silver, gold=[custom])

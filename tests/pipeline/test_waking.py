@@ -130,6 +130,7 @@ def test_a_commit_of_a_query_of_the_process_is_seen_at_once(follower: Follower) 
     await_that(lambda: sorted(follower.batches[-1]) == [4, 5], "both are read")
 
 
+@pytest.mark.long
 def test_a_wake_while_a_micro_batch_runs_is_not_lost(follower: Follower) -> None:
     follower.may_go_on.clear()
     follower.start()
@@ -153,6 +154,7 @@ def test_a_stop_ends_the_wait_and_is_no_failure(follower: Follower) -> None:
     assert query.query.exception() is None
 
 
+@pytest.mark.long
 def test_a_query_that_waits_does_nothing_and_a_wake_for_nothing_is_one_look(
     follower: Follower, spark: Any
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_commit_of_another_process_is_seen_by_a_look(
     await_that(lambda: follower.batches == [[0], [1]], "the commit is read")
 
 
+@pytest.mark.long
 def test_a_spark_that_keeps_its_clock_is_said_and_the_query_looks_by_itself(
     follower: Follower, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,7 +54,7 @@ def last_status(commands: Medallion, command: Command) -> Status:
         if all(table.holder and table.now for table in status.tables) and status.broker:
             found[:] = [status]
         assert time.monotonic() < deadline, command.stderr
-        time.sleep(0.5)
+        time.sleep(2)
     assert found, command.stderr
     return found[0]
 

@@ -65,6 +65,7 @@ def test_a_secret_of_spark_conf_is_not_on_the_command_line_of_the_jvm(tmp_path: 
     assert list(tmp_path.glob("medallion-spark-*")) == []
 
 
+@pytest.mark.long
 def test_the_file_is_the_users_alone_and_the_users_own_arguments_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

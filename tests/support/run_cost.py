@@ -191,7 +191,19 @@ class RunCost:
         slowest = sorted(self.spent.items(), key=lambda one: -one[1].seconds)[:SLOWEST]
         for test, spent in slowest:
             write(f"{spent.seconds:>8.1f}{spent.cpu:>8.1f}  {test.partition('@')[0]}")
+        write(f"all tests: {self._write_table()}")
         self._say_if_long(write)
+
+    def _write_table(self) -> Path:
+        """Write a line of tab-separated values for each test, the greatest CPU seconds first."""
+        file = Path(self.config.rootpath) / ".pytest_cache" / "run_cost.tsv"
+        file.parent.mkdir(exist_ok=True)
+        lines = [
+            f"{spent.cpu:.2f}\t{spent.seconds:.2f}\t{test.partition('@')[0]}\n"
+            for test, spent in sorted(self.spent.items(), key=lambda one: -one[1].cpu)
+        ]
+        file.write_text("".join(["cpu_s\tseconds\ttest\n", *lines]), encoding="utf-8")
+        return file
 
     def _by_kind(self) -> dict[str, _Spent]:
         found: dict[str, _Spent] = defaultdict(_Spent)

@@ -67,9 +67,10 @@ class _Report:
 
 @pytest.mark.parametrize(("budget", "is_said"), [(None, False), ("600", False), ("60", True)])
 def test_the_summary_has_the_kinds_the_slowest_and_a_budget_that_was_not_kept(
-    budget: str | None, *, is_said: bool
+    budget: str | None, *, is_said: bool, tmp_path: Path
 ) -> None:
-    cost = RunCost(SimpleNamespace(getoption=lambda _: budget))  # type: ignore[arg-type]
+    config: Any = SimpleNamespace(getoption=lambda _: budget, rootpath=tmp_path)
+    cost = RunCost(config)
     for number in range(run_cost.SLOWEST + 5):
         for when, seconds in (("setup", 1.0), ("call", float(number))):
             cost.pytest_runtest_logreport(
@@ -85,3 +86,6 @@ def test_the_summary_has_the_kinds_the_slowest_and_a_budget_that_was_not_kept(
     assert slowest[0] == "tests/spark/test_24.py::test"
     assert len(slowest) == run_cost.SLOWEST
     assert ("its budget is 1 minutes" in lines[-1]) == is_said
+    table = (tmp_path / ".pytest_cache" / "run_cost.tsv").read_text().splitlines()
+    assert table[:2] == ["cpu_s\tseconds\ttest", "12.50\t25.00\ttests/spark/test_24.py::test"]
+    assert len(table) == 1 + run_cost.SLOWEST + 5

@@ -189,6 +189,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gold", TABLES, ids=lambda gold: str(gold.name))
 def test_after_every_micro_batch_a_table_is_what_all_of_silver_makes_of_it(
     ran: Engine, gold: Upsert | ChangeFeed
@@ -205,6 +206,7 @@ def test_after_every_micro_batch_a_table_is_what_all_of_silver_makes_of_it(
         assert state(ran, gold, batch_id) == want, (batch_id, version)
 
 
+@pytest.mark.long
 def test_the_run_has_what_it_is_to_show(ran: Engine) -> None:
     """Rows deleted and taken back, keys asked for in silver; a newer row alone asks for none."""
     for gold in TABLES:
@@ -345,6 +347,7 @@ def test_a_row_that_a_newer_one_replaces_in_silver_asks_silver_for_nothing(
         assert counts == {"keys": 2, "written": 2, "deleted": 0, "recomputed": 0}
 
 
+@pytest.mark.long
 def test_a_change_feed_gets_the_columns_that_silver_gets(spark: Any, tmp_path: Path) -> None:
     """Rows from then on have values in them; the columns' order is silver's."""
     clustered = replace(COPY, storage=Storage(cluster_by=["k"], change_feed=True))
@@ -371,6 +374,7 @@ def test_a_change_feed_gets_the_columns_that_silver_gets(spark: Any, tmp_path: P
     is_right_now(engine, clustered)
 
 
+@pytest.mark.long
 def test_a_change_of_no_known_kind_stops_the_query_until_it_is_declared(spark: Any, tmp_path: Path) -> None:
     """A message is passed over, a truncation is not; what was before it leaves as silver's rows do."""
     engine = Engine(spark, replace(PIPELINE, gold=[COPY]), make_settings(tmp_path, "none:1"))

@@ -333,6 +333,7 @@ def test_a_batch_that_writes_nothing_leaves_its_mark_in_every_table(ran: Engine)
         assert ran.rows(table) == []
 
 
+@pytest.mark.long
 def test_the_feed_tells_a_function_what_silver_took_back(spark: Any, tmp_path: Path) -> None:
     kinds: list[list[str]] = []
 

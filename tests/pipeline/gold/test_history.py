@@ -147,6 +147,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gold", [STATES, LIVING], ids=lambda gold: gold.name)
 def test_after_every_micro_batch_it_is_what_silver_says(ran: Ran, gold: History) -> None:
     """As a multiset, with versions counted and the first one's coordinates."""
@@ -158,6 +159,7 @@ def test_after_every_micro_batch_it_is_what_silver_says(ran: Ran, gold: History)
     assert batches[-1][2] == ran.engine.version("silver.orders")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gold", [STATES, LIVING], ids=lambda gold: gold.name)
 def test_intervals_neither_overlap_nor_leave_gaps(ran: Ran, gold: History) -> None:
     """But where an interval was ended; one row of a key is current, or none where its end was the last."""
@@ -180,6 +182,7 @@ def test_intervals_neither_overlap_nor_leave_gaps(ran: Ran, gold: History) -> No
         assert gaps > 0
 
 
+@pytest.mark.long
 def test_silver_is_read_for_the_keys_that_need_it_alone(ran: Ran) -> None:
     """Versions in order need the table alone; a late one within a run, and a row taken back, need silver."""
     counts = [counts for _, counts, _ in ran.batches(STATES)]
@@ -213,6 +216,7 @@ def test_a_replay_writes_nothing_and_a_new_checkpoint_fills_it_anew(ran: Ran) ->
     assert ran.engine.version(STATES.table) > versions["states"]
 
 
+@pytest.mark.long
 def test_an_expression_that_does_not_fit_is_told(spark: Any, ran: Ran) -> None:
     odd = History(
         "odd", reads="silver.orders", key=["k"], valid_by="at", columns={"s": "stats"}, delete_when="no_such"

@@ -182,6 +182,7 @@ WINDOWS = "w timestamp, name string, " + KAFKA
 CLICKS = "n int, at timestamp, " + KAFKA
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["left", "inner", "semi"])
 def test_a_join_by_a_window_of_time_goes_on_after_its_first_load(
     spark: Any, tmp_path: Path, how: str

@@ -221,12 +221,14 @@ WRITTEN = {
 }
 
 
+@pytest.mark.long
 def test_kinds_that_take_rows_back_are_a_batch_over_silver(spark: Any, session_dir: Path) -> None:
     """Late rows, deletes, updates, in one table and in the one that is joined."""
     crashed, compared = live(spark, session_dir, EXACT, WRITTEN["driver"], 2)
     assert (crashed, compared > 2 * len(EXACT)) == (2, True)
 
 
+@pytest.mark.long
 @drawn(changes=True)
 def test_kinds_that_take_rows_back_are_a_batch_over_any_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int
@@ -241,12 +243,14 @@ def test_the_executors_go_on_where_the_driver_was(spark: Any, session_dir: Path)
     assert (crashed, compared > 2 * len(EXACT)) == (1, True)
 
 
+@pytest.mark.long
 def test_sparks_output_modes_are_a_batch_over_silver(spark: Any, session_dir: Path) -> None:
     """Late rows and compaction; no row is taken back."""
     crashed, compared = live(spark, session_dir, SPARKS, WRITTEN["added"], 2)
     assert (crashed, compared > 2 * len(SPARKS)) == (2, True)
 
 
+@pytest.mark.long
 @drawn(changes=False)
 def test_sparks_output_modes_are_a_batch_over_any_silver(
     spark: Any, session_dir: Path, life: list[Run], files: int

@@ -121,7 +121,13 @@ NAMES = ("\0nul", "\0", "\N{GRINNING FACE}" * 80, "y" * 5_000, "..", "/", "\x1b]
 IN_EXECUTORS = DriverLimits(0, 0)
 
 
-@pytest.mark.parametrize("limits", [IN_DRIVER, IN_EXECUTORS], ids=["driver", "executors"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param(IN_DRIVER, id="driver"),
+        pytest.param(IN_EXECUTORS, id="executors", marks=pytest.mark.long),
+    ],
+)
 def test_a_value_that_no_folder_can_be_named_after_is_a_partition(
     spark: Any, tmp_path: Path, limits: DriverLimits
 ) -> None:
@@ -140,6 +146,7 @@ def test_a_value_that_no_folder_can_be_named_after_is_a_partition(
     assert ran.values("gold.states", "country", "k") == expected + expected
 
 
+@pytest.mark.long
 def test_the_property_of_random_folders_is_the_operators(spark: Any, tmp_path: Path) -> None:
     """A start leaves the property of an existing table alone; set as the docs say, it takes such values."""
     ran = Ran(spark, tmp_path, IN_EXECUTORS, UPSERT)
@@ -156,6 +163,7 @@ def test_the_property_of_random_folders_is_the_operators(spark: Any, tmp_path: P
     assert ran.values("gold.latest", "country", "k") == Counter([("DE", "a"), (NAMES[0], "b")])
 
 
+@pytest.mark.long
 def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path) -> None:
     """Of a table that is filled anew, after its checkpoint was lost or it was to be rebuilt."""
     ran = Ran(spark, tmp_path, IN_DRIVER, *GOLD)
@@ -204,6 +212,7 @@ def test_transaction_ids_that_somebody_left_in_the_session_skip_no_write(spark: 
     assert ran.values("gold.states", "country", "k", "n") == Counter(rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "cut",
     [
@@ -279,6 +288,7 @@ def test_a_declaration_that_means_something_else_is_refused_until_the_table_is_f
     ran.engine.run("gold")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changes", ["feed", pytest.param("appends", marks=pytest.mark.long)])
 def test_a_start_at_a_version_leaves_out_what_was_before(spark: Any, tmp_path: Path, changes: str) -> None:
     reading = Reading(changes=changes, starting_version=2)  # type: ignore[arg-type]

@@ -172,6 +172,7 @@ def test_a_failed_rule_stops_the_query_before_anything_is_written(spark: Any, tm
     assert (last["batch_id"], last["counts"]["accepted"], last["counts"]["duplicates"]) == (1, 1, 1)
 
 
+@pytest.mark.long
 def test_a_death_before_any_write_and_after_each_loses_and_doubles_nothing(
     ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +215,7 @@ ASKING = replace(
 )
 
 
+@pytest.mark.long
 def test_a_rule_asks_another_table_as_it_is_when_the_micro_batch_begins(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +250,7 @@ def test_a_rule_asks_another_table_as_it_is_when_the_micro_batch_begins(
     }
 
 
+@pytest.mark.long
 def test_a_lookup_by_a_window_of_time_keeps_the_rows_without_a_time(spark: Any, tmp_path: Path) -> None:
     """Spark computes a window in a projection alone, and leaves out rows whose time is null there."""
     lookup = Lookup("hours", "gold.hours", on={"hour": "window(paid_at, '1 hour').start"})
