@@ -276,9 +276,9 @@ class Supervisor:
             self.queries[place] = self._begin(stream, available_now=is_bounded)
         except (MedallionError, PySparkException, Py4JJavaError, OSError) as error:
             failure = failure_of(query.name, error)
-            if not self._is_retried(failure):
+            # A query that failed before is found failed by the next poll, which schedules its next restart.
+            if query.failure() is None or not self._is_retried(failure):
                 self._fail(query.name, failure)
-            # Else the next poll finds the query still failed, and schedules its next restart.
 
     def _note_that_it_works(self, query: RunningQuery) -> None:
         restarts = self._restarts.get(query.name)
@@ -293,7 +293,8 @@ class Supervisor:
         self._notices.failed(name, failure, is_end=self._ends_run(name))
 
     def _is_retried(self, failure: MedallionError) -> bool:
-        return failure.retryable and not (self._policy.fail_fast and not isinstance(failure, RegistryError))
+        is_always = isinstance(failure, (RegistryError, SourceChangedError))
+        return failure.retryable and (is_always or not self._policy.fail_fast)
 
     def _rebuild(self, place: int, query: RunningQuery) -> None:
         """Rebuild a query whose source has new columns; it goes on from its checkpoint."""
