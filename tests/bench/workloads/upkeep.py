@@ -1,4 +1,4 @@
-"""W11, upkeep: files, freshness and CPU of a job that compacts its own tables, beside one that does not.
+"""W12, upkeep: files, freshness and CPU of a job that compacts its own tables, beside one that does not.
 
 ``medallion up`` under a steady stream with nobody typing, twice from nothing: with its default settings, and
 with ``maintenance.cpu_share=0``. Live files are counted at the end of each run; the job says itself how long
@@ -59,10 +59,14 @@ def kept(run: Run, name: str, *settings: str) -> Kept:
 
 
 def upkeep(run: Run) -> Section:
-    """W11."""
+    """W12."""
     without = kept(run, "ours-without-upkeep", "maintenance.cpu_share=0")
     with_ = kept(run, "ours-with-upkeep")
-    failures = [*without.fresh.failures, *with_.fresh.failures]
+    failures = [
+        f"{one.fresh.contender}: its tables do not equal the oracle's"
+        for one in (without, with_)
+        if not one.fresh.kept_up
+    ]
     title = "Upkeep: a job that compacts its own tables"
     return Section("upkeep", title, lines(with_, without), goals(with_, without), (with_, without), failures)
 
@@ -71,9 +75,9 @@ def goals(with_: Kept, without: Kept) -> list[Goal]:
     """Files, freshness, share of the time."""
     times = ratio(with_.fresh.gold("p99").seconds, without.fresh.gold("p99").seconds)
     return [
-        Goal("W11 live files of the table with the most", with_.most_files, MOST_FILES, "at most", ""),
-        Goal("W11 p99 from event to gold, times that without upkeep", times, MOST_TIMES, "at most", ""),
-        Goal("W11 share of the time in which upkeep works", with_.share, MOST_SHARE, "at most", ""),
+        Goal("W12 live files of the table with the most", with_.most_files, MOST_FILES, "at most", ""),
+        Goal("W12 p99 from event to gold, times that without upkeep", times, MOST_TIMES, "at most", ""),
+        Goal("W12 share of the time in which upkeep works", with_.share, MOST_SHARE, "at most", ""),
     ]
 
 
