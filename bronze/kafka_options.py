@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from common.config.kafka_login import java_options
 from common.config.settings import BronzeSettings
 from common.declare import Topic
 
@@ -38,6 +39,7 @@ def options(
     }
     if partitions := topic.min_partitions or settings.min_partitions:
         chosen["minPartitions"] = str(partitions)
+    client = java_options(client)
     chosen |= {f"kafka.{name}": value for name, value in client.items() if name != "bootstrap.servers"}
     return chosen
 

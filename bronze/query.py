@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bronze.driver_or_spark import DriverBatch
@@ -17,6 +19,7 @@ from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
 from common.streaming.query import Stream
+from common.streaming.topic_identity import TopicIdentity
 
 
 def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
@@ -28,8 +31,11 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     layout: Layout,
     bootstrap_servers: str,
     client: Mapping[str, str],
+    identity: TopicIdentity,
 ) -> Stream:
     """The query of one bronze table; creates the table where there is none.
+
+    Every commit names the ids of the topics that ``identity`` knows.
 
     Raises:
         TableShapeError: The table exists with other columns.
@@ -45,6 +51,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     driver_batch = DriverBatch(path, limits, RowSizeEstimate(limits.batch_bytes))
 
     def write(frame: DataFrame, batch: MicroBatch) -> None:
+        batch = replace(batch, facts={**batch.facts, **identity.facts(batch.positions)})
         # One task per Kafka partition would make one small file per partition and batch.
         with driver_batch.rows(frame.coalesce(files), batch) as rows:
             delta_table.append(rows, path, batch, "append", {})
@@ -52,17 +59,31 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     return Stream(
         pipeline=pipeline,
         name=topic.table,
-        frame=raw(reader.load()),
+        frame=raw(reader.load(), _later_generations(identity)),
         write=write,
         checkpoint=layout.checkpoint_path(topic.table),
         trigger=settings.bronze.trigger,
+        source=f"Kafka at {bootstrap_servers}",
     )
 
 
-def raw(records: DataFrame) -> DataFrame:
-    """Kafka records as bronze rows; the ingest time is the micro-batch's, so a replay has the same."""
+def _later_generations(identity: TopicIdentity) -> dict[str, str]:
+    """The topics that are not the first of their name, each with the value of its rows' column ``topic``."""
+    return {name: state.coordinate(name) for name, state in identity.known.items() if state.generation > 1}
+
+
+def raw(records: DataFrame, topics: Mapping[str, str] = MappingProxyType({})) -> DataFrame:
+    """Kafka records as bronze rows; the ingest time is the micro-batch's, so a replay has the same.
+
+    Args:
+        records: The rows of Spark's Kafka source.
+        topics: Names of topics that the column ``topic`` replaces, such as ``orders`` by ``orders#2``.
+    """
+    topic: Column = F.col("topic")
+    for name, coordinate in topics.items():
+        topic = F.when(F.col("topic") == name, coordinate).otherwise(topic)
     return records.select(
-        "topic",
+        topic.alias("topic"),
         "partition",
         "offset",
         F.col("timestamp").alias("kafka_timestamp"),

@@ -9,11 +9,13 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── JavaError               no usable Java 17 or 21
 │   ├── JarError                a jar is missing, altered, or cannot be fetched
 │   └── BrokerError             the embedded broker cannot start or stop, or a broker cannot be reached
+│       └── BrokerAwayError     the broker does not answer a query; the query waits and retries
 ├── TableError                  a table or checkpoint is not what the job expects
 │   ├── TableMissingError       a table that must exist does not
 │   ├── TableShapeError         a table has other columns than the pipeline declares
 │   ├── HistoryGoneError        the log no longer has all commits that a query must read
 │   ├── CheckpointMismatchError a checkpoint and a table do not belong together
+│   ├── TopicChangedError       a topic is not the one that bronze has read
 │   └── ForeignChangeError      another program changed rows of a table that a stream reads
 ├── QueryFailedError            a streaming query failed; names the query and the cause
 │   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
@@ -21,6 +23,9 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── RuleFailedError         a row broke a rule with on_fail="fail"
 │   ├── ChangeRefusedError      a change feed has an unknown operation, such as a truncation
 │   ├── UnknownFieldError       a value has an unknown field under unknown_fields="fail"
+│   ├── RecordsGoneError        Kafka no longer has records that bronze has not read
+│   ├── StateDamagedError       a file of the query's checkpoint is damaged or gone
+│   ├── DiskFullError           a disk is full
 │   └── OutOfMemoryError        the heap of Spark's JVM was full, and the JVM ended
 ├── RegistryError               the schema registry does not answer; the query waits and retries
 ├── AccountError                the audit found lost, duplicated or miscounted offsets
@@ -133,6 +138,13 @@ class BrokerError(SetupError):
     """The embedded broker cannot start or stop, or a broker cannot be reached."""
 
 
+class BrokerAwayError(BrokerError):
+    """The broker does not answer a running query; the query waits and tries again."""
+
+    retryable = True
+    cause_kind = "transient"
+
+
 class TableError(MedallionError):
     """A table or checkpoint is not what the job expects."""
 
@@ -155,6 +167,10 @@ class HistoryGoneError(TableError):
 
 class CheckpointMismatchError(TableError):
     """A checkpoint and the table that its query writes do not belong together."""
+
+
+class TopicChangedError(TableError):
+    """A Kafka topic is gone, or is another one than bronze has read, though it has the same name."""
 
 
 class ForeignChangeError(TableError):
@@ -213,6 +229,24 @@ class UnknownFieldError(QueryFailedError):
     """A value has a field that its schema does not have, under ``unknown_fields="fail"``."""
 
     cause_kind = "data"
+
+
+class RecordsGoneError(QueryFailedError):
+    """Kafka no longer has records, or a topic, that a bronze query has not read."""
+
+    cause_kind = "operator"
+
+
+class StateDamagedError(QueryFailedError):
+    """A file of the query's checkpoint is damaged or gone; nothing of its micro-batch was written."""
+
+    cause_kind = "operator"
+
+
+class DiskFullError(QueryFailedError):
+    """A disk of the tables, of the checkpoints or of Spark's temporary files is full."""
+
+    cause_kind = "operator"
 
 
 class OutOfMemoryError(QueryFailedError):

@@ -18,8 +18,8 @@ from common.declare import Custom
 from common.declare.declared import source_of
 from common.delta import table as delta
 from common.delta import user_writes
-from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
 from common.rows.driver_or_spark import SparkRows

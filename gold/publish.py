@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType
 
+from common.config.kafka_login import java_options
 from common.declare import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.declared import source_of
 from common.delta import table as delta_table
@@ -111,7 +112,7 @@ def _changes(context: Context, publish: Publish) -> DataFrame:
 
 
 def _to_kafka(sink: KafkaSink, kafka: Mapping[str, str]) -> Callable[[DataFrame, MicroBatch], None]:
-    options = {f"kafka.{name}": value for name, value in kafka.items()}
+    options = {f"kafka.{name}": value for name, value in java_options(kafka).items()}
 
     def send(rows: DataFrame, batch: MicroBatch) -> None:
         rows.write.format("kafka").options(**options).option("topic", sink.topic).save()

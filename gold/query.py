@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.delta import table as delta_table
+from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
 from gold import custom, history
 from gold.aggregate import recompute, stateful
 from gold.join import query as join
+from gold.source.foreign_appends import refuse_foreign_appends
 from gold.source.missing_history import explain_missing_history
 from gold.source.stream import lacks_feed
 from gold.table.compact_every import compacting
@@ -18,7 +20,7 @@ from gold.table.context import Context
 from gold.table.declaration_marks import changed, meaning
 from gold.upsert import query as upsert
 
-__all__ = ["Context", "build_query", "changed_attributes", "missing_feed_warning"]
+__all__ = ["Context", "build_query", "changed_attributes", "missing_feed_warning", "side_steps"]
 
 
 def build_query(context: Context, gold: Gold) -> Stream:
@@ -27,13 +29,20 @@ def build_query(context: Context, gold: Gold) -> Stream:
     Its micro-batches raise ``HistoryGoneError`` where rows of the source that they need were cleaned up.
 
     Raises:
+        ForeignChangeError: Another program has appended rows to a table that it reads.
         HistoryGoneError: It needs the source's first commits, and they are gone.
         PipelineError: An expression does not fit the source's columns.
         TableMissingError: It joins a table that does not exist.
         TableShapeError: A table exists with other columns.
     """
-    stream = explain_missing_history(_build(context, gold), gold, context.path(gold.reads))
+    stream = refuse_foreign_appends(context, gold, _build(context, gold))
+    stream = explain_missing_history(stream, gold, context.path(gold.reads))
     return replace(compacting(context, gold, stream), declared=meaning(gold))
+
+
+def side_steps(gold: Gold, path: Callable[[str], str]) -> tuple[SideStep, ...]:
+    """The steps that not every micro-batch of a gold table has; ``path`` gives the path of a table."""
+    return upsert.side_steps(gold, path) if isinstance(gold, Upsert | ChangeFeed) else ()
 
 
 def changed_attributes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -15,8 +15,11 @@ from common.config.settings import Settings
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.foreign_commits import CommitWatch
+from common.delta.match.batch_match import StepHistory
 from common.rows.row_size import RowSizeEstimate
 from common.spark.session import registry_conf
+from common.streaming.dropped_rows import count_rows
 from common.streaming.query import Stream
 from silver.judge import lookups
 from silver.judge.dedupe import drop_duplicates
@@ -25,13 +28,15 @@ from silver.judge.late_verdict import mark_late
 from silver.judge.rules import changed_rules, rule_marks, rules_version
 from silver.read.bronze_history import needs_snapshot
 from silver.read.bronze_stream import bronze_stream
-from silver.read.column_names import ACCEPT, LATE, META, VERDICT
-from silver.write import first_load, table_columns
+from silver.read.column_names import ACCEPT, LATE, META, OTHER, VERDICT
+from silver.read.where import is_other_record, keeps_undecided
+from silver.write import first_load, past_conditions, table_columns
 from silver.write.first_load import FirstLoad, Mark
-from silver.write.foreign_changes import ChangeWatch
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema
-from silver.write.writer import JUDGED_BY, Writer
+from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
+
+__all__ = ["build_query", "rows", "rule_change_notice", "side_steps"]
 
 
 def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
@@ -49,13 +54,32 @@ def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
         f"{silver.table}: {', '.join(changes)} since micro-batch {last['batch_id']}. The rows that "
         "this start reads are judged by the new declaration; rows of the table keep their verdict. To "
         f"judge quarantined rows again: medallion quarantine replay --table {silver.table} --with-rules new"
+        + (_WHERE_CHANGED if any(change.startswith("where ") for change in changes) else "")
     )
 
 
-def build_query(
-    spark: SparkSession, pipeline: str, silver: Silver, *, settings: Settings, layout: Layout
+_WHERE_CHANGED = ". Records that the former condition left out are not read again: only a new table has them"
+
+
+def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
+    spark: SparkSession,
+    pipeline: str,
+    silver: Silver,
+    *,
+    settings: Settings,
+    layout: Layout,
+    readers: Sequence[Silver] = (),
 ) -> Stream:
     """The query of one silver table; creates the table and its side tables where there are none.
+
+    Args:
+        spark: The session.
+        pipeline: The pipeline's name.
+        silver: The declaration.
+        settings: The settings in force.
+        layout: Where tables and checkpoints are.
+        readers: All silver tables of its bronze table, in the order of their declaration; of those with a
+            condition, one keeps a record on which none can decide.
 
     Raises:
         PipelineError: The declaration does not fit the data's columns and types.
@@ -74,19 +98,16 @@ def build_query(
         layout,
         lookups.lookup_frames(spark, silver, layout),
         rules_version(silver),
+        silver.where is None or keeps_undecided(spark, silver, readers),
     )
     loaded = builder.load_first()
     begins = loaded.begins if loaded else 0
     watch = builder.watch(begins)
     bronze = bronze_stream(spark, path=builder.bronze_path, starting_version=begins, settings=settings.silver)
-    frame = rows(bronze, silver, builder.lookups)
+    frame = rows(bronze, silver, builder.lookups, keeps_undecided=builder.keeps_undecided)
     builder.ensure_tables(frame)
     writer = builder.writer(bronze.schema, begins, loaded, watch)
-
-    def refresh() -> None:
-        """After a replay: the state of the stream does not know the keys of the rows that it inserted."""
-        writer.known_keys.until_ms = known_until_ms(silver, builder.silver_path, loaded)
-
+    past_conditions.remember(spark, pipeline, silver, builder.silver_path)
     return Stream(
         pipeline=pipeline,
         name=silver.table,
@@ -94,7 +115,7 @@ def build_query(
         write=writer,
         checkpoint=builder.checkpoint,
         trigger=settings.silver.trigger,
-        refresh=refresh,
+        refresh=lambda: builder.look_up_replayed(writer, loaded),
     )
 
 
@@ -110,6 +131,7 @@ class _Builder:
         layout: Where tables and checkpoints are.
         lookups: The tables that the rules look up, by the lookup's name.
         rule_version: Identifies the rules.
+        keeps_undecided: Whether the table keeps a record on which its condition cannot be decided.
     """
 
     spark: SparkSession
@@ -119,6 +141,7 @@ class _Builder:
     layout: Layout
     lookups: Mapping[str, DataFrame]
     rule_version: str
+    keeps_undecided: bool | Column = True
 
     @property
     def checkpoint(self) -> str:
@@ -140,6 +163,10 @@ class _Builder:
     def late_path(self) -> str:
         return self.layout.table_path(self.silver.late_table)
 
+    def look_up_replayed(self, writer: Writer, loaded: Mark | None) -> None:
+        """After a replay: the state of the stream does not know the keys of the rows that it inserted."""
+        writer.known_keys.until_ms = known_until_ms(self.silver, self.silver_path, loaded)
+
     def load_first(self) -> Mark | None:
         """Load the table from a snapshot of bronze where that is due, or finish such a load."""
         loaded = first_load.mark(self.silver_path)
@@ -149,6 +176,7 @@ class _Builder:
         is_due = not (has_begun or loaded) and needs_snapshot(how, self.silver.reads, self.bronze_path)
         if not is_unfinished and not is_due:
             return loaded
+        self.watch(0, is_snapshot=True)
         self.ensure_tables(self.judged(self.spark.read.format("delta").load(self.bronze_path)))
         FirstLoad(
             pipeline=self.pipeline,
@@ -163,15 +191,23 @@ class _Builder:
         ).run(self.spark)
         return first_load.mark(self.silver_path)
 
-    def watch(self, begins: int) -> ChangeWatch:
-        """A check of bronze's commits, which has looked at all commits that exist now."""
-        watch = ChangeWatch(
-            self.silver.table,
-            self.silver.reads,
+    def watch(self, begins: int, *, is_snapshot: bool = False) -> CommitWatch:
+        """A check of bronze's commits, which has looked at all commits that exist now.
+
+        Args:
+            begins: The first commit that the query reads.
+            is_snapshot: Bronze is read as it is now, so changes of its rows are in what is read.
+        """
+        watch = CommitWatch(
+            reader=self.silver.table,
+            table=self.silver.reads,
             path=self.bronze_path,
+            writer=self.silver.reads,
             checkpoint=self.checkpoint,
-            begins=begins,
+            setting="silver.accept_changes",
             accepted=self.settings.silver.accept_changes,
+            begins=begins,
+            follows_changes=is_snapshot,
         )
         watch.look()
         return watch
@@ -185,7 +221,7 @@ class _Builder:
             silver.table,
             self.silver_path,
             columns,
-            table_columns.properties(),
+            {**table_columns.properties(), **past_conditions.property_of(silver)},
             may_have_more=silver.unknown_fields == "evolve",
         )
         table_columns.check_change_feed(spark, silver, self.silver_path)
@@ -196,7 +232,7 @@ class _Builder:
             delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES)
 
     def writer(
-        self, bronze_schema: StructType, begins: int, loaded: Mark | None, watch: ChangeWatch
+        self, bronze_schema: StructType, begins: int, loaded: Mark | None, watch: CommitWatch
     ) -> Writer:
         """The writer of the query's micro-batches."""
         limits = self.settings.driver_limits
@@ -223,11 +259,13 @@ class _Builder:
             row_size=RowSizeEstimate(limits.batch_bytes),
             rule_version=self.rule_version,
             rule_marks=rule_marks(self.silver),
+            steps=StepHistory(self.silver_path, side_paths(self.silver, self.layout.table_path)),
         )
 
     def judged(self, bronze: DataFrame) -> DataFrame:
         """Bronze rows of a batch, judged as the query does it."""
-        return judge(read_rows(bronze, self.silver), self.silver, self.lookups)
+        read = read_rows(bronze, self.silver, keeps_undecided=self.keeps_undecided)
+        return judge(read, self.silver, self.lookups)
 
     def rejected(self, judged: DataFrame) -> DataFrame:
         """Rejected rows, as the quarantine table has them."""
@@ -235,15 +273,27 @@ class _Builder:
 
 
 def rows(
-    bronze: DataFrame, silver: Silver, lookup_frames: Mapping[str, DataFrame] | None = None
+    bronze: DataFrame,
+    silver: Silver,
+    lookup_frames: Mapping[str, DataFrame] | None = None,
+    *,
+    keeps_undecided: bool | Column = True,
 ) -> DataFrame:
     """Bronze rows judged and drop_duplicates: what one silver query reads, as one plan with one parse.
 
-    Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written.
+    Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written. So are
+    other tables' records, which a query with state drops before it.
     """
-    judged = judge(read_rows(bronze, silver), silver, lookup_frames)
+    drop = None if silver.dedupe == "exact" else _count_and_drop_others
+    read = read_rows(bronze, silver, keeps_undecided=keeps_undecided, without_others=drop)
+    judged = judge(read, silver, lookup_frames)
     if silver.dedupe != "exact":
         judged = mark_late(judged)
     # Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.
-    judged = judged.withColumn(META, without_message_bytes(F.col(VERDICT).isin(ACCEPT, LATE)))
+    judged = judged.withColumn(META, without_message_bytes(F.col(VERDICT).isin(ACCEPT, LATE, OTHER)))
     return judged if silver.dedupe == "exact" else drop_duplicates(judged, silver.watermark)
+
+
+def _count_and_drop_others(frame: DataFrame) -> DataFrame:
+    """The table's own rows of a stream: the others reach neither the shuffle nor the state."""
+    return count_rows(frame, OTHER, is_other_record()).where(~is_other_record())

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from common.config.settings import Settings
 from common.declare import Pipeline
@@ -39,7 +40,8 @@ class Layout:
     """Paths of one pipeline.
 
     Attributes:
-        warehouse: Folder or URI of the tables, ``<layer>/<table>`` in it; without a slash at the end.
+        warehouse: Folder or URI of the tables, ``<layer>/<table>`` in it; without a slash at the end. A
+            ``file:`` URI is given as a folder, so that one folder has one set of leases.
         checkpoints: Folder or URI of the checkpoints, one per query name.
         local: Folder of the files that are always local: leases, logs, quality results.
     """
@@ -112,5 +114,7 @@ def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
 def _root(setting: str | None, pipeline: str, default: Path) -> str:
     if setting is None:
         return str(default)
+    if setting.startswith("file:"):
+        setting = unquote(urlsplit(setting).path)
     base = setting.rstrip("/") if not is_local(setting) else str(Path(setting).resolve())
     return f"{base}/{pipeline}"

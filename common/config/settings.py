@@ -8,6 +8,7 @@ No other module reads settings from the environment.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -98,6 +99,20 @@ def _without_login(text: str | None) -> str | None:
     return text
 
 
+def _data_mode(given: object) -> object:
+    """YAML reads ``0750`` as the number that it is in octal."""
+    text = f"{given:04o}" if isinstance(given, int) else str(given).strip().replace("o", "")
+    if text == "umask" or re.fullmatch(r"0?7[0-7]{2}", text):
+        return text
+    raise ValueError(
+        f"{text} are no permissions with which the engine can work; write '0700' (this user alone), '0750' "
+        "(its group reads), '0755' (all read), or umask"
+    )
+
+
+DataMode = Annotated[str, BeforeValidator(_data_mode)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -111,7 +126,8 @@ class KafkaSettings(_Section):
     )
     options: Options = Field(
         default_factory=dict,
-        description="Any Kafka client option, such as security.protocol; goes to every client.",
+        description="Any Kafka client option, such as security.protocol; goes to every client. A secret may "
+        "be a reference, env:NAME or file:/path.",
     )
     port: int = Field(default=0, ge=0, le=65535, description="Embedded broker's port; 0 takes a free one.")
     controller_port: int = Field(
@@ -157,9 +173,9 @@ class SilverSettings(_Section):
     )
     schema_registry_login: str | None = Field(
         default=None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Name of the environment variable with the registry's login: user:password, or Bearer "
-        "and a token.",
+        pattern=r"^(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|file:/.+)$",
+        description="Where the registry's login is, which is user:password, or Bearer and a token: env:NAME "
+        "or NAME, an environment variable; file:/path, a file.",
     )
     first_load: str = Field(
         default="auto",
@@ -173,7 +189,8 @@ class SilverSettings(_Section):
 
     accept_changes: tuple[str, ...] = Field(
         default=(),
-        description="Commits of other programs that changed rows of bronze, to be skipped: bronze.orders@17.",
+        description="Commits of other programs in bronze, as bronze.orders@17: changes of rows, to be "
+        "skipped, and appended rows, to be read.",
     )
 
 
@@ -196,6 +213,11 @@ class GoldSettings(_Section):
     accept_changed: tuple[str, ...] = Field(
         default=(),
         description="Tables that keep the rows of an earlier, different declaration: gold.orders.",
+    )
+    accept_commits: tuple[str, ...] = Field(
+        default=(),
+        description="Commits of other programs: rows appended to a table that gold reads, to be read as they "
+        "are (silver.orders@17); changes of a gold table, which the audit then leaves out (gold.latest@9).",
     )
 
 
@@ -236,7 +258,9 @@ class SparkSettings(_Section):
     )
     ui: bool = Field(default=False, description="Spark's web UI, on loopback.")
     conf: Options = Field(
-        default_factory=dict, description="Any other Spark setting; takes precedence over the engine's."
+        default_factory=dict,
+        description="Any other Spark setting; takes precedence over the engine's. A secret may be a "
+        "reference, env:NAME or file:/path.",
     )
 
 
@@ -312,6 +336,11 @@ class Settings(BaseSettings):
         default=None, description="Where tables are: a folder or an object store's URI; unset: in data_dir."
     )
     checkpoints: str | None = Field(default=None, description="Where checkpoints are; unset: in data_dir.")
+    data_mode: DataMode = Field(
+        default="0700",
+        description="Permissions of new folders of data_dir, local tables and checkpoints; files have the "
+        "same without x. umask: those of the process's umask.",
+    )
     java_home: Path | None = Field(
         default=None, description="Home of a Java 17 or 21; unset: the first one found."
     )
@@ -327,6 +356,11 @@ class Settings(BaseSettings):
     supervision: SupervisionSettings = SupervisionSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     jars: JarSettings = JarSettings()
+
+    @property
+    def umask(self) -> int | None:
+        """The umask that gives new folders ``data_mode``; None: the process's own."""
+        return None if self.data_mode == "umask" else 0o777 & ~int(self.data_mode, 8)
 
     @property
     def driver_limits(self) -> DriverLimits:
@@ -371,7 +405,9 @@ def _read_file(path: Path | None) -> dict[str, Any]:
         raise SettingsError(
             f"{path}: cannot be read ({error.strerror}). Name a file that exists with --settings."
         ) from error
-    except yaml.YAMLError as error:
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise SettingsError(f"{where}: not valid YAML ({getattr(error, 'problem', error)}).") from error
@@ -379,7 +415,26 @@ def _read_file(path: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
+    for place in _other_keys(content):
+        raise SettingsError(
+            f"{path}: {place} is no name of a setting; write names as text, in quotes if need be."
+        )
     return {key: value for key, value in content.items() if value is not None}
+
+
+def _other_keys(
+    tree: Mapping[Any, Any], prefix: str = "", above: frozenset[int] = frozenset()
+) -> Iterator[str]:
+    """Keys that are no text, such as ``null`` or ``1``, with the section that they are in.
+
+    ``above`` has the ids of the sections around this one: an anchor of YAML may name one of them.
+    """
+    above |= {id(tree)}
+    for key, value in tree.items():
+        if not isinstance(key, str):
+            yield f"{prefix}{key}"
+        elif isinstance(value, Mapping) and id(value) not in above:
+            yield from _other_keys(value, f"{prefix}{key}.", above)
 
 
 def load_settings(

@@ -263,6 +263,11 @@ class Silver:
             row whose fields are null, by which gold can delete. Its key and event time come from ``_kafka``,
             as in ``coalesce(id, cast(_kafka.key as string))``; ``_kafka.value is null`` identifies it; no
             rule is checked.
+        where: SQL condition over the value's fields and ``_kafka``, for a topic of many types
+            (``"type = 'dns'"``). A record for which it is not true is no row of this table: it is neither
+            checked nor kept, and counted as ``other``. A record that cannot be read well enough to decide is
+            quarantined once: by the first declared of the tables of its bronze table that cannot decide.
+            Unset: every record is this table's.
     """
 
     LAYER: ClassVar[str] = "silver"
@@ -291,6 +296,7 @@ class Silver:
     unknown_fields: Literal["ignore", "rescue", "evolve", "fail"] = "ignore"
     tombstones: Literal["count", "keep"] = "count"
     max_future_after: str | None = None
+    where: str | None = None
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""

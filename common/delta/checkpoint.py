@@ -104,6 +104,10 @@ class Checkpoint:
         """The newest committed micro-batch; None before the first."""
         return max(_batches(self._commits), default=None)
 
+    def is_committed(self, batch_id: int) -> bool:
+        """Whether a micro-batch has a commit that Spark can read; an empty file is none."""
+        return (self._commits.read(str(batch_id)) or b"").startswith(b"v1\n")
+
     def committed_ms(self, batch_id: int) -> int | None:
         """When a micro-batch was committed, milliseconds since the epoch; None where no file says so."""
         return self._commits.modified_ms(str(batch_id))

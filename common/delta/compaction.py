@@ -23,6 +23,7 @@ _MIB = 2**20
 TIERS = (_MIB, 8 * _MIB, 64 * _MIB)
 """Sizes in bytes, ascending. Files smaller than one of them are compacted together; the last one is the size
 of full files."""
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 def compact(
@@ -116,12 +117,23 @@ def _is_compact(path: str, limits: DriverLimits, file_bytes: str) -> bool:
         return False  # then Spark finds out
 
 
-def vacuum(spark: SparkSession, path: str, metadata: str) -> int:
-    """Delete the files that no version within the table's retention needs; returns how many were deleted."""
+def vacuum(spark: SparkSession, path: str, metadata: str, *, at_once: bool = False) -> int:
+    """Delete the files that no version within the table's retention needs; returns how many were deleted.
+
+    With ``at_once`` all files that the newest version does not need are deleted; the caller knows that nobody
+    reads or writes another version.
+    """
     from delta.tables import DeltaTable
 
     with commit_metadata(spark, metadata):
-        spark.sql(f"VACUUM {_table_identifier(path)}")
+        if not at_once:
+            spark.sql(f"VACUUM {_table_identifier(path)}")
+        else:
+            spark.conf.set(_RETENTION_CHECK, "false")
+            try:
+                spark.sql(f"VACUUM {_table_identifier(path)} RETAIN 0 HOURS")
+            finally:
+                spark.conf.unset(_RETENTION_CHECK)
     done = DeltaTable.forPath(spark, path).history(2).where("operation = 'VACUUM END'").first()
     metrics = {} if done is None else done["operationMetrics"] or {}
     return int(metrics.get("numDeletedFiles", 0))

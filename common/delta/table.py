@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from common.delta import delta_rs
-from common.delta.checkpoint_match import commits_metadata
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.machine.storage_folder import StorageFolder
@@ -33,6 +33,10 @@ _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution")
 """Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
+
+ERASED = "medallion.erasedAt"
+"""Property of a table from which an erasure has removed rows: when, as an ISO time. Files of older versions
+may still hold these rows, so a new reader must not begin with an older commit."""
 
 MERGE = "merge"
 """The step of a batch that is merged, also of one that turns out to change nothing."""
@@ -135,9 +139,16 @@ def add_columns(
 
 def set_property(spark: SparkSession, path: str, metadata: str, name: str, value: str) -> None:
     """Set one property of a table; streams that read the table go on."""
+    set_properties(spark, path, metadata, {name: value})
+
+
+def set_properties(spark: SparkSession, path: str, metadata: str, values: Mapping[str, str]) -> None:
+    """Set properties of a table by one commit; streams that read the table go on."""
     escaped = path.replace("`", "``")
+    quoted = {name: value.replace("\\", "\\\\").replace("'", "\\'") for name, value in values.items()}
+    texts = ", ".join(f"'{name}' = '{value}'" for name, value in quoted.items())
     with commit_metadata(spark, metadata):
-        spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ('{name}' = '{value}')")
+        spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ({texts})")
 
 
 def append(  # noqa: PLR0913  # a write has this many parts

@@ -137,7 +137,9 @@ def _write(path: Path, classes: Mapping[str, bytes]) -> None:
         for name, code in sorted(classes.items()):
             jar.writestr(zipfile.ZipInfo(name, _FIXED), code, zipfile.ZIP_DEFLATED)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.chmod(0o755)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".build-", delete=False) as draft:
             draft.write(content.getvalue())
         Path(draft.name).chmod(0o644)

@@ -40,6 +40,10 @@ __all__ = [
 ]
 
 
+_FILE_MODE, _FOLDER_MODE = 0o644, 0o755
+"""All users of a shared cache read its jars, whatever ``data_mode`` is."""
+
+
 def cache_dir(settings: Settings) -> Path:
     """Folder of the jars: the setting ``jars.cache_dir``, else ``medallion/jars`` in the user's cache."""
     own = settings.jars.cache_dir
@@ -141,7 +145,9 @@ def _missing_or_altered(settings: Settings, *sets: str) -> list[tuple[Jar, State
 def _fetch_lock(cache: Path, console: Console) -> Iterator[None]:
     """Hold the cache's lock, which the kernel releases if this process dies."""
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        if not cache.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            cache.chmod(_FOLDER_MODE)
         held = (cache / "fetch.lock").open("w")
     except OSError as error:
         raise JarError(
@@ -215,7 +221,10 @@ def _move_if_intact(settings: Settings, jar: Jar, folder: Path) -> bool:
     for found in sorted(folder.rglob(jar.file_name)):
         if jar.state_of(found) == "ok":
             target = jar_path(settings, jar)
-            target.parent.mkdir(exist_ok=True)
+            if not target.parent.exists():
+                target.parent.mkdir()
+                target.parent.chmod(_FOLDER_MODE)
+            found.chmod(_FILE_MODE)
             found.replace(target)
             return True
     return False

@@ -17,6 +17,7 @@ def seal(file: Path) -> None:
     """
     draft = _seal_of(file).with_name(f".{file.name}.{os.getpid()}.sha256")
     draft.write_text(_digest(file) + "\n", encoding="ascii")
+    draft.chmod(0o644)
     draft.replace(_seal_of(file))
 
 

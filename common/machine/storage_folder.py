@@ -1,7 +1,7 @@
 """Access to a folder on a local disk, or in an object store through pyarrow.
 
-It lists names, and reads and deletes small files, for logs and checkpoints. A file that another process
-deletes meanwhile is absent, not an error.
+It lists names, and reads, writes and deletes small files, for logs and checkpoints. A file that another
+process deletes meanwhile is absent, not an error.
 """
 
 from __future__ import annotations
@@ -73,6 +73,22 @@ class StorageFolder:
                 return bytes(stream.read())
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file whole, and flush it; an existing one is replaced, and folders are created."""
+        if not self.is_local:
+            store, base = self._file_system()
+            with store.open_output_stream(f"{base}/{name}") as stream:
+                stream.write(content)
+            return
+        file = Path(self.path, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f".{file.name}.part")
+        with part.open("wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(file)
 
     def delete(self, name: str) -> None:
         """Delete a file; nothing happens when there is no such file."""

@@ -15,7 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +33,7 @@ class Leases:
 
     Raises:
         LeaseHeldError: Another process holds a lease; names the table and the holder.
+        SetupError: A lease cannot be written, as on a full disk.
     """
 
     def __init__(self, folder: Path, tables: Sequence[str], job: str) -> None:
@@ -50,7 +51,14 @@ class Leases:
         with ExitStack() as undo:
             undo.callback(self.release)
             for table in self._tables:
-                self._acquire(table)
+                try:
+                    self._acquire(table)
+                except OSError as error:
+                    raise SetupError(
+                        f"{lease_file(self._folder, table)}, the lease of {table}, cannot be written "
+                        f"({error.strerror}). Make room on this disk, or name another folder with data_dir, "
+                        "or warehouse for the tables. Nothing was started."
+                    ) from error
             undo.pop_all()
         return self
 
@@ -67,7 +75,8 @@ class Leases:
     def release(self) -> None:
         """Release all leases; does nothing when there are none."""
         for descriptor in self._files.values():
-            os.ftruncate(descriptor, 0)
+            with suppress(OSError):  # without a content to empty, the lock is free all the same
+                os.ftruncate(descriptor, 0)
             os.close(descriptor)
         self._files.clear()
 
@@ -97,8 +106,9 @@ class Leases:
         }
         if jvm_pid is not None:
             holder |= {"jvm_pid": jvm_pid, "jvm_started": start_mark(jvm_pid)}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        content = json.dumps(holder).encode()
+        os.pwrite(descriptor, content, 0)
+        os.ftruncate(descriptor, len(content))
 
 
 def lease_file(folder: Path, table: str) -> Path:

@@ -195,6 +195,26 @@ def streaming_listeners(spark: SparkSession) -> Any:
     return spark.streams._jsqm
 
 
+def observed_counts(execution: Any, name: str) -> dict[str, int]:
+    """The numbers that ``frame.observe(name, …)`` has counted so far in an execution; none without it."""
+    found = execution.observedMetrics()
+    if not found.contains(name):
+        return {}
+    row = found.apply(name)
+    return {field: int(row.getAs(field)) for field in row.schema().fieldNames()}
+
+
+def reset_observed_counts(execution: Any) -> None:
+    """Set the numbers of every ``frame.observe`` in an execution to zero."""
+    nodes: list[Any] = [execution.executedPlan()]
+    while nodes:
+        node = nodes.pop()
+        if node.getClass().getSimpleName() == "CollectMetricsExec":
+            node.resetMetrics()  # of its children too, whose metrics are for Spark's own pages only
+        children = node.children()
+        nodes.extend(children.apply(i) for i in range(children.size()))
+
+
 def last_execution(query: StreamingQuery) -> Any:
     """The execution of a query's current or last micro-batch; null before the first."""
     return query._jsq.streamingQuery().lastExecution()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from common.config.references import HIDDEN_NAMES, is_reference, resolve
 from common.config.settings import Settings
 from common.errors import SetupError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
 from common.machine import processes
+from common.machine.stop_signals import hangup_ignored
 from common.schema import avro as avro_schema
 from common.spark import class_archive, jvm
 from common.spark import session_conf as spark_conf
@@ -107,15 +110,23 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
     loaded = {spark_conf.CLASS_PATH: os.pathsep.join(paths)}
     if profile == "cluster":
         loaded = {spark_conf.JARS: ",".join(paths)}
-    own = settings.spark.conf
+    own = resolve(settings.spark.conf, "spark.conf")
     always = {
         spark_conf.JAVA_OPTIONS: " ".join([*java_options, *filter(None, [own.get(spark_conf.JAVA_OPTIONS)])]),
         spark_conf.APP_NAME: f"medallion {app}",
         spark_conf.MASTER: settings.spark.master,
     }
     warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
+    referred = [name for name, value in settings.spark.conf.items() if is_reference(name, value)]
+    always[spark_conf.REDACTION] = _redaction(own.get(spark_conf.REDACTION), referred)
     given = _engine_settings(settings) | registry_conf(settings) | warehouse | loaded | always
     return {**spark_conf.values(profile, given), **own, **always, **submitted}
+
+
+def _redaction(own: str | None, referred: Sequence[str]) -> str:
+    """A regular expression of names of settings whose values Spark hides in its UI, event log and logs."""
+    exact = [f"^{re.escape(name)}$" for name in referred]
+    return "|".join([HIDDEN_NAMES, *filter(None, [own and own.removeprefix("(?i)")]), *exact])
 
 
 def _engine_settings(settings: Settings) -> dict[str, str]:
@@ -126,6 +137,7 @@ def _engine_settings(settings: Settings) -> dict[str, str]:
         spark_conf.SHUFFLE_PARTITIONS: str(own.shuffle_partitions),
         spark_conf.STATE_STORE: spark_conf.STATE_STORES[own.state_store],
         spark_conf.UI: str(own.ui).lower(),
+        **({} if settings.umask is None else {spark_conf.UMASK: f"{settings.umask:03o}"}),
     }
 
 
@@ -144,6 +156,7 @@ def registry_conf(settings: Settings) -> dict[str, str]:
     place, login = settings.silver.schema_registry, settings.silver.schema_registry_login
     if place is not None and "://" not in place:
         place = str(Path(place).absolute())
+    login = login and login.removeprefix("env:")
     return {
         name: value
         for name, value in ((avro_schema.REGISTRY, place), (avro_schema.REGISTRY_LOGIN, login))
@@ -190,7 +203,12 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     if not jvm.is_launched():
         try:
             _shorten(output)
-            with output.open("ab") as printed, submitted_by_file(conf), jvm.ignoring_stop_signals():
+            with (
+                output.open("ab") as printed,
+                submitted_by_file(conf),
+                hangup_ignored(),
+                jvm.ignoring_stop_signals(),
+            ):
                 gateway = launch_gateway(None, {"stdout": printed, "stderr": printed})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]

@@ -30,6 +30,8 @@ DRIVER_MEMORY = "spark.driver.memory"
 UI = "spark.ui.enabled"
 MASTER = "spark.master"
 APP_NAME = "spark.app.name"
+REDACTION = "spark.redaction.regex"
+UMASK = "spark.hadoop.fs.permissions.umask-mode"
 
 STATE_STORES = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -172,7 +174,7 @@ RELIED_ON: Sequence[Conf] = (
     ),
     _both(
         "spark.sql.redaction.options.regex",
-        "(?i)url|secret|password|token|jaas|key",
+        "(?i)url|secret|password|token|jaas|key|certificate",
         "Redacts options that may contain a secret in plans and logs.",
     ),
 )
@@ -191,6 +193,7 @@ CHOSEN: Sequence[Conf] = (
         "Where a query keeps its state; fixed at the query's first start too.",
     ),
     _both(UI, OfRun("`spark.ui`"), "Spark's web UI."),
+    _both(UMASK, OfRun("`data_mode`"), "Permissions of files and folders that Spark writes."),
     _both(avro_schema.REGISTRY, OfRun("`silver.schema_registry`"), "Where the schemas of Avro values are."),
     _both(
         avro_schema.REGISTRY_LOGIN,
@@ -339,6 +342,12 @@ OURS: Sequence[Conf] = (
         "Your options are appended to the engine's, which set the JVM's log file and garbage collector, have "
         "the JVM exit when its heap is full, and, in a run that ends, restrict which code is optimized "
         "(`common/spark/compiler.json`).",
+    ),
+    _both(
+        REDACTION,
+        OfRun("names of secrets, yours too"),
+        "Values of settings with such a name are hidden in Spark's UI, event log and logs. Your own "
+        "expression and all settings that are references (`env:`, `file:`) are added.",
     ),
 )
 """Settings that ``spark.conf`` cannot replace."""

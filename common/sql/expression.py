@@ -6,9 +6,10 @@ Names are not resolved: whether a column exists is checked by ``orchestration.ch
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 
@@ -23,6 +24,8 @@ ELEMENT = "[]"
 
 _PLAIN = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", re.ASCII)
 _LITERALS = {"true", "false", "null", "current_user", "session_user"} | NON_DETERMINISTIC
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _CLOCKS = (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtimestamp)
 
 
@@ -101,6 +104,52 @@ def has_sliding_window(sql: str) -> bool:
         SqlError: The text is not one expression.
     """
     return any(len(call) > 2 and call[1] != call[2] for call in _time_windows(sql))  # noqa: PLR2004
+
+
+def null_for_null_times(sql: str) -> str:
+    """The same expression, but null where the time of one of its windows is null.
+
+    Spark leaves out a row whose ``window(time, …)`` has no time. Here the window is made of another time,
+    and the result is null.
+    """
+    dialect = Dialect.get_or_raise("spark")
+    try:
+        tokens = dialect.tokenize(sql) if "window" in sql.lower() else []
+    except TokenError:
+        return sql
+    times = []
+    for place, token in enumerate(tokens[:-1]):
+        if token.text.lower() == "window" and tokens[place + 1].token_type == TokenType.L_PAREN:
+            times.append((tokens[place + 1].end + 1, _end_of_argument(tokens, place + 2)))
+    if not times:
+        return sql
+    texts, done = [], 0
+    for start, end in times:
+        # A date becomes a timestamp of the time's own type, with or without a zone.
+        texts += [sql[done:start], f"coalesce({sql[start:end]}, date'1970-01-01')"]
+        done = end
+    known = " and ".join(f"({sql[start:end]}) is not null" for start, end in times)
+    return f"case when {known} then {''.join(texts)}{sql[done:]} end"
+
+
+def _end_of_argument(tokens: Sequence[Token], first: int) -> int:
+    """Where the argument ends that begins with a token: at a comma, or at the closing parenthesis."""
+    depth = 0
+    for token in tokens[first:]:
+        if depth == 0 and token.token_type in {TokenType.COMMA, TokenType.R_PAREN}:
+            return int(token.start)
+        depth += token.token_type in _OPENING
+        depth -= token.token_type in _CLOSING
+    return int(tokens[-1].end) + 1
+
+
+def makes_windows(sql: str) -> bool:
+    """Whether an expression has ``window(…)`` or ``session_window(…)``.
+
+    Raises:
+        SqlError: The text is not one expression.
+    """
+    return bool(_time_windows(sql))
 
 
 def _time_windows(sql: str) -> list[list[str]]:

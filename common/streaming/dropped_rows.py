@@ -1,4 +1,7 @@
-"""Counts the rows that Spark's stateful operators drop; the counters are in the micro-batch's plan."""
+"""Counts rows that a query drops on their way, by counters in the plan of its running micro-batch.
+
+Spark's stateful operators count duplicates and late rows; ``count_rows`` counts rows by a condition.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,23 @@ from typing import TYPE_CHECKING, Any
 from common.spark import jvm
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 DUPLICATES = "numDroppedDuplicateRows"
 LATE = "numRowsDroppedByWatermark"
 _KEYS = {DUPLICATES: "duplicates", LATE: "late"}
+_COUNTED = "medallion.counted"
+
+
+def count_rows(frame: DataFrame, name: str, condition: Column) -> DataFrame:
+    """The same rows of a stream; ``DroppedRows.counts`` has how many of a micro-batch meet the condition.
+
+    Once per query. The count is exact if the micro-batch is computed whole and once.
+    """
+    from pyspark.sql import functions as F  # loaded when it is used: the module is without Spark
+
+    return frame.observe(_COUNTED, F.count(F.when(condition, F.lit(1))).alias(name))
 
 
 class DroppedRows:
@@ -29,17 +44,19 @@ class DroppedRows:
     def counts(self) -> dict[str, int]:
         """Number of duplicate and late rows that all stateful operators of the plan have dropped.
 
+        With ``count_rows`` in the query also the number of rows that it counted, under its name.
         Exact only if the batch was consumed whole and once; persist the batch before reading it twice.
         """
         counts = dict.fromkeys(_KEYS.values(), 0)
         for name, metric in self._metrics:
             counts[_KEYS[name]] += int(metric.value())
-        return counts
+        return counts | jvm.observed_counts(jvm.last_execution(self._query()), _COUNTED)
 
     def reset(self) -> None:
         """Reset the counters. Call it before the micro-batch is computed a second time."""
         for _, metric in self._metrics:
             metric.reset()
+        jvm.reset_observed_counts(jvm.last_execution(self._query()))
 
     def late_watermark_ms(self) -> int | None:
         """The watermark that decides which rows of this micro-batch are late, in milliseconds since 1970.

@@ -28,6 +28,8 @@ from common.errors import (
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of
+from common.streaming.spark_errors import FailedQuery, explain
+from common.streaming.table_watch import TableWatch
 from common.streaming.turns import Turns
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
@@ -61,6 +63,8 @@ class Stream:
         reads: The tables that the query reads. A bounded run starts the query after the queries that write
             them have ended.
         beside: The side tables that the query writes.
+        paths: Paths or URIs of all tables that the query writes.
+        source: What a query without source tables reads: ``Kafka at host:port``.
         again: Builds the stream again, with the current columns of its source.
         declared: Marks of the declaration's meaning, for the metadata of commits.
         refresh: Makes the writes aware of what was written to their tables outside of them, such as rows of
@@ -77,6 +81,8 @@ class Stream:
     without_rows: bool = False
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    source: str = ""
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
     refresh: Callable[[], None] = lambda: None
@@ -129,7 +135,9 @@ class RunningQuery:
             exception = None if isinstance(error, MedallionError) else self.query.exception()
             if error is not None or exception is not None:
                 # Kept: a query that failed for good is looked at until its process ends.
-                self.state.failure = failure_of(self.name, error, exception)
+                self.state.failure = failure_of(
+                    self.name, error, exception, described=_described(self.stream)
+                )
         return self.state.failure
 
     def progress(self) -> Iterator[dict[str, Any]]:
@@ -177,7 +185,13 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Whether the query processes the available data and ends.
         turns: Who may write the query's tables; each micro-batch takes the query's turn.
+
+    Raises:
+        MedallionError: Spark does not start the query, as with a damaged checkpoint.
     """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     state = _State()
     notifier = notifier or CommitNotifier()
     turns = turns or Turns()
@@ -199,7 +213,10 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
             wake = starting.enter_context(wakeable(stream.frame.sparkSession, stream.name))
             # Registered before the query looks for data the first time, so that no later commit is missed.
             notifier.follow(stream.name, stream.reads, wake)
-        query = writer.start()
+        try:
+            query = writer.start()
+        except (PySparkException, Py4JError) as error:
+            raise failure_of(stream.name, error, described=_described(stream)) from error
     return RunningQuery(stream, query, state)
 
 
@@ -220,6 +237,7 @@ def _micro_batch_function(
 ) -> Callable[[DataFrame, int], None]:
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
+    tables = TableWatch(stream.name, stream.paths)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
         if gate.closed.is_set() or state.leaving:
@@ -229,8 +247,10 @@ def _micro_batch_function(
         try:
             # With transaction ids that user code left in the session, Delta would skip the engine's writes.
             clear_transaction_ids(frame.sparkSession)
+            tables.check()
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))
+            tables.remember()
             notifier.notify((stream.name, *stream.beside))
         except Exception as error:
             state.error = state.error or error
@@ -287,12 +307,15 @@ def _running(spark: SparkSession, query_id: str) -> StreamingQuery:
     return query
 
 
-def failure_of(query: str, *errors: BaseException | None) -> MedallionError:
+def failure_of(
+    query: str, *errors: BaseException | None, described: FailedQuery | None = None
+) -> MedallionError:
     """The engine's error for what ended a query, or kept it from starting.
 
     Args:
         query: The query's name.
         errors: What the micro-batch raised, and what Spark says of the query; each None if there is none.
+        described: What is known of the query, for the explanation; unset: its name only.
     """
     first = next((error for error in errors if error is not None), None)
     if isinstance(first, MedallionError):
@@ -303,12 +326,18 @@ def failure_of(query: str, *errors: BaseException | None) -> MedallionError:
     line = one_line(str(first))
     if _SCHEMA_CHANGED.search(text) is not None:
         return SourceChangedError(query, line)
+    if (known := explain(described or FailedQuery(query), text)) is not None:
+        return known
     cause = cause_of(*errors)
     if cause.kind == "transient":
         return TransientFailureError(query, cause.subject, line)
     failure = QueryFailedError(query, line)
     failure.cause_kind = cause.kind
     return failure
+
+
+def _described(stream: Stream) -> FailedQuery:
+    return FailedQuery(stream.name, stream.reads, stream.beside, stream.checkpoint, stream.source)
 
 
 def registry_failure(text: str) -> str | None:

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from common.declare import Aggregate, Session, Window
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint_match import last_commit_metadata
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.rows.computed import with_columns
 from common.rows.driver_or_spark import Rows, SparkRows

@@ -84,18 +84,28 @@ def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: 
     """A table's new rows commit by commit, in the order of arrival, as a watermark needs them.
 
     Raises:
-        HistoryGoneError: The first commits were cleaned up.
+        HistoryGoneError: The first commits were cleaned up, or files of them hold rows that were erased.
     """
     if not reading.has_start:
-        if Checkpoint(context.checkpoint(gold)).last_planned() is None and LogReader(path).commit(0) is None:
+        if Checkpoint(context.checkpoint(gold)).last_planned() is None and (why := _lost_order(path)):
             raise HistoryGoneError(
                 f"{gold.table}: reads {table} in the order in which its rows came, because a watermark must "
-                f"not call old rows late; but the first commits of {path} were cleaned away. Declare it with "
+                f"not call old rows late; but {why}. Declare it with "
                 'mode="recompute", which needs no order, or say where to begin: '
                 "reading=Reading(starting_version=…)."
             )
         reading = Reading(starting_version=0)
     return stream(context, path, reading)
+
+
+def _lost_order(path: str) -> str:
+    """Why no stream may begin at the first commit of a table, in words; empty where one may."""
+    log = LogReader(path)
+    if (erased_at := log.properties().get(delta_table.ERASED)) is not None:
+        return f"rows were erased from it at {erased_at}, and files of its older versions hold them"
+    if log.commit(0) is None:
+        return f"the first commits of {path} were cleaned away"
+    return ""
 
 
 def batch_rows(context: Context, gold: Custom) -> DataFrame:

@@ -7,7 +7,7 @@ so a micro-batch that the table has is complete, and one that was cut off betwee
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -18,8 +18,9 @@ from pyspark.sql.types import StructType
 from common.declare import ChangeFeed, Upsert
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint_match import last_commit_metadata
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
+from common.delta.match.batch_match import SideStep, StepHistory
+from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError
 from common.rows import latest_in_spark
@@ -53,6 +54,19 @@ from gold.upsert.row_versions import table_columns, versions
 _COVERS = "covers"
 """The version of the source whose state a commit has written whole."""
 
+_DELETED_STEP = "deleted"
+"""The step of a micro-batch that writes the table of deleted keys."""
+
+
+def side_steps(gold: Upsert | ChangeFeed, path: Callable[[str], str]) -> tuple[SideStep, ...]:
+    """The steps that not every micro-batch of an upserted table has.
+
+    Args:
+        gold: The declaration.
+        path: Gives the path of a table.
+    """
+    return tuple(SideStep(_DELETED_STEP, table, path(table)) for table in gold.side_tables)
+
 
 def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
     """The query of one upserted table; creates its tables where there are none.
@@ -70,7 +84,9 @@ def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
     if gold.side_tables:
         deleted_path = context.path(gold.deleted)
         deleted_keys.ensure(context, gold, frame.schema, order)
-    target = _Target(gold, context.path(gold.reads), path, deleted_path, schema, tuple(gold.key), order)
+    key = tuple(gold.key)
+    steps = StepHistory(path, {} if deleted_path is None else {_DELETED_STEP: deleted_path})
+    target = _Target(gold, context.path(gold.reads), path, deleted_path, schema, key, order, steps)
     return context.query(gold, frame, target.write)
 
 
@@ -102,6 +118,7 @@ class _Target:
         schema: The table's columns.
         key: Columns that identify a row.
         order: Columns that order the versions of a row.
+        steps: The newest micro-batch that wrote the table of deleted keys.
     """
 
     gold: Upsert | ChangeFeed
@@ -111,6 +128,7 @@ class _Target:
     schema: StructType
     key: tuple[str, ...]
     order: tuple[str, ...]
+    steps: StepHistory
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -138,12 +156,19 @@ class _Target:
             state = self.versions_at(rows.session, covered)
             changes = rows.derive(state.withColumn(IS_REMOVED, F.lit(False)))
         elif covered is not None:
+            batch = self.with_steps(batch, is_deleted_written=False)
             delta_table.append_nothing(rows, self.path, batch, delta_table.MERGE, {"keys": 0} | counts)
             return
         elif batch.batch_id > 0:
             changes = rows.without_driver_if_much_is_read().collected()
         with ExitStack() as stack:
             _BatchWrite(self, batch, stack, counts).write(changes)
+
+    def with_steps(self, batch: MicroBatch, *, is_deleted_written: bool) -> MicroBatch:
+        """The micro-batch, its commits naming the newest micro-batch that wrote deleted keys."""
+        if self.deleted_path is None:
+            return batch
+        return self.steps.with_steps(batch, {_DELETED_STEP: is_deleted_written})
 
     def versions_at(self, session: SparkSession, version: int | None) -> DataFrame:
         """All versions of rows that the source has at one of its own, with the table's columns."""
@@ -190,8 +215,11 @@ class _BatchWrite:
         self.counts |= {"keys": outcome.count, "recomputed": self.counts.get("recomputed", 0)}
         self.counts["written"] = table.get(INSERTED, 0) + table.get(UPDATED, 0)
         self.counts["deleted"] = table.get(DELETED, 0)
+        deleted = sum(numbers[IN_DELETED].get(action, 0) for action in (INSERTED, UPDATED, DELETED))
+        is_deleted_written = self.batch.batch_id == 0 or deleted > 0
+        self.batch = self.target.with_steps(self.batch, is_deleted_written=is_deleted_written)
         if self.target.deleted_path is not None:
-            self._put(outcome, IN_DELETED, numbers[IN_DELETED], step="deleted")
+            self._put(outcome, IN_DELETED, numbers[IN_DELETED], step=_DELETED_STEP)
         self._put(outcome, IN_TABLE, numbers[IN_TABLE], step=delta_table.MERGE)
 
     def _compared(self, changes: Rows) -> Rows:

@@ -119,9 +119,7 @@ def tombstone_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], afte
     of duplicates needs no check of its own: it follows from the sum of all counts.
     """
     log = pins.silver
-    if (after < 0 and not log.is_whole) or any(one.by not in {"", "compaction"} for one in log.commits):
-        return
-    if totals.get("erased", 0):
+    if _has_moved_rows(log, after, totals):
         return
     counted = sum(
         int(one.counts.get("tombstones", 0)) for one in log.steps("accepted") if one.version > after
@@ -133,6 +131,37 @@ def tombstone_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], afte
             f"{silver.reads} holds {found:,} processed records without a value, "
             f"but the micro-batches of {silver.table} counted {counted:,}"
         )
+
+
+def other_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after: int) -> Iterator[str]:
+    """Other tables' records whose number in the commits differs from the number in bronze.
+
+    For a table that never had another condition. Checked only if it was in force in all these micro-batches,
+    and no other operation has moved rows since.
+    """
+    log = pins.silver
+    batches = [one for one in log.steps("accepted") if one.version > after]
+    marks = {_mark_of_condition(one) for one in batches}
+    if silver.where is None or len(marks) != 1 or None in marks or _has_moved_rows(log, after, totals):
+        return
+    counted, found = sum(int(one.counts.get("other", 0)) for one in batches), totals.get("other", 0)
+    if found != counted:
+        yield (
+            f"{silver.reads} holds {found:,} processed records of other tables than {silver.table}, by its "
+            f"condition where, but its micro-batches counted {counted:,}"
+        )
+
+
+def _mark_of_condition(one: TableCommit) -> str | None:
+    marks = one.metadata.get("judged_by")
+    return marks.get("where") if isinstance(marks, dict) else None
+
+
+def _has_moved_rows(log: TableLog, after: int, totals: Mapping[str, int]) -> bool:
+    """Whether rows may have another place than the counts of the micro-batches after a version say."""
+    is_part = after < 0 and not log.is_whole
+    others = any(one.by not in {"", "compaction", "evolution"} for one in log.commits)
+    return is_part or others or totals.get("erased", 0) > 0
 
 
 def bronze_faults(

@@ -22,6 +22,7 @@ from orchestration.audit.offset_ranges import (
     lowest_and_highest,
     unprocessed_from,
 )
+from orchestration.audit.other_records import IS_OTHER, Decision
 from orchestration.audit.result import FATES, SHOWN, Fault, PartitionAccount
 from orchestration.audit.starting_point import StartingPoint
 from orchestration.audit.table_log import (
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Say = Callable[[str], None]
+
+ERASURE = "erasure"
+"""The kind of a commit that erases records (``by`` in its metadata)."""
 
 _FEW = DriverLimits(rows=20_000)
 """Up to this many rows are collected into the driver, so that later steps need no further shuffle."""
@@ -98,6 +102,7 @@ class TableAudit:
     silver: Silver
     pins: Pins
     say: Say
+    decision: Decision = field(default_factory=Decision)
     start: StartingPoint | None = None
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -145,6 +150,10 @@ class TableAudit:
         self._add_texts(
             "counts", batch_counts.tombstone_faults(self.pins, self.silver, totals, after["silver"])
         )
+        if len(self.decision.conditions) == 1:
+            self._add_texts(
+                "counts", batch_counts.other_faults(self.pins, self.silver, totals, after["silver"])
+            )
         return partitions
 
     def _ranges(self, progress: BronzeProgress, sources: Sources) -> dict[Partition, Range]:
@@ -245,19 +254,26 @@ class TableAudit:
         counts: dict[Partition, dict[str, int]],
         seen: Mapping[str, int],
     ) -> None:
-        """Count tombstones and duplicates; add a fault for each row that lacks a witness in silver."""
+        """Count tombstones, other records and duplicates; add a fault for each row without a witness."""
         spark, silver = self.spark, self.silver
         bronze = sources.bronze.rows(spark)
         # Most witnesses of new rows are new too, so an incremental audit searches the new rows first.
         searched = [sources.silver, Source(self.pins.silver)] if self.start else [sources.silver]
         accepted = [source.rows(spark) for source in searched]
+        erasures = [one for one in self.pins.silver.commits if one.commit.is_change and one.by == ERASURE]
+        are_erased_known = all_exist(self.pins.silver, files_of(erasures))
+        if erasures and are_erased_known:
+            # An event may come again after its erasure: its copy is a duplicate of the row that was erased.
+            accepted.append(rows.rows_before_removal(spark, self.pins.silver, erasures))
         self.say(f"{silver.table}: looking up {seen.get(rows.REST, 0):,} rows that are in no table")
         if seen.get(rows.REST) and bronze is not None:
             rest = found.where(f"{rows.FATE} = '{rows.REST}' and not {rows.IS_ABSENT}")
-            with SparkRows(witness.bronze_keys(bronze, rest, silver), None, _FEW).kept(
-                whole=True
-            ) as bronze_keys:
+            keys = witness.bronze_keys(bronze, rest, silver, self.decision)
+            with SparkRows(keys, None, _FEW).kept(whole=True) as bronze_keys:
                 typed = bronze_keys.frame
+                if self.decision.conditions:
+                    _add(counts, "other", typed.where(IS_OTHER))
+                    typed = typed.where(f"not {IS_OTHER}")
                 alone = witness.without_witness(typed.where(f"not {witness.IS_TOMBSTONE}"), accepted, silver)
                 valueless = typed.where(witness.IS_TOMBSTONE)
                 if silver.tombstones == "keep":
@@ -267,14 +283,24 @@ class TableAudit:
                     _add(counts, "tombstones", valueless)
                     _add(counts, "duplicates", typed)
                     _add(counts, "duplicates", valueless, -1)
-                    _add(counts, "duplicates", lone.frame, -1)
-                    self._add_without_witness(lone)
+                    if are_erased_known:
+                        _add(counts, "duplicates", lone.frame, -1)
+                        self._add_without_witness(lone)
+                    elif lone.count:
+                        self._note_erased_witnesses(lone.count)
         late = sources.late.rows(spark)
         if seen.get("late") and silver.late == "merge" and late is not None:
             only = found.where(f"{rows.FATE} = 'late'")
             unmerged = witness.without_witness(witness.late_keys(late, only, silver), accepted, silver)
             text = f"late and not merged, but no row of {silver.table} has its key"
             self._add_rows("no witness", text, unmerged)
+
+    def _note_erased_witnesses(self, count: int) -> None:
+        """Note duplicates whose rows may have been erased; the counts of the commits are checked as ever."""
+        self.notes.append(
+            f"{self.silver.table}: files with erased rows are vacuumed; {count:,} duplicates that have no "
+            "row in the table are taken for copies of erased events, by the counts of the micro-batches"
+        )
 
     def _add_without_witness(self, lone: Rows) -> None:
         """Add faults for rows that are in no table and whose key is in no row of silver."""
@@ -300,7 +326,7 @@ class TableAudit:
         elsewhere = rows.without_earlier(spark, found.where(rows.IS_ABSENT), ranges if self.start else {})
         nowhere = rows.gaps(spark, found, ranges).select(*rows.PLACE, rows.null_fate())
         lacking = elsewhere.unionAll(nowhere).persist()
-        gone = [one for one in bronze.commits if one.commit.is_change and one.by in {"erasure", "repair"}]
+        gone = [one for one in bronze.commits if one.commit.is_change and one.by in {ERASURE, "repair"}]
         ours = lacking.select(*rows.PLACE).limit(0)
         if gone and all_exist(bronze, files_of(gone)):
             erased = rows.net_changes(spark, bronze, gone).where("net > 0")

@@ -1,4 +1,5 @@
-"""Explains bronze rows that are in no table: tombstones, and duplicates with their witness in silver.
+"""Explains bronze rows that are in no table: tombstones, other tables' records, and duplicates with their
+witness in silver.
 
 A witness is a row of silver with the same key. Only these few bronze rows are parsed; of silver, only the
 key columns are read.
@@ -16,8 +17,8 @@ from pyspark.sql import functions as F
 from common.declare import Silver
 from common.rows.driver_or_spark import SparkRows
 from orchestration.audit.offset_places import KAFKA, PLACE
+from orchestration.audit.other_records import IS_OTHER, Decision, read_marked
 from silver.judge.dedupe import event_key, key_text
-from silver.judge.judge import read_rows
 from silver.read.column_names import META
 
 KEY = "key_text"
@@ -25,17 +26,18 @@ IS_TOMBSTONE = "is_tombstone"
 HAS_KEY = "has_key"
 
 
-def bronze_keys(bronze: DataFrame, rest: DataFrame, silver: Silver) -> DataFrame:
+def bronze_keys(bronze: DataFrame, rest: DataFrame, silver: Silver, decision: Decision) -> DataFrame:
     """The keys of the bronze rows at the coordinates of ``rest``.
 
-    Columns: coordinates, key columns, key text, and whether the row is a tombstone. Keys come from today's
-    column declarations; the rules are not applied.
+    Columns: coordinates, key columns, key text, whether the row is a tombstone, and whether it is another
+    table's record. Keys come from today's column declarations; the rules are not applied.
     """
     names = event_key(silver)
-    typed = read_rows(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver)
+    typed = read_marked(bronze.join(rest.select(*PLACE), list(PLACE), "left_semi"), silver, decision)
     return typed.select(
         *(F.col(f"{META}.{name}").alias(name) for name in PLACE),
         F.col(f"{META}.value").isNull().alias(IS_TOMBSTONE),
+        IS_OTHER,
         reduce(and_, (F.col(name).isNotNull() for name in names)).alias(HAS_KEY),
         key_text(typed, names).alias(KEY),
         F.struct(*names).alias("columns"),

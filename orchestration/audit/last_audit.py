@@ -98,6 +98,7 @@ def load(layout: Layout, table: str) -> StartingPoint | None:
         return StartingPoint(
             label=f"the audit of {found['at']}",
             versions={name: one["version"] for name, one in found["tables"].items()},
+            gold=found.get("gold", {}),
             position=DeltaPosition(found["bronze_version"], -1, found["bronze_id"], in_snapshot=False),
             processed=processed,
             batch_id=found["batch_id"],
@@ -108,8 +109,22 @@ def load(layout: Layout, table: str) -> StartingPoint | None:
         return None
 
 
-def save(layout: Layout, pins: Pins, batch: TableCommit, counts: Mapping[Partition, PartitionCounts]) -> bool:
-    """Save the end of a balanced audit; False if silver has read a commit of bronze only in part."""
+def save(
+    layout: Layout,
+    pins: Pins,
+    batch: TableCommit,
+    counts: Mapping[Partition, PartitionCounts],
+    gold: Mapping[str, int],
+) -> bool:
+    """Save the end of a balanced audit; False if silver has read a commit of bronze only in part.
+
+    Args:
+        layout: Where the file is.
+        pins: The audited state.
+        batch: Silver's last micro-batch in it.
+        counts: Per partition, its counts.
+        gold: Per gold table, the version up to which no other program has changed it.
+    """
     position = boundary(pins, pins.position)
     if position is None:
         return False
@@ -126,6 +141,7 @@ def save(layout: Layout, pins: Pins, batch: TableCommit, counts: Mapping[Partiti
             for log in pins.tables[1:]
             if log.version is not None
         },
+        "gold": dict(gold),
         "partitions": [
             {
                 "topic": topic,

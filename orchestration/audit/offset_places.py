@@ -213,6 +213,12 @@ def net_changes(
     return every.groupBy(*PLACE).agg(F.sum("mark").alias("net")).where("net <> 0")
 
 
+def rows_before_removal(spark: SparkSession, log: TableLog, commits: Sequence[TableCommit]) -> DataFrame:
+    """The rows that files had before these commits removed or rewrote them; the files must exist."""
+    whole = spark.read.format("delta").option("versionAsOf", log.version or 0).load(log.path)
+    return read_files(spark, log.path, [file for one in commits for file in one.commit.removed], whole)
+
+
 def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> DataFrame:
     """The ranges as rows: topic, partition, start, processed_end, stop."""
     rows = [

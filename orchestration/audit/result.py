@@ -15,11 +15,13 @@ FATES = (
     "quarantine",
     "dropped",
     "tombstones",
+    "other",
     "erased",
     "gaps",
     "waiting",
 )
-"""The places where an offset may be; ``gaps`` only for a topic that is declared with gaps."""
+"""The places where an offset may be; ``gaps`` only for a topic that is declared with gaps, ``other`` only for
+a table with a condition ``where``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Fault:
     """One finding that breaks the balance.
 
     Attributes:
-        name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts`` or ``lost commit``.
+        name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit``,
+            ``topic``, or ``changed`` for a gold table.
         text: The explanation for a user.
         count: Number of offsets affected; 1 for a fault of counts or commits.
         examples: The first affected coordinates, as topic, partition, offset.
@@ -67,6 +70,7 @@ class Account:
         partitions: Ordered by topic and partition.
         faults: Empty if the table balances.
         notes: What the audit could not check, in words.
+        not_compared: Why the topics were not compared with the broker; empty if they were.
         seconds: Duration of the audit.
     """
 
@@ -80,6 +84,7 @@ class Account:
     faults: tuple[Fault, ...]
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    not_compared: str = ""
 
     @property
     def offsets(self) -> int:

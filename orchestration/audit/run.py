@@ -1,7 +1,10 @@
-"""The account of every offset that bronze has read for a silver table, without Kafka.
+"""The account of every offset that bronze has read for a silver table, from the tables alone.
+
+The broker is asked only whether the topics are those that bronze has read
+(``orchestration.audit.topic_faults``).
 
 Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
-+ tombstones + erased + waiting. The counts in the micro-batches' commits must say the same.
++ tombstones + other + erased + waiting. The counts in the micro-batches' commits must say the same.
 
 An audit may run beside the jobs: it checks the newest micro-batch that is complete in every table. A later
 audit need not repeat what a balanced audit has covered.
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -22,12 +25,18 @@ from pyspark.errors import PySparkException
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver, Topic
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
+from orchestration.audit.gold_changes import gold_faults
 from orchestration.audit.offset_ranges import why_full_audit
-from orchestration.audit.result import Account, PartitionAccount
+from orchestration.audit.other_records import Decision
+from orchestration.audit.result import Account, Fault, PartitionAccount
 from orchestration.audit.starting_point import PartitionCounts, StartingPoint
 from orchestration.audit.table_log import Pins, pin
+from orchestration.audit.topic_faults import Ask, compare_with_broker
+from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,8 +89,14 @@ def audit(  # noqa: PLR0913  # the options of the command
     since: Since = None,
     say: Say = lambda text: None,
     again_seconds: float = _AGAIN_SECONDS,
+    ask: Ask | None = None,
+    accepted: Collection[str] = (),
 ) -> Account:
-    """The account of one silver table. A balanced audit saves its end for ``--since last``.
+    """The account of one silver table, and changes by others in gold tables that are made of it.
+
+    A balanced audit saves its end for ``--since last``.
+
+    Without ``ask`` the topics are not compared with the broker, and the account says so.
 
     If the table does not balance and its tables were written meanwhile, the audit runs once more: while a
     replay moves rows from quarantine to silver, the rows are in both tables for a moment.
@@ -91,8 +106,14 @@ def audit(  # noqa: PLR0913  # the options of the command
         AccountError: A data file that a table's log names is missing.
     """
     topic = next(each for each in pipeline.bronze if each.table == silver.reads)
+    last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+    faults, not_compared = compare_with_broker(topic, last, ask)
+
+    def once() -> Account:
+        return _audit_once(spark, pipeline, topic, silver, layout, since, say, accepted)
+
     try:
-        found = _audit_once(spark, topic, silver, layout, since, say)
+        found = once()
     except (PySparkException, Py4JJavaError) as error:
         if "FILE_NOT_EXIST" not in str(error) or (lost := _FILE.search(str(error))) is None:
             raise
@@ -103,8 +124,16 @@ def audit(  # noqa: PLR0913  # the options of the command
     if found.faults and _has_moved(found, layout):
         say(f"{silver.table} did not balance, but its tables were written meanwhile: auditing again")
         time.sleep(again_seconds)
-        found = _audit_once(spark, topic, silver, layout, since, say)
-    return found
+        found = once()
+    return replace(found, faults=(*found.faults, *faults), not_compared=not_compared)
+
+
+def _decision(pipeline: Pipeline, silver: Silver, layout: Layout) -> Decision:
+    """What decided so far which records are a table's own."""
+    past = past_conditions(layout.table_path(silver.table))
+    declared = () if silver.where is None else (silver.where,)
+    readers = sum(each.reads == silver.reads for each in pipeline.silver)
+    return Decision(tuple(dict.fromkeys((*declared, *past))), keeps_undecided=readers == 1)
 
 
 def _has_moved(found: Account, layout: Layout) -> bool:
@@ -115,11 +144,18 @@ def _has_moved(found: Account, layout: Layout) -> bool:
 
 
 def _audit_once(  # noqa: PLR0913, PLR0917  # see above
-    spark: SparkSession, topic: Topic, silver: Silver, layout: Layout, since: Since, say: Say
+    spark: SparkSession,
+    pipeline: Pipeline,
+    topic: Topic,
+    silver: Silver,
+    layout: Layout,
+    since: Since,
+    say: Say,
+    accepted: Collection[str],
 ) -> Account:
     from orchestration.audit.count_offsets import TableAudit  # loaded when it is used
 
-    began = time.monotonic()
+    began, decision = time.monotonic(), _decision(pipeline, silver, layout)
     say(f"{silver.table}: reading the logs")
     notes = []
     pins, start = _pinned(silver, layout, since)
@@ -130,12 +166,20 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    table_audit = TableAudit(spark, topic, silver, pins, say, start)
+    table_audit = TableAudit(spark, topic, silver, pins, say, decision, start)
     partitions = table_audit.partitions()
+    if start is not None and _may_miss_erased_rows(table_audit.faults, pins):
+        notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
+        pins, start = pin(silver, layout), None
+        table_audit = TableAudit(spark, topic, silver, pins, say, decision)
+        partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)
     covers_all = start is None or bool(start.counts)
-    if not table_audit.faults and covers_all and not _save(layout, pins, total):
+    after = start.gold if start else {}
+    in_gold, gold = gold_faults(pipeline, silver, layout, after=after, accepted=accepted)
+    faults = (*table_audit.faults, *in_gold)
+    if not faults and covers_all and not _save(layout, pins, total, gold):
         notes.append(
             f"{silver.table} has read a commit of {silver.reads} only in part: the next --since last "
             "starts where this audit started"
@@ -148,10 +192,17 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         since=start.label if start else "",
         looked_at=sum(one.offsets for one in partitions),
         partitions=total,
-        faults=tuple(table_audit.faults),
+        faults=faults,
         notes=(*notes, *table_audit.notes),
         seconds=time.monotonic() - began,
     )
+
+
+def _may_miss_erased_rows(faults: Sequence[Fault], pins: Pins) -> bool:
+    """Whether faults may be duplicates of rows that were erased before the starting point."""
+    if not any(one.name in {"missing", "no witness"} for one in faults):
+        return False
+    return ERASED in LogReader(pins.silver.path).properties()
 
 
 def _pinned(silver: Silver, layout: Layout, since: Since) -> tuple[Pins, StartingPoint | None]:
@@ -168,7 +219,9 @@ def _pinned(silver: Silver, layout: Layout, since: Since) -> tuple[Pins, Startin
     return (pins if pins.batch else replace(pins, position=start.position)), start
 
 
-def _save(layout: Layout, pins: Pins, partitions: tuple[PartitionAccount, ...]) -> bool:
+def _save(
+    layout: Layout, pins: Pins, partitions: tuple[PartitionAccount, ...], gold: Mapping[str, int]
+) -> bool:
     """Save the end of a balanced audit; False if silver has read a commit of bronze only in part.
 
     Before silver's first micro-batch and during a first load there is nothing to save.
@@ -181,7 +234,7 @@ def _save(layout: Layout, pins: Pins, partitions: tuple[PartitionAccount, ...]) 
         )
         for one in partitions
     }
-    return last_audit.save(layout, pins, pins.batch, counts)
+    return last_audit.save(layout, pins, pins.batch, counts, gold)
 
 
 def _with_earlier_counts(one: PartitionAccount, start: StartingPoint | None) -> PartitionAccount:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from common.delta.checkpoint import DeltaPosition
 from orchestration.audit.table_log import Partition
@@ -29,6 +29,7 @@ class StartingPoint:
         batch_id: Silver's last micro-batch before the starting point.
         query_id: The id of silver's query.
         counts: Per partition, what an earlier audit counted; empty if there was none.
+        gold: Per gold table, the version up to which an earlier audit found no change by others.
     """
 
     label: str
@@ -38,6 +39,7 @@ class StartingPoint:
     batch_id: int
     query_id: str
     counts: Mapping[Partition, PartitionCounts]
+    gold: Mapping[str, int] = field(default_factory=dict)
 
     def version(self, table: str) -> int:
         """The last version of a table before the starting point; -1 if the table did not exist."""

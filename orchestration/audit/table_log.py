@@ -19,6 +19,7 @@ from common.declare import Silver
 from common.delta.checkpoint import Checkpoint, DeltaPosition
 from common.delta.commit import Commit
 from common.delta.log import LogReader
+from common.streaming.topic_identity import coordinate_ends
 
 Partition = tuple[str, int]
 """A topic and one of its partitions."""
@@ -26,7 +27,7 @@ Partition = tuple[str, int]
 Positions = Mapping[Partition, int]
 """The next offset to read, per topic and partition."""
 
-BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
+BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late", "other")
 """The counts of a silver micro-batch whose sum is the number of rows that the micro-batch read."""
 
 
@@ -273,15 +274,11 @@ def delta_position(batch: TableCommit) -> DeltaPosition | None:
 
 
 def kafka_positions(batch: TableCommit) -> dict[Partition, int]:
-    """The next offset of each partition after a bronze micro-batch, from its commit's metadata."""
-    return {
-        (topic, int(partition)): int(end)
-        for source in batch.metadata.get("positions", ())
-        if isinstance(source, dict)
-        for topic, partitions in source.items()
-        if isinstance(partitions, dict)
-        for partition, end in partitions.items()
-    }
+    """The next offset of each partition after a bronze micro-batch, from its commit's metadata.
+
+    A topic has its name as rows have it: with the generation, from the second on.
+    """
+    return coordinate_ends(batch.metadata)
 
 
 def commit_ms(commit: Commit) -> int:

@@ -15,13 +15,13 @@ from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, fo
 from common.errors import PipelineError, Problem, nearest
 from common.schema import avro as avro_schema
 from common.schema.value_fields import examine
-from common.sql.expression import has_sliding_window
+from common.sql.expression import has_sliding_window, makes_windows
 from orchestration.check.expression import extra_functions, result, row_faults
 from orchestration.check.gold import gold_problems, gold_scopes
 from orchestration.check.names import each, name_faults, named, references
 from orchestration.check.publish import publish_problems, storage_problems
 from orchestration.check.throwing_sql import throwing_faults
-from orchestration.check.visible_columns import KAFKA, METADATA, Scope, unknown
+from orchestration.check.visible_columns import KAFKA, KAFKA_OF_RECORD, METADATA, Scope, unknown
 from orchestration.pipeline.lineage import in_data_order, lineage_problems
 from orchestration.pipeline.load_file import Draft
 
@@ -161,9 +161,12 @@ def _silver_scope(silver: Silver, value: Scope) -> Scope:
 
 def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
     place, source = silver.table, source_of(silver)
+    if silver.where is not None:
+        yield from each(f"{place}, where", _where_faults(silver.where, silver, value), source)
     if not callable(silver.columns):
         for name, sql in silver.columns.items():
             faults = [*row_faults(sql, value, set(silver.columns)), *throwing_faults(sql, value)]
+            faults += _sliding_fault(sql) if not faults else []
             yield from each(f"{place}, column {name!r}", faults, source)
             if sql.strip().lower() == "null":
                 text = "has no type; cast the null, as in cast(null as string)"
@@ -178,6 +181,25 @@ def _silver(silver: Silver, value: Scope) -> Iterator[Problem]:
         yield from each(place, references(argument, [name], scope), source)
     yield from each(place, _type_faults(silver, scope), source)
     yield from _rules(silver, scope)
+
+
+def _where_faults(where: str, silver: Silver, value: Scope) -> Iterator[str]:
+    """Faults of the condition that decides which records are the table's own."""
+    fields = None if value.fields is None else (*value.fields[: -len(KAFKA)], *KAFKA_OF_RECORD)
+    visible = Scope(value.what, fields)
+    faults = tuple(row_faults(where, visible, () if callable(silver.columns) else set(silver.columns)))
+    yield from faults
+    yield from throwing_faults(where, visible)
+    kind = result(where, "where", visible).type
+    if not faults and kind not in {"", "boolean"}:
+        yield f"is a {kind}, not a boolean; write a condition such as type = 'dns'"
+    if not faults and makes_windows(where):
+        yield "window(…) makes a window; compare the time itself, as in at >= timestamp'2026-01-01'"
+    if not faults and silver.tombstones == "keep" and "_kafka" not in where.lower():
+        yield (
+            'tombstones="keep", and the condition is over the value alone, which a tombstone does not have: '
+            f"no tombstone would be a row; decide by the record: ({where}) or _kafka.value is null"
+        )
 
 
 def _tombstone_faults(columns: Mapping[str, str], silver: Silver) -> Iterator[str]:
@@ -238,7 +260,14 @@ def _rules(silver: Silver, scope: Scope) -> Iterator[Problem]:
             )
         seen.add(rule.name)
         faults = [*row_faults(rule.condition, visible), *throwing_faults(rule.condition, visible)]
+        faults += _sliding_fault(rule.condition) if not faults else []
         yield from each(place, faults, source)
+
+
+def _sliding_fault(sql: str) -> list[str]:
+    """The fault of an expression that gives several rows for one."""
+    is_sliding = has_sliding_window(sql)
+    return ["a window with a slide gives several rows for one; leave the slide out"] if is_sliding else []
 
 
 def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
@@ -254,9 +283,7 @@ def _lookups(silver: Silver, rows: Scope) -> Iterator[Problem]:
 
 def _lookup_key_faults(sql: str, rows: Scope) -> Iterator[str]:
     faults = tuple(row_faults(sql, rows))
-    yield from faults
-    if not faults and has_sliding_window(sql):
-        yield "a window with a slide gives several rows for one; leave the slide out"
+    yield from faults or _sliding_fault(sql)
 
 
 def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:

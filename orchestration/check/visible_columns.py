@@ -6,7 +6,7 @@ Names are compared as Spark compares them: case-insensitively.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.errors import nearest
 from common.schema.ddl import Field, parse
@@ -18,6 +18,13 @@ KAFKA = parse(
     " fault string, fault_field string, rescued string>"
 )
 """The column that a silver table's SQL may name besides the fields of the value."""
+
+KAFKA_OF_RECORD = (
+    replace(
+        KAFKA[0], nested=tuple(f for f in KAFKA[0].nested if not f.name.startswith(("fault", "rescued")))
+    ),
+)
+"""The same without what is known only after the value was read: the column that ``where`` may name."""
 
 METADATA = parse(
     "_kafka_topic string, _kafka_partition int, _kafka_offset bigint, _kafka_timestamp timestamp,"

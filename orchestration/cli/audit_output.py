@@ -19,7 +19,10 @@ _NEXT = {
     "gap": "read the offsets again from Kafka; a compacted topic, or one written by transactions, is "
     "declared with Topic(…, may_have_gaps=True)",
     "counts": "see that version in the history of the table: which program wrote it, and what changed since",
+    "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
+    "the change by name",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
+    "topic": "start the bronze job: where it cannot go on, it writes nothing and names the command",
 }
 
 
@@ -43,8 +46,11 @@ def table(account: Account) -> Grid:
 
 
 def verdict(accounts: Sequence[Account]) -> str:
-    """The last line of a balanced audit."""
-    return f"balanced: {sum(one.offsets for one in accounts):,} offsets, each in exactly one place"
+    """The last line of an audit without a fault; it says so if the topics were not compared."""
+    offsets = f"{sum(one.offsets for one in accounts):,} offsets, each in exactly one place"
+    if reasons := dict.fromkeys(one.not_compared for one in accounts if one.not_compared):
+        return f"the tables balance: {offsets}; not compared with Kafka: {'; '.join(reasons)}"
+    return f"balanced: {offsets}"
 
 
 def error(accounts: Sequence[Account]) -> AccountError:
@@ -110,6 +116,8 @@ def document(accounts: Sequence[Account]) -> dict[str, Any]:
                     for fault in one.faults
                 ],
                 "notes": list(one.notes),
+                "compared_with_kafka": not one.not_compared,
+                "not_compared_because": one.not_compared or None,
                 "seconds": round(one.seconds, 3),
             }
             for one in accounts

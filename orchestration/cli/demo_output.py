@@ -39,6 +39,7 @@ def account(balance: Balance) -> RenderableType:
         (balance.tombstones, "tombstones: records without a value stay in bronze only"),
         (balance.duplicates, "duplicates"),
         (balance.late, f"late rows, behind the watermark, in {balance.table}__late"),
+        *([(balance.other, "records of other tables, by its condition")] if balance.other else []),
         (balance.waiting, "not processed yet"),
     ):
         grid.add_row(f"{count:,}", name)

@@ -6,6 +6,7 @@ A ``MedallionError`` is printed as its message; any other exception is a bug and
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.metadata
 import os
@@ -14,8 +15,9 @@ from typing import Annotated
 
 import typer
 
-from common.errors import MedallionError, RegistryError
+from common.errors import MedallionError, RegistryError, SetupError
 from common.machine.console import err, out
+from common.machine.output_encoding import substitute_unknown_characters
 from common.machine.terminal import visible, wrapped
 from common.streaming.query import registry_failure
 
@@ -40,6 +42,8 @@ COMMANDS = (
     "inspect.audit",
     "operate.maintain",
     "operate.rebuild",
+    "operate.recover",
+    "operate.erase",
     "install.doctor",
     "install.jars",
 )
@@ -77,8 +81,13 @@ _USAGE_ERROR: type[Exception] = next(
 )
 
 
+_DISK_REFUSES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""The disk is full, the user's share of it is, or it is read-only."""
+
+
 def main() -> None:
     """Run a command and end the process with its exit code."""
+    substitute_unknown_characters(is_data=bool({"--json", "--csv"} & set(sys.argv)))
     try:
         code = app(standalone_mode=False, prog_name="medallion")
     except MedallionError as error:
@@ -95,6 +104,17 @@ def main() -> None:
         # The reader of stdout has ended (`medallion … | head`): no error can be shown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        if error.errno not in _DISK_REFUSES:
+            raise
+        place = error.filename or "a file of this command"
+        _print_error(
+            SetupError(
+                f"{place} cannot be written ({error.strerror}). Make room on its disk or make it writable, "
+                "then repeat the command: what is committed stays, an interrupted micro-batch is replayed."
+            )
+        )
+        code = SetupError.exit_code
     except Exception as error:
         # Not only streams read values: any command that does may find the schema registry unavailable.
         if (unavailable := registry_failure(str(error))) is None:

@@ -132,6 +132,10 @@ def replay_lines(done: Replay) -> list[str]:
             f"{done.duplicates:,} are duplicates of rows there"
         )
         lines += [f"    {reason}: {count:,}" for reason, count in _sorted(done.passed_by_reason)]
+        if done.other:
+            lines.append(
+                f"  {done.other:,} are records of other tables, by where, and {would}leave quarantine"
+            )
         lines.append(f"  {done.failed:,} still fail and {would}stay:")
         lines += [f"    {reason}: {count:,}" for reason, count in _sorted(done.failed_by_reason)]
     else:

@@ -17,7 +17,7 @@ from common.machine.terminal import packed
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.pipeline.query_states import QueryState
 from orchestration.status.collect import Quarantine, Status, TableStatus
-from orchestration.status.late_rows import Late
+from orchestration.status.late_rows import Late, OtherRecords
 
 WIDTH = 100
 """Columns of the stacked layout, and of a status that goes into a pipe or a file."""
@@ -134,6 +134,8 @@ def document(status: Status) -> dict[str, Any]:
     ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason; null except for silver),
     ``late`` (``unit``: rows, or groups of an aggregate; ``count``, ``left_out``, ``of``, ``is_many``,
     ``since``: null if all commits are counted; null for tables without a watermark),
+    ``other`` (``count``, ``of``, ``since``: records for which the condition ``where`` is not true; null for
+    tables without one),
     ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
     in the schema; ``absent``: fields of the schema that no record has; null where they are not compared),
     ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped),
@@ -175,6 +177,8 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
             **{name: getattr(late, name) for name in ("unit", "count", "left_out", "of", "is_many")},
             "since": _iso(late.since),
         },
+        "other": table.other
+        and {"count": table.other.count, "of": table.other.of, "since": _iso(table.other.since)},
         "fields": used
         and {"records": used.records, "unknown": dict(used.unknown), "absent": list(used.absent)},
         "job": job
@@ -282,6 +286,8 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([_rejected(table.quarantine)])
     if table.late is not None and table.late.count:
         details.append([_late(table.late)])
+    if table.other is not None and table.other.count:
+        details.append([_other(table.other)])
     if table.fields is not None and table.fields.unknown:
         details.append([_unknown(table.fields)])
     return details
@@ -365,6 +371,11 @@ def _late(late: Late) -> Text:
     since = "" if late.since is None else f", since {late.since:%Y-%m-%d %H:%M:%S}"
     text = f"late {_number(late.count)}{share} {late.unit}{part}{left_out}{since}"
     return Text(f"! {text}", style="red") if late.is_many else Text(text, style="dim")
+
+
+def _other(other: OtherRecords) -> Text:
+    since = "" if other.since is None else f", since {other.since:%Y-%m-%d %H:%M:%S}"
+    return Text(f"other {_number(other.count)} of {_number(other.of)} records, by where{since}", style="dim")
 
 
 def _number(count: int | None) -> str:

@@ -24,6 +24,7 @@ from common.config.settings import Settings
 from common.errors import BrokerError
 from common.machine import processes
 from common.machine.console import err
+from common.machine.file_modes import umask
 from common.machine.terminal import say
 from orchestration.embedded_broker import state_folder as files
 from orchestration.embedded_broker.server_process import MAIN_CLASS, Server
@@ -86,6 +87,11 @@ def start(settings: Settings) -> Broker:
         JavaError: There is no usable Java.
         JarError: Kafka's jars are missing and cannot be fetched.
     """
+    with umask(settings.umask):
+        return _start(settings)
+
+
+def _start(settings: Settings) -> Broker:
     folder = broker_dir(settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,6 +132,20 @@ def describe(settings: Settings) -> dict[str, Any] | None:
         "alive": alive,
         "answering": alive and is_ready(state.address, _ANSWER_SECONDS),
     }
+
+
+def death(settings: Settings) -> BrokerError | None:
+    """The error for a broker whose process has ended while this process uses it; None while it runs."""
+    folder = broker_dir(settings)
+    state = files.read_state(folder)
+    if state is None or processes.is_running(state.pid, state.process_start):
+        return None
+    log = files.log_file(folder)
+    return BrokerError(
+        f"The embedded broker at {state.address} (pid {state.pid}) has ended. Nothing is lost: the same "
+        "command "
+        f"starts it again and continues. The broker's log, {log}, ends:\n{files.last_words(folder, 0)}"
+    )
 
 
 def running_address(settings: Settings) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,19 +20,22 @@ from common.declare import KafkaSink, Pipeline, Table
 from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
+from common.machine.file_modes import umask
 from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from orchestration.channel.client import fingerprint
 from orchestration.embedded_broker import lifecycle as broker
-from orchestration.jobs.channel import Channel, serving
-from orchestration.jobs.commands import Commands
+from orchestration.jobs import topic_checks
 from orchestration.jobs.restarts import RestartPolicy
+from orchestration.jobs.serving.channel import Channel, serving
+from orchestration.jobs.serving.commands import Commands
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.jobs.upkeep import Upkeep
 from orchestration.jobs.upkeep import running as upkeeping
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
+from orchestration.kafka.topic_state import topic_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,6 +133,7 @@ def open_job(
     layout = Layout.of(pipeline, settings)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
+        stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(Leases(layout.leases, written_tables(pipeline, layers), name))
         address: Future[str] = Future()
         if "bronze" not in layers and not ("gold" in layers and sinks_on_pipeline_broker(pipeline)):
@@ -154,9 +159,28 @@ def open_job(
             stop_timeout_seconds=settings.stop_timeout_seconds,
             policy=RestartPolicy.of(settings.supervision),
             states=layout.query_states,
+            watch=functools.partial(_lost_broker, pipeline, settings, address.result()),
         )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
+        if "bronze" in layers:
+            stack.enter_context(_watched_topics(wiring, supervisor))
         yield Job(tuple(layers), wiring, supervisor, stop)
+
+
+@contextmanager
+def _watched_topics(wiring: Wiring, supervisor: Supervisor) -> Iterator[None]:
+    """Stop the queries if a topic that they read is deleted or created again."""
+    pipeline, settings = wiring.pipeline, wiring.settings
+    declared = {topic.table: topic for topic in pipeline.bronze}
+
+    def lookup(table: str, names: Sequence[str]) -> Mapping[str, str]:
+        options = kafka.client_options(settings, pipeline, declared[table])
+        return topic_ids(wiring.bootstrap_servers, names, options)
+
+    watch = topic_checks.TopicWatch(wiring.topics, lookup)
+    supervisor.watch = watch.failure
+    with watch.running():
+        yield
 
 
 @contextmanager
@@ -174,6 +198,7 @@ def spark_for_writing(
     layout = Layout.of(pipeline, settings)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
+        stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(Leases(layout.leases, tables, name))
         spark = build_session(settings, name, layout.log, compiled="rows")
         output = layout.log / f"{name}.jvm.log"
@@ -196,6 +221,12 @@ def spark_for_reading(pipeline: Pipeline, settings: Settings, *, name: str) -> I
         yield spark
 
 
+def _lost_broker(pipeline: Pipeline, settings: Settings, address: str) -> BrokerError | None:
+    """The error for an embedded broker that this job uses and that has ended; None for any other broker."""
+    is_embedded = bool(address) and kafka.named_broker(pipeline, settings) is None
+    return broker.death(settings) if is_embedded else None
+
+
 def _has_fixed_port(settings: Settings) -> bool:
     """Whether the settings name a port of the embedded broker; a taken port fails before Spark's start."""
     return bool(settings.kafka.port or settings.kafka.controller_port)
@@ -214,11 +245,17 @@ def _enter_in_background(opening: AbstractContextManager[str]) -> Iterator[Futur
 
 
 @contextmanager
-def open_broker(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
+def open_broker(pipeline: Pipeline, settings: Settings, *, new_topics: Collection[str] = ()) -> Iterator[str]:
     """The address of the pipeline's broker: a named one, or the embedded one with the topics created.
+
+    Args:
+        pipeline: The pipeline.
+        settings: The settings.
+        new_topics: Topics that the embedded broker may create although bronze has read a topic of that name.
 
     Raises:
         BrokerError: The named broker does not answer. Spark would wait for it without any message.
+        TopicChangedError: The embedded broker lacks a topic that bronze has read.
     """
     named = kafka.named_broker(pipeline, settings)
     if named is not None:
@@ -231,6 +268,8 @@ def open_broker(pipeline: Pipeline, settings: Settings) -> Iterator[str]:
         address = embedded.bootstrap_servers
         read = {name for topic in pipeline.bronze for name in topic.topic_names}
         topics = sorted(read | {sink.topic for sink in sinks_on_pipeline_broker(pipeline)})
+        missing = set(kafka.missing_topics(address, topics, {})) - set(new_topics)
+        topic_checks.refuse_deleted(pipeline, Layout.of(pipeline, settings), missing, address)
         created = kafka.ensure_topics(address, topics, settings.kafka.partitions, {})
         say(f"embedded Kafka at {address}" + (f", created {', '.join(created)}" if created else ""))
         yield address
@@ -241,10 +280,13 @@ def require_topics(pipeline: Pipeline, settings: Settings, address: str) -> None
 
     Raises:
         BrokerError: A topic is missing; names the topic, the most similar one, and the command to create it.
+        TopicChangedError: A topic that bronze has read is missing.
     """
     for topic in pipeline.bronze:
         options = kafka.client_options(settings, pipeline, topic)
-        for name in kafka.missing_topics(address, topic.topic_names, options):
+        missing = kafka.missing_topics(address, topic.topic_names, options)
+        topic_checks.refuse_deleted(pipeline, Layout.of(pipeline, settings), missing, address)
+        for name in missing:
             near = nearest(name, kafka.topic_names(address, options))
             raise BrokerError(
                 f"{topic.table}: topic {name} does not exist at {address}, or this user may not see it "

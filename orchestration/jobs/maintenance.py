@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout, all_tables
-from common.declare import Join, Pipeline, Publish
+from common.declare import Join, Pipeline, Publish, Silver
 from common.delta import compaction
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
@@ -62,25 +62,45 @@ def select_tables(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or known
 
 
-def plan_maintenance(pipeline: Pipeline, layout: Layout, table: str) -> MaintenanceResult:
-    """The current state of a table, and the reason to keep its old files; changes nothing."""
+def plan_maintenance(
+    pipeline: Pipeline, layout: Layout, table: str, *, at_once: bool = False
+) -> MaintenanceResult:
+    """The current state of a table, and the reason to keep its old files; changes nothing.
+
+    Args:
+        pipeline: The pipeline.
+        layout: Paths of the tables.
+        table: The table.
+        at_once: Old files may be deleted before their retention has passed.
+    """
     log = LogReader(layout.table_path(table))
     now = log.snapshot()
-    return MaintenanceResult(
-        table, now, kept_because="" if now is None else _needed(pipeline, layout, table, log, now)
-    )
+    if now is None:
+        return MaintenanceResult(table, None)
+    keeps = timedelta(0) if at_once else retention(log)
+    return MaintenanceResult(table, now, kept_because=_needed(pipeline, layout, table, log, now, keeps))
 
 
-def maintain(spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str) -> MaintenanceResult:
-    """Compact a table, and delete its old files unless a query needs them. The caller holds its lease."""
-    plan, path = plan_maintenance(pipeline, layout, table), layout.table_path(table)
+def maintain(
+    spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str, *, at_once: bool = False
+) -> MaintenanceResult:
+    """Compact a table, and delete its old files unless a query needs them. The caller holds its lease.
+
+    Args:
+        spark: The session.
+        pipeline: The pipeline.
+        layout: Paths of the tables.
+        table: The table.
+        at_once: Delete old files before their retention has passed: no older version can be read afterwards.
+    """
+    plan, path = plan_maintenance(pipeline, layout, table, at_once=at_once), layout.table_path(table)
     if plan.before is None:
         return plan
     metadata = delta_table.maintenance_metadata(pipeline.name, table, "compaction")
     gold = next((one for one in pipeline.gold if table in written_by(one)), None)
     columns = () if gold is None else clustered_by(gold, table)
     compaction.compact(spark, path, metadata, cluster_by=columns)
-    deleted = None if plan.kept_because else compaction.vacuum(spark, path, metadata)
+    deleted = None if plan.kept_because else compaction.vacuum(spark, path, metadata, at_once=at_once)
     return MaintenanceResult(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
 
 
@@ -95,18 +115,43 @@ def reason_to_keep_files(pipeline: Pipeline, layout: Layout, table: str) -> str:
     return plan_maintenance(pipeline, layout, table).kept_because
 
 
-def _needed(pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now: Snapshot) -> str:
-    """The reason to keep the old files of a table; empty if no query needs them."""
-    oldest = datetime.now(UTC) - retention(log)
+def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed for
+    pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now: Snapshot, keeps: timedelta
+) -> str:
+    """The reason to keep files of a table that are older than ``keeps``; empty if no query needs them."""
+    is_erased = table.startswith("bronze.") and delta_table.ERASED in log.properties()
+    oldest = datetime.now(UTC) - keeps
     for reader in _readers(pipeline, table):
         version = _next_version(layout, reader, now.table_id)
+        has_begun = version > 0
+        if is_erased and Checkpoint(layout.checkpoint_path(reader.table)).last_planned() is None:
+            continue  # its first load reads the newest version
+        version = _first_with_rows(log, version, is_change_skipped=_skips_changes(reader))
         if version > now.version:
             continue
         commit = log.commit(version)
         if commit is None or commit.timestamp < oldest:
-            state = "has not begun to read it" if version == 0 else f"has yet to read its version {version}"
+            state = f"has yet to read its version {version}" if has_begun else "has not begun to read it"
             return f"{reader.table} {state}; let the job of {reader.table} catch up first"
     return ""
+
+
+def _skips_changes(reader: Reader | Publish) -> bool:
+    """Whether a query never reads commits that remove rows."""
+    if isinstance(reader, Silver):
+        return True
+    if isinstance(reader, Publish):
+        return False
+    return not reader.takes_rows_back or reader.reading.changes == "appends"
+
+
+def _first_with_rows(log: LogReader, version: int, *, is_change_skipped: bool) -> int:
+    """The first version, from ``version`` on, whose commit a reader takes rows from."""
+    while (commit := log.commit(version)) is not None:
+        if (commit.added or commit.removed) and not (commit.is_change and is_change_skipped):
+            break
+        version += 1
+    return version
 
 
 def _readers(pipeline: Pipeline, table: str) -> Iterator[Reader | Publish]:

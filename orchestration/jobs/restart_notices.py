@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from common.errors import MedallionError, RegistryError, TransientFailureError
+from common.errors import BrokerAwayError, MedallionError, RegistryError, TransientFailureError
 from common.machine.console import say
-from common.streaming.failure_cause import REGISTRY
+from common.streaming.failure_cause import BROKER, REGISTRY
 from orchestration.jobs.restarts import Restarts
 from orchestration.pipeline.query_states import (
     QueryState,
@@ -97,4 +97,6 @@ def _sentence(failure: MedallionError) -> str:
 def _subject(failure: MedallionError) -> str:
     if isinstance(failure, RegistryError):
         return REGISTRY
+    if isinstance(failure, BrokerAwayError):
+        return BROKER
     return failure.subject if isinstance(failure, TransientFailureError) else ""

@@ -13,13 +13,16 @@ from common.declare import Custom, Gold, Publish, Silver, Table, Topic
 from common.declare.declared import source_of
 from common.delta import delta_rs
 from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes
-from common.delta.checkpoint_match import check_checkpoint, check_side_table
+from common.delta.match.batch_match import SideStep, check_positions, check_steps
+from common.delta.match.checkpoint_match import check_checkpoint, check_side_table
 from common.errors import PipelineError, Problem
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from gold.query import Context, changed_attributes, missing_feed_warning
+from gold.query import side_steps as gold_side_steps
 from orchestration.pipeline.state_partitions import other_partitions
 from silver.query import rule_change_notice
+from silver.query import side_steps as silver_side_steps
 
 LastCommit = Mapping[str, Any]
 """The metadata of a table's newest commit by its query."""
@@ -108,7 +111,19 @@ def _check_checkpoint(context: Context, declared: Table) -> LastCommit | None:
         if isinstance(declared, Custom):
             # Every table of a Custom has a commit of every micro-batch, and none can be filled again.
             check_checkpoint(side_table, path, checkpoint, query=declared.table)
+    path = layout.table_path(declared.table)
+    check_positions(declared.table, path, checkpoint)
+    check_steps(declared.table, path, checkpoint, _side_steps(context, declared))
     return last
+
+
+def _side_steps(context: Context, declared: Table) -> tuple[SideStep, ...]:
+    """The steps that not every micro-batch of a table's query has."""
+    if isinstance(declared, Topic):
+        return ()
+    if isinstance(declared, Silver):
+        return silver_side_steps(declared, context.layout.table_path)
+    return gold_side_steps(declared, context.layout.table_path)
 
 
 def _warn_without_change_feed(context: Context, declared: Gold) -> None:

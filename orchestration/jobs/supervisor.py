@@ -3,8 +3,8 @@
 A query that fails for a transient cause (broker, registry or object store away, a conflict of commits) is
 restarted, with growing pauses (``orchestration.jobs.restarts``). A query that fails by its data, or by
 something that a person has to change, stays stopped. The other queries go on in both cases. The run ends
-at SIGINT or SIGTERM, or when no query is left; with ``fail_fast``, and in runs with an end, at the first
-failure.
+at SIGINT, SIGTERM or SIGHUP, or when no query is left; with ``fail_fast``, and in runs with an end, at the
+first failure.
 
 A stop first closes the gate, so that no query starts another micro-batch, and then stops each query as soon
 as it is idle. A second signal or the deadline stops queries inside a micro-batch; the next start replays it.
@@ -19,14 +19,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from common.errors import MedallionError, RegistryError, SourceChangedError
+from common.errors import BrokerAwayError, MedallionError, RegistryError, SourceChangedError
 from common.machine.console import say
+from common.machine.stop_signals import handled
 from common.streaming.query import Gate, RunningQuery, Stream, failure_of, start
 from common.streaming.turns import Turns
 from common.streaming.wake_up import CommitNotifier
@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS, _BOUNDARY_SECONDS = 0.2, 0.05
+_WATCH_SECONDS = 1.0
 
 Result = TypeVar("Result")
 
 
 class StopSignal:
-    """The request to stop, by SIGINT, SIGTERM or ``request``; ``count`` is the number of requests."""
+    """The request to stop, by SIGINT, SIGTERM, SIGHUP or ``request``; ``count`` is the number of requests."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -63,33 +64,26 @@ class StopSignal:
 
     @contextmanager
     def installed(self) -> Iterator[StopSignal]:
-        """Handle both signals inside the block. Enter it after Spark's start, which sets a SIGINT handler."""
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            self.request()
-
-        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        """Handle the signals inside the block. Enter it after Spark's start, which sets a SIGINT handler."""
+        with handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), lambda number: self.request()):
             yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 @contextmanager
 def term_interrupts() -> Iterator[None]:
-    """Make SIGTERM raise KeyboardInterrupt, so that a job stopped during its start releases its resources."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt, so that a job stopped during its start cleans up."""
+
+    def interrupt(number: int) -> None:
+        raise KeyboardInterrupt
+
+    with handled((signal.SIGTERM, signal.SIGHUP), interrupt):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class Supervisor:
     """Starts and supervises the queries of one process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what the queries of a process share
         self,
         spark: SparkSession,
         stop: StopSignal,
@@ -97,6 +91,7 @@ class Supervisor:
         stop_timeout_seconds: float,
         policy: RestartPolicy | None = None,
         states: Path | None = None,
+        watch: Callable[[], MedallionError | None] = lambda: None,
     ) -> None:
         """Create a supervisor without queries.
 
@@ -106,7 +101,9 @@ class Supervisor:
             stop_timeout_seconds: How long a stop waits for the boundary of a micro-batch.
             policy: How queries are restarted; unset: the defaults.
             states: Folder for the failures and restarts of the queries; unset: they are not written.
+            watch: Called once a second; an error that it returns ends the run.
         """
+        self._watch, self._watched = watch, time.monotonic()
         self._spark, self._stop = spark, stop
         self._policy = policy or RestartPolicy()
         self._notices = RestartNotices(states)
@@ -119,6 +116,8 @@ class Supervisor:
         self.gate = Gate()
         self.notifier = CommitNotifier()
         self.turns = Turns()
+        self.watch: Callable[[], MedallionError | None] = lambda: None
+        """Looked at in every poll of ``run``: a reason to stop all queries; None while there is none."""
         self.queries: list[RunningQuery] = []
         self._waiting: list[tuple[Stream, Callable[[], bool]]] = []
 
@@ -293,7 +292,7 @@ class Supervisor:
         self._notices.failed(name, failure, is_end=self._ends_run(name))
 
     def _is_retried(self, failure: MedallionError) -> bool:
-        is_always = isinstance(failure, (RegistryError, SourceChangedError))
+        is_always = isinstance(failure, (RegistryError, BrokerAwayError, SourceChangedError))
         return failure.retryable and (is_always or not self._policy.fail_fast)
 
     def _rebuild(self, place: int, query: RunningQuery) -> None:
@@ -314,7 +313,7 @@ class Supervisor:
         failure: MedallionError | None = None
         try:
             while not self._stop.is_requested():
-                failure = self.poll()
+                failure = self._watched_failure() or self.poll() or self.watch()
                 if failure is not None or not self._is_any_left():
                     break
                 each_poll()
@@ -325,6 +324,12 @@ class Supervisor:
         failure = failure or self._first_failure()
         if failure is not None:
             raise failure
+
+    def _watched_failure(self) -> MedallionError | None:
+        if time.monotonic() - self._watched < _WATCH_SECONDS:
+            return None
+        self._watched = time.monotonic()
+        return self._watch()
 
     def end(self) -> list[str]:
         """Stop every query at a micro-batch boundary.

@@ -6,9 +6,10 @@ layer waits until the job of the layer before has created its tables.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import bronze.query
@@ -23,7 +24,9 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.errors import TableMissingError
 from common.streaming.query import Stream
+from common.streaming.topic_identity import TopicIdentity
 from orchestration.jobs import start_checks
+from orchestration.jobs.topic_checks import topic_identity
 from orchestration.kafka.client import client_options, sink_options
 from orchestration.pipeline.lineage import in_data_order, sources, written_by
 
@@ -40,6 +43,7 @@ class Wiring:
 
     Attributes:
         bootstrap_servers: The broker's address; only bronze and publications to Kafka need one.
+        topics: The topics of each bronze table whose queries were built.
     """
 
     spark: SparkSession
@@ -47,6 +51,7 @@ class Wiring:
     settings: Settings
     layout: Layout
     bootstrap_servers: str
+    topics: dict[str, TopicIdentity] = field(default_factory=dict)
 
     def streams(self, layer: Layer) -> Iterator[Stream]:
         """The queries of one layer; creates the tables that do not exist.
@@ -56,6 +61,7 @@ class Wiring:
             PipelineError: A declaration does not fit the data, or differs from the one under which its table
                 was last written.
             TableShapeError: A table exists with other columns.
+            TopicChangedError: A topic is gone, or is another one than bronze has read.
         """
         # All checks come before the first table is created: a new empty table would stand in the way of a
         # table that the user has to restore.
@@ -63,6 +69,10 @@ class Wiring:
             declared.table: start_checks.check_table(self._context, declared)
             for declared in self.tables(layer)
         }
+        for topic in self.pipeline.bronze if layer == "bronze" else ():
+            self.topics[topic.table] = topic_identity(
+                self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
+            )
         for declared in self.tables(layer):
             stream = self._stream(declared)
             last = last_commits[declared.table]
@@ -140,12 +150,16 @@ class Wiring:
         if isinstance(declared.to, KafkaSink):
             client = sink_options(self.settings, self.pipeline, declared.to, self.bootstrap_servers)
         stream = gold.publish.build_query(self._context, declared, client)
-        return replace(stream, reads=(declared.reads,), again=lambda: self._publication(declared))
+        source = f"Kafka at {client['bootstrap.servers']}" if client else ""
+        again = functools.partial(self._publication, declared)
+        return replace(stream, reads=(declared.reads,), source=source, again=again)
 
     def _stream(self, declared: Table) -> Stream:
         reads = () if isinstance(declared, Topic) else sources(declared)
-        stream = self._build(declared)
-        return replace(stream, reads=reads, beside=declared.side_tables, again=lambda: self._stream(declared))
+        beside = declared.side_tables
+        paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
+        stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths)
+        return replace(stream, again=lambda: self._stream(declared))
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
@@ -159,7 +173,11 @@ class Wiring:
                 layout=layout,
                 bootstrap_servers=self.bootstrap_servers,
                 client=client,
+                identity=self.topics[declared.table],
             )
         if isinstance(declared, Silver):
-            return silver.query.build_query(self.spark, name, declared, settings=settings, layout=layout)
+            readers = [each for each in self.pipeline.silver if each.reads == declared.reads]
+            return silver.query.build_query(
+                self.spark, name, declared, settings=settings, layout=layout, readers=readers
+            )
         return gold.query.build_query(self._context, declared)

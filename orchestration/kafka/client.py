@@ -19,6 +19,7 @@ from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Topic
 from common.errors import BrokerError, PipelineError, Problem
 from orchestration.kafka.client_options import create_client, librdkafka_options
+from orchestration.kafka.refusals import certificate_fault, is_refused
 
 Offsets = dict[str, dict[int, int]]
 
@@ -79,7 +80,7 @@ def sink_options(
 
 
 def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -> None:
-    """Return as soon as a broker answers at this address.
+    """Return as soon as a broker answers at this address. A refused login or certificate ends the wait.
 
     Args:
         bootstrap: ``host:port[,host:port…]``.
@@ -89,14 +90,16 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
     Raises:
         BrokerError: No broker answered in time; names the reason, if the client knows it.
     """
-    reasons: list[str] = []
-    client = _client(bootstrap, options, reasons.append)
+    reasons: list[KafkaError] = []
+    client = admin_client(bootstrap, options, reasons.append)
     deadline = time.monotonic() + timeout
     while True:
         try:
             client.list_topics(timeout=max(0.1, min(1.0, deadline - time.monotonic())))
         except KafkaException as error:
             client.poll(0)  # delivers errors of the connection, such as a refused one
+            if any(map(is_refused, reasons)):
+                raise _refused(bootstrap, options, reasons) from error
             if time.monotonic() < deadline:
                 continue
             why = _reason(reasons) or error.args[0].str()
@@ -107,9 +110,18 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
         return
 
 
+def _refused(bootstrap: str, options: Mapping[str, str], reasons: Sequence[KafkaError]) -> BrokerError:
+    why = _reason([error for error in reasons if is_refused(error)])
+    fault = certificate_fault(bootstrap, librdkafka_options(options)) if "SSL" in why else None
+    return BrokerError(
+        f"The Kafka broker at {bootstrap} refuses this client: {fault or why}. Correct the security options "
+        "(security.protocol, sasl.*, ssl.*) in kafka.options, or the broker's certificate."
+    )
+
+
 def is_ready(bootstrap: str, timeout: float) -> bool:
     """Whether the embedded broker answers within ``timeout`` seconds and can create a topic."""
-    client = _client(bootstrap, {"reconnect.backoff.ms": "20", "reconnect.backoff.max.ms": "100"})
+    client = admin_client(bootstrap, {"reconnect.backoff.ms": "20", "reconnect.backoff.max.ms": "100"})
     probe = "medallion_ready"
     created = client.create_topics([NewTopic(probe, 1, 1)], validate_only=True, request_timeout=timeout)
     try:
@@ -126,7 +138,7 @@ def topic_names(bootstrap: str, options: Mapping[str, str]) -> list[str]:
         BrokerError: The broker does not answer the request.
     """
     return sorted(
-        name for name in _partitions(_client(bootstrap, options), bootstrap) if not name.startswith("__")
+        name for name in _partitions(admin_client(bootstrap, options), bootstrap) if not name.startswith("__")
     )
 
 
@@ -136,7 +148,7 @@ def missing_topics(bootstrap: str, names: Iterable[str], options: Mapping[str, s
     Raises:
         BrokerError: The broker does not answer the request.
     """
-    there = _partitions(_client(bootstrap, options), bootstrap)
+    there = _partitions(admin_client(bootstrap, options), bootstrap)
     return [name for name in dict.fromkeys(names) if name not in there]
 
 
@@ -148,7 +160,7 @@ def ensure_topics(
     Raises:
         BrokerError: A topic cannot be created; names the topic and the reason.
     """
-    client = _client(bootstrap, options)
+    client = admin_client(bootstrap, options)
     there = _partitions(client, bootstrap)
     missing = [name for name in dict.fromkeys(names) if name not in there]
     if not missing:
@@ -191,7 +203,7 @@ def first_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, s
 
 
 def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], spec: OffsetSpec) -> Offsets:
-    client = _client(bootstrap, options)
+    client = admin_client(bootstrap, options)
     there = _partitions(client, bootstrap)
     found: Offsets = {topic: {} for topic in topics}
     requested = {TopicPartition(topic, number): spec for topic in found for number in there.get(topic, ())}
@@ -202,7 +214,7 @@ def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], 
         )
         requested = {}
         for partition, answer in answers.items():
-            with _translated(f"offsets of {partition.topic}-{partition.partition}", bootstrap):
+            with translated(f"offsets of {partition.topic}-{partition.partition}", bootstrap):
                 try:
                     found[partition.topic][partition.partition] = answer.result().offset
                 except KafkaException as error:
@@ -215,7 +227,7 @@ def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], 
 
 
 def _partitions(client: AdminClient, bootstrap: str) -> dict[str, list[int]]:
-    with _translated("topics", bootstrap):
+    with translated("topics", bootstrap):
         listed = client.list_topics(timeout=_REQUEST_SECONDS).topics
     return {name: sorted(topic.partitions) for name, topic in listed.items()}
 
@@ -224,7 +236,7 @@ def _await_leaders(client: AdminClient, bootstrap: str, names: Sequence[str]) ->
     # After the controller has created a topic, it takes a moment until the broker leads its partitions.
     deadline = time.monotonic() + _REQUEST_SECONDS
     while True:
-        with _translated("topics", bootstrap):
+        with translated("topics", bootstrap):
             topics = client.list_topics(timeout=_REQUEST_SECONDS).topics
         waiting = [
             n for n in names if n not in topics or any(p.leader < 0 for p in topics[n].partitions.values())
@@ -239,7 +251,8 @@ def _await_leaders(client: AdminClient, bootstrap: str, names: Sequence[str]) ->
 
 
 @contextmanager
-def _translated(what: str, bootstrap: str) -> Iterator[None]:
+def translated(what: str, bootstrap: str) -> Iterator[None]:
+    """Raise ``BrokerError`` for an error of Kafka's client; ``what`` the broker did not return."""
     try:
         yield
     except KafkaException as error:
@@ -249,23 +262,24 @@ def _translated(what: str, bootstrap: str) -> Iterator[None]:
         ) from error
 
 
-def _client(
-    bootstrap: str, options: Mapping[str, str], on_error: Callable[[str], None] | None = None
+def admin_client(
+    bootstrap: str, options: Mapping[str, str], on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:
+    """An admin client that prints nothing; ``on_error`` gets the errors of its connections."""
     config: dict[str, Any] = librdkafka_options(options)
     # librdkafka retries forever and logs each attempt to stderr; errors come through error_cb instead.
     quiet = {
         _SERVERS: bootstrap,
         "log_level": 0,
-        "error_cb": lambda error: on_error(error.str()) if on_error else None,
+        "error_cb": lambda error: on_error(error) if on_error else None,
     }
     config |= quiet
     return create_client(AdminClient, config)
 
 
-def _reason(reasons: Sequence[str]) -> str:
+def _reason(errors: Sequence[KafkaError]) -> str:
     """The last error that names a cause; "all brokers are down" names none."""
-    causes = [text for text in reasons if "brokers are down" not in text]
+    causes = [error.str() for error in errors if "brokers are down" not in error.str()]
     return (
         re.sub(r"\s*\(after \d+ms in state \w+(?:, \d+ identical error\(s\) suppressed)?\)", "", causes[-1])
         if causes

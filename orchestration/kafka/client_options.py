@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
+from common.config.references import resolve
 from common.errors import BrokerError
 
 _Client = TypeVar("_Client")
@@ -25,18 +26,28 @@ _RENAMED = {
     "ssl.enabled.protocols": "",
     "ssl.protocol": "",
     "sasl.client.callback.handler.class": "",
+    "sasl.login.callback.handler.class": "",
 }
 """Java's name to librdkafka's name; empty: the option is left out, librdkafka's default is fine."""
 
-_CREDENTIAL = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+_OIDC = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+"""Names in the JAAS text of an OAUTHBEARER login, and librdkafka's ``sasl.oauthbearer.…``."""
+
+_CREDENTIAL = re.compile(
+    r'(username|password|clientId|clientSecret|scope)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))'
+)
 
 
 def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
     """The same options under librdkafka's names; options with the same name in both are not changed.
 
+    References to secrets are resolved: keep what this function returns out of messages and files.
+
     Raises:
         BrokerError: librdkafka cannot use a key store or a login of this kind.
+        SettingsError: A reference to a secret cannot be resolved.
     """
+    options = resolve(options, "kafka option")
     translated: dict[str, str] = {}
     for name, value in options.items():
         if name == "sasl.jaas.config":
@@ -56,13 +67,16 @@ def _login(jaas: str) -> dict[str, str]:
     found = {
         name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _CREDENTIAL.findall(jaas)
     }
+    if {"clientId", "clientSecret"} <= found.keys():
+        login = {f"sasl.oauthbearer.{_OIDC[name]}": value for name, value in found.items() if name in _OIDC}
+        return {"sasl.oauthbearer.method": "oidc", **login}
     if not {"username", "password"} <= found.keys():
         # The message must not contain the value, which is a secret.
         raise BrokerError(
             "kafka option sasl.jaas.config has no username and password, and the engine's own client knows "
             "no other login. Use PLAIN or SCRAM with both, or give sasl.username and sasl.password too."
         )
-    return {f"sasl.{name}": value for name, value in found.items()}
+    return {f"sasl.{name}": found[name] for name in ("username", "password")}
 
 
 def _trust(name: str, value: str, options: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from common.errors import BrokerError
+from orchestration.kafka.client_options import create_client, librdkafka_options
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
@@ -36,13 +39,13 @@ def probe_broker(servers: str, options: Mapping[str, str], patience_seconds: flo
     quiet = logging.Logger("kafka")  # noqa: LOG001  # without a logger of its own, the client logs to stderr
     quiet.addHandler(logging.NullHandler())
     config: dict[str, Any] = {
-        **options,
+        **librdkafka_options(options),
         "bootstrap.servers": servers,
         "error_cb": lambda error: last.append(error.str()),
     }
     try:
-        client = AdminClient(config, logger=quiet)
-    except (KafkaException, TypeError) as error:
+        client = create_client(lambda given: AdminClient(given, logger=quiet), config)
+    except (BrokerError, TypeError) as error:
         return ProbeResult(0, fault=f"the client refuses its options ({_cause(error)})")
     try:
         metadata = client.list_topics(timeout=patience_seconds)

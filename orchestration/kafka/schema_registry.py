@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+from common.config.references import resolve
 from common.config.settings import Settings
 from common.errors import RegistryError, UsageError
 
@@ -20,6 +20,7 @@ def schema_text(settings: Settings, schema_id: int) -> str:
 
     Raises:
         RegistryError: The registry does not answer.
+        SettingsError: The registry's login cannot be read.
         UsageError: No registry is set, or it has no schema of that id.
     """
     place = settings.silver.schema_registry
@@ -36,7 +37,8 @@ def schema_text(settings: Settings, schema_id: int) -> str:
             raise UsageError(missing) from error
     request = urllib.request.Request(f"{place.rstrip('/')}/schemas/ids/{schema_id}")  # noqa: S310  # http(s), see above
     if (name := settings.silver.schema_registry_login) is not None:
-        secret = os.environ.get(name, "")
+        reference = name if name.startswith("file:") else f"env:{name.removeprefix('env:')}"
+        secret = resolve({"schema_registry_login": reference}, "silver")["schema_registry_login"].strip()
         basic = f"Basic {base64.b64encode(secret.encode()).decode()}"
         request.add_header("Authorization", secret if secret.startswith("Bearer ") else basic)
     try:

@@ -3,6 +3,9 @@
 Under ``unknown_fields="ignore"`` a field that no schema names is skipped, and an optional field that records
 lack is null. So a field that was renamed upstream becomes null, and no row is rejected. A sample of bronze's
 newest records shows both halves of the rename. It is read beside the queries, never in a micro-batch.
+
+Of a table with a condition ``where`` only its own records count. The condition is evaluated here if it only
+compares fields with constants; a table with another condition is not sampled.
 """
 
 from __future__ import annotations
@@ -20,12 +23,16 @@ from common.delta.log import LogReader
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
 from common.schema.value_fields import Field, fields
+from orchestration.pipeline.own_record import OwnRecord, own_record
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 RECORDS = 100
 """Records in a sample."""
+
+RECORDS_OF_MANY_TYPES = 1_000
+"""Records of all types in the sample of a table with a condition."""
 
 _FEWEST = 10
 """Fewer records prove nothing: an optional field may be missing by chance."""
@@ -115,25 +122,29 @@ def compare(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> FieldU
 
 
 def _is_sampled(silver: Silver) -> bool:
-    return silver.unknown_fields == "ignore" and isinstance(silver.value, (Json, Debezium))
+    is_json = isinstance(silver.value, (Json, Debezium))
+    return silver.unknown_fields == "ignore" and is_json and own_record(silver.where) is not None
 
 
 def _sampled(silver: Silver, log: LogReader, version: int) -> FieldUse | None:
-    if not isinstance(silver.value, (Json, Debezium)):
+    is_own = own_record(silver.where)
+    if not isinstance(silver.value, (Json, Debezium)) or is_own is None:
         return None
     known: Sequence[Field] = fields(silver.value, folder_of(silver.value))
     is_debezium = isinstance(silver.value, Debezium)
     if is_debezium:
         known = next(field.nested for field in known if field.name == "after")
-    found = compare(_objects(_newest_values(log, version), is_debezium=is_debezium), known)
+    count = RECORDS if silver.where is None else RECORDS_OF_MANY_TYPES
+    objects = _objects(_newest_values(log, version, count), is_own, is_debezium=is_debezium)
+    found = compare(objects, known)
     return found if found.records else None
 
 
-def _newest_values(log: LogReader, version: int) -> Iterator[bytes]:
+def _newest_values(log: LogReader, version: int, count: int) -> Iterator[bytes]:
     """Values of the newest records of bronze, from its newest files; fewer if those have fewer."""
     import pyarrow.parquet as pq
 
-    folder, left = StorageFolder(log.path), RECORDS
+    folder, left = StorageFolder(log.path), count
     for number in range(version, max(-1, version - _COMMITS), -1):
         commit = log.commit(number)
         for file in reversed(commit.added if commit is not None and not commit.is_change else ()):
@@ -154,18 +165,19 @@ def _first_values(file: pq.ParquetFile, count: int) -> list[bytes | None]:
     return [] if batch is None else list(batch.column(0).to_pylist())
 
 
-def _objects(values: Iterable[bytes], *, is_debezium: bool) -> Iterator[dict[str, Any]]:
-    """The JSON objects among the values: messages, or rows of Debezium's envelope."""
+def _objects(values: Iterable[bytes], is_own: OwnRecord, *, is_debezium: bool) -> Iterator[dict[str, Any]]:
+    """The table's own JSON objects among the values: messages, or rows of Debezium's envelope."""
     for value in values:
         try:
             parsed = json.loads(value)
         except (ValueError, RecursionError):  # silver rejects the record, with the reason
             continue
-        if is_debezium and isinstance(parsed, dict):
-            envelope = parsed.get("payload", parsed)
-            parsed = (envelope.get("after") or envelope.get("before")) if isinstance(envelope, dict) else None
-        if isinstance(parsed, dict):
-            yield parsed
+        envelope = parsed.get("payload", parsed) if is_debezium and isinstance(parsed, dict) else parsed
+        if not isinstance(envelope, dict) or not is_own(envelope):
+            continue
+        found = (envelope.get("after") or envelope.get("before")) if is_debezium else envelope
+        if isinstance(found, dict):
+            yield found
 
 
 def _paths(found: Any, known: Sequence[Field], place: str) -> Iterator[tuple[str, bool]]:

@@ -182,9 +182,9 @@ class DocumentTables:
             self.proposal.gold += gold_tables.latest(self.proposal.table, thing, newest_by)
 
     def _split(self, name: str, shape: Shape) -> None:
-        """A table per type of message: its fields, and a rule that keeps the other types out."""
-        whole = self.proposal
-        for value, documents in message_types.by_value(self.found, self.by_name[name].path).items():
+        """A table per type of message: its fields, and the condition that makes a message its own."""
+        whole, leaf = self.proposal, self.by_name[name]
+        for value, documents in message_types.by_value(self.found, leaf.path).items():
             fields = message_types.pruned(shape, value_shapes.shape_of(documents))
             paths = {leaf.path for leaf in value_shapes.leaves(fields)}
             kept = [
@@ -209,14 +209,12 @@ class DocumentTables:
                     event_time=whole.event_time,
                     watermark=whole.watermark,
                     notes=whole.notes,
+                    where=f"{leaf.sql} = '{value}'",
                     remarks=[
-                        f"messages of one {name}: {len(documents):,} of {len(self.found):,} sampled; the",
-                        "first rule drops those of the other types",
+                        f"messages of one {name}: {len(documents):,} of {len(self.found):,} sampled; those",
+                        "of the other types are no rows of this table",
                     ],
-                    rules=[
-                        gold_tables.rule(f"is_{suffix}", f"{value_shapes.quoted(name)} = '{value}'", "drop"),
-                        *gold_tables.rules(leaf_rules, whole.event_time)[:1],
-                    ],
+                    rules=gold_tables.rules(leaf_rules, whole.event_time)[:1],
                 )
             )
 

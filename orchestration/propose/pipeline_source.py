@@ -33,6 +33,7 @@ class Proposal:
         remarks: Comment lines above the table.
         rules: Rules of the silver table, as Python source.
         gold: Lines of the gold tables, as Python source.
+        where: The condition that makes a message the table's own; empty if every message is.
         bronze: The bronze table; empty if it has the silver table's name.
         parts: One table per type of message, instead of one table of all types.
     """
@@ -51,6 +52,7 @@ class Proposal:
     remarks: list[str] = field(default_factory=list)
     rules: list[str] = field(default_factory=list)
     gold: list[str] = field(default_factory=list)
+    where: str = ""
     bronze: str = ""
     parts: list[Proposal] = field(default_factory=list)
 
@@ -101,6 +103,8 @@ def _silver(proposal: Proposal) -> Iterator[str]:
     yield f"    {literal(proposal.table)},"
     yield f'    reads="bronze.{proposal.bronze or proposal.table}",'
     yield from (f"    # {remark}" for remark in proposal.remarks)
+    if proposal.where:
+        yield f"    where={literal(proposal.where)},"
     first, *rest = f"value={proposal.value},".split("\n")
     yield f"    {first}"
     yield from (f"    {line}" for line in rest)

@@ -32,7 +32,17 @@ from silver.judge import lookups
 from silver.judge.dedupe import event_key
 from silver.judge.judge import judge, read_rows
 from silver.judge.rules import rules_version
-from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, META, PLACE, QUARANTINE, REASONS, VERDICT
+from silver.read.column_names import (
+    ACCEPT,
+    EVENT_TIME,
+    KEY,
+    META,
+    OTHER,
+    PLACE,
+    QUARANTINE,
+    REASONS,
+    VERDICT,
+)
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.known_keys import REPLAYED, replayed_ms
 from silver.write.schema_evolution import evolved
@@ -42,7 +52,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OUTCOME, _TURN, _IN_SILVER = "__outcome", "__turn", "__in_silver"
-_INSERT, _PRESENT, _DUPLICATE, _FAIL = "insert", "present", "duplicate", "fail"
+_INSERT, _PRESENT, _DUPLICATE, _FAIL, _OTHER = "insert", "present", "duplicate", "fail", "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +64,12 @@ class Replay:
         selected: Rows that match ``where``.
         dropped: Selected rows without a payload.
         older: Selected rows that older rules judged and that were therefore skipped.
-        judged: Selected rows that were judged again: passed and failed.
+        judged: Selected rows that were judged again: passed, failed, and other tables' records.
         inserted: Rows that passed and are in silver now under their own coordinates.
         duplicates: Rows that passed, but whose event is in silver from another record.
         passed_by_reason: Rows that passed, by their former reasons.
         failed_by_reason: Rows that still fail, by their new reasons. A row counts for each of its reasons.
+        other: Rows that the table's condition ``where`` leaves to other tables; they leave quarantine.
     """
 
     table: str
@@ -74,6 +85,7 @@ class Replay:
     passed_by_reason: Mapping[str, int]
     failed_by_reason: Mapping[str, int]
     is_dry_run: bool
+    other: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +125,10 @@ def replay(  # noqa: PLR0913  # one per option
 ) -> Replay:
     """Judge a table's quarantined rows again; the caller holds the leases of silver and its side tables.
 
-    Rows that still fail are not changed. A row whose event is in silver is only deleted from quarantine. If
-    several rows have the same event, the one that was read from Kafka first is inserted.
+    Rows that still fail are not changed. A row that the condition ``where`` leaves to other tables is only
+    deleted from quarantine; a row on which it cannot be decided stays. A row whose event is in silver is only
+    deleted from quarantine. If several rows have the same event, the one that was read from Kafka first is
+    inserted.
 
     Args:
         spark: The session.
@@ -144,7 +158,7 @@ def replay(  # noqa: PLR0913  # one per option
     try:
         decided = _with_outcome(judged, silver, _newest(spark, path)).persist(StorageLevel.MEMORY_AND_DISK)
         result = _result(decided, selection, silver.table, pinned, is_dry_run=is_dry_run)
-        if not is_dry_run and result.passed:
+        if not is_dry_run and result.passed + result.other:
             move = _Move(silver, pipeline, layout, {"run_id": uuid.uuid4().hex, "quarantine_version": pinned})
             move.insert(decided, say)
             move.delete(decided, result, say)
@@ -234,7 +248,8 @@ def _with_outcome(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFr
     own = F.struct(*(F.col(f"{META}.{name}").alias(name) for name in PLACE))
     order = Window.partitionBy(VERDICT, KEY).orderBy(F.col(f"{META}.ingested_at"), own)
     outcome = (
-        F.when(F.col(VERDICT) != ACCEPT, _FAIL)
+        F.when(F.col(VERDICT) == OTHER, _OTHER)
+        .when(F.col(VERDICT) != ACCEPT, _FAIL)
         .when(F.array_contains(_IN_SILVER, own), _PRESENT)
         .when(F.col(_IN_SILVER).isNotNull() | (F.col(_TURN) > 1), _DUPLICATE)
         .otherwise(_INSERT)
@@ -253,11 +268,12 @@ def _result(
     failed_by_reason: dict[str, int] = {}
     if decided is not None:
         outcomes = {row[0]: int(row[1]) for row in decided.groupBy(_OUTCOME).count().collect()}
-    failed = outcomes.get(_FAIL, 0)
-    passed = sum(outcomes.values()) - failed
+    failed, other = outcomes.get(_FAIL, 0), outcomes.get(_OTHER, 0)
+    passed = sum(outcomes.values()) - failed - other
     if decided is not None and passed:
         former = selection.rows.select(*PLACE, F.col("reasons").alias("__former"))
-        passed_by_reason = _by_reason(former.join(_places_of_passed(decided), list(PLACE)), "__former")
+        own = _places_that_leave(decided.where(F.col(_OUTCOME) != _OTHER))
+        passed_by_reason = _by_reason(former.join(own, list(PLACE)), "__former")
     if decided is not None and failed:
         failed_by_reason = _by_reason(decided.where(F.col(_OUTCOME) == _FAIL), REASONS)
     return Replay(
@@ -266,7 +282,7 @@ def _result(
         selected=selection.selected,
         dropped=selection.dropped,
         older=selection.older,
-        judged=passed + failed,
+        judged=passed + failed + other,
         passed=passed,
         inserted=outcomes.get(_INSERT, 0) + outcomes.get(_PRESENT, 0),
         duplicates=outcomes.get(_DUPLICATE, 0),
@@ -274,10 +290,11 @@ def _result(
         passed_by_reason=passed_by_reason,
         failed_by_reason=failed_by_reason,
         is_dry_run=is_dry_run,
+        other=other,
     )
 
 
-def _places_of_passed(decided: DataFrame) -> DataFrame:
+def _places_that_leave(decided: DataFrame) -> DataFrame:
     return decided.where(F.col(_OUTCOME) != _FAIL).select(*(f"{META}.{name}" for name in PLACE))
 
 
@@ -317,13 +334,15 @@ class _Move:
         delta_merge.insert_new(rows.frame, path, metadata, key=event_key(silver))
 
     def delete(self, decided: DataFrame, result: Replay, say: Callable[[str], None]) -> None:
-        """Delete the rows that passed from quarantine."""
-        quarantine = self.silver.quarantine
-        say(f"deleting {result.passed:,} rows from {quarantine}")
-        counts = {"replayed": result.passed, "inserted": result.inserted, "duplicates": result.duplicates}
+        """Delete the rows that passed, and other tables' records, from quarantine."""
+        quarantine, gone = self.silver.quarantine, result.passed + result.other
+        say(f"deleting {gone:,} rows from {quarantine}")
+        counts = {"replayed": gone, "inserted": result.inserted, "duplicates": result.duplicates}
+        if result.other:
+            counts["other"] = result.other
         metadata = self._metadata(quarantine, counts=counts)
         path = self.layout.table_path(quarantine)
-        delta_merge.delete_matching(_places_of_passed(decided), path, metadata, key=PLACE)
+        delta_merge.delete_matching(_places_that_leave(decided), path, metadata, key=PLACE)
 
     def _metadata(self, table: str, **facts: Any) -> str:
         return delta_table.maintenance_metadata(self.pipeline, table, "replay", **self.run, **facts)

@@ -3,12 +3,16 @@
 Every existing table that the SQL names becomes a view: ``gold.x``, ``silver.x__quarantine``. DuckDB reads the
 tables with its Delta extension, which is installed as a package. Without the extension, and for tables in an
 object store, delta-rs reads the tables for DuckDB.
+
+SQL of a user runs in a confined database: it reads the pipeline's tables and opens nothing else.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from common.config.paths import Layout, is_local
 from common.delta.log import latest_version
 from common.errors import TableError, TableMissingError, UsageError, nearest
+from orchestration.query.allowed_sql import explain_refusal, refuse_unsafe
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -46,18 +51,29 @@ class Database:
 
     Attributes:
         note: The reason why DuckDB's Delta extension is not used; empty if it is used.
+        is_confined: Whether the database opens nothing but the folders that it was given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folders: Sequence[str] | None = None) -> None:
+        """Create the database.
+
+        Args:
+            folders: Paths or URIs of tables; the database then opens nothing else, and no SQL can change
+                that. Unset: it may open every file and address.
+        """
         import duckdb  # imported here, because the import takes a third of a second
 
         self.note = ""
+        self.is_confined = folders is not None
+        # A folder of its own: DuckDB permits SQL every file in the folder of its temporary files.
+        scratch = tempfile.mkdtemp(prefix="medallion-query-")
+        weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         self.connection: DuckDBPyConnection = duckdb.connect(
             config={
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
                 "python_enable_replacements": "false",
-                "temp_directory": tempfile.gettempdir(),
+                "temp_directory": scratch,
             }
         )
         self.connection.execute("SET TimeZone = 'UTC'")
@@ -67,6 +83,14 @@ class Database:
             self.note = (
                 f"DuckDB's Delta extension cannot be loaded ({_first_line(error)}); reading with delta-rs."
             )
+        if folders is not None:
+            self._confine([folder for folder in folders if is_local(folder)])
+
+    def _confine(self, folders: Sequence[str]) -> None:
+        listed = ", ".join(_quoted(f"{folder}/") for folder in folders)
+        self.connection.execute(f"SET allowed_directories = [{listed}]")
+        self.connection.execute("SET enable_external_access = false")
+        self.connection.execute("SET lock_configuration = true")
 
     def source(self, path: str, version: int | None = None) -> str:
         """SQL for a table in a ``FROM`` clause, at its newest version or at an older one."""
@@ -94,7 +118,8 @@ def run_query(
 
     Raises:
         TableMissingError: The SQL names a declared table that is not written yet.
-        UsageError: The SQL names a table that is not declared, or DuckDB refuses the SQL.
+        UsageError: The SQL names a table that is not declared, DuckDB refuses the SQL, or a confined
+            database may not run it.
     """
     import duckdb
 
@@ -105,11 +130,15 @@ def run_query(
     written = [table for table, last in newest.items() if last is not None]
     try:
         _create_views(database, layout, written, version)
+        if database.is_confined:
+            refuse_unsafe(database.connection, sql)
         result = database.connection.execute(sql)
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
     except duckdb.CatalogException as error:
         raise _explained(error, layout, tables, named, written) from error
+    except duckdb.PermissionException as error:
+        raise UsageError(explain_refusal(_text(error))) from error
     except duckdb.Error as error:
         raise UsageError(_text(error)) from error
     described = result.description or []

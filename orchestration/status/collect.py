@@ -20,7 +20,7 @@ from orchestration.pipeline.field_use import FieldSampler, FieldUse
 from orchestration.pipeline.lineage import sources
 from orchestration.pipeline.query_states import QueryState, read_state
 from orchestration.query.duckdb_views import Database, count_reasons
-from orchestration.status.late_rows import Late, LateCounter, counts_late_rows
+from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
 from orchestration.status.lease_holder import Holder, find_holder
 from orchestration.status.throughput import rate_per_second
 from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
@@ -75,6 +75,8 @@ class TableStatus:
         watermark: The event-time watermark; None if there is none yet.
         quarantine: The quarantine of a silver table; None for other tables.
         late: Late rows of a table with a watermark; None for other tables and before the first write.
+        other: Other tables' records that a silver table with a condition ``where`` has read; None for other
+            tables and before the first write.
         fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
             compared (``orchestration.pipeline.field_use``).
         holder: The process that writes the table; None if its job is stopped.
@@ -92,6 +94,7 @@ class TableStatus:
     watermark: datetime | None
     quarantine: Quarantine | None
     late: Late | None
+    other: OtherRecords | None
     fields: FieldUse | None
     holder: Holder | None
     failures: QueryState | None = None
@@ -160,6 +163,7 @@ class Collector:
             watermark=watermark,
             quarantine=self._quarantine(declared) if isinstance(declared, Silver) else None,
             late=self._count_late(declared, log, now) if now is not None else None,
+            other=self._count_other(declared, log, now) if now is not None else None,
             fields=self._fields.use(name),
             holder=holder,
             failures=self._failures(name, holder),
@@ -256,6 +260,12 @@ class Collector:
             return None
         counter = self._late.setdefault(declared.table, LateCounter(declared))
         return counter.count(log, now.version, now.table_id)
+
+    def _count_other(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> OtherRecords | None:
+        if not isinstance(declared, Silver) or declared.where is None:
+            return None
+        counter = self._late.setdefault(declared.table, LateCounter(declared))
+        return counter.count_other(log, now.version, now.table_id)
 
     def _topics(self) -> Mapping[str, frozenset[str]]:
         """Topic names per bronze table; names that match a pattern are known after the first micro-batch."""

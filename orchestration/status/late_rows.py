@@ -1,4 +1,4 @@
-"""Counts late rows per table, from the metadata of the table's newest commits; without Spark.
+"""Counts late rows, and other tables' records, from the metadata of a table's newest commits; without Spark.
 
 Silver's commits count the rows at or before the watermark. Commits of a gold table with a watermark count
 what Spark's stateful operators have dropped: rows of a join, but groups of an aggregate, because Spark groups
@@ -23,7 +23,7 @@ MANY = 0.01
 """Share of late rows from which on a table is marked."""
 
 _READ = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
-"""Counts of a silver commit whose sum is the number of rows that its micro-batch read."""
+"""Counts of a silver commit whose sum is the number of the table's own records that its micro-batch read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Late:
         count: Rows at or before the watermark.
         left_out: Late rows that the table does not have: dropped by gold's watermark, or set aside by silver
             under ``late="keep"``. Under ``late="merge"`` silver has the key of every late row.
-        of: All rows that the same micro-batches read, or all groups that they touched; None for a join, whose
-            commits do not count the rows that it read.
+        of: All rows that the same micro-batches read, without other tables' records, or all groups that they
+            touched; None for a join, whose commits do not count the rows that it read.
         since: Time of the oldest counted commit; None if every commit of the table is counted.
     """
 
@@ -52,6 +52,21 @@ class Late:
         return self.count > 0 and (self.of is None or self.count >= MANY * self.of)
 
 
+@dataclass(frozen=True, slots=True)
+class OtherRecords:
+    """Records that a silver table's condition ``where`` leaves to other tables, in its newest commits.
+
+    Attributes:
+        count: Records for which the condition is not true.
+        of: All records that the same micro-batches read.
+        since: Time of the oldest counted commit; None if every commit of the table is counted.
+    """
+
+    count: int
+    of: int
+    since: datetime | None
+
+
 class LateCounter:
     """Counts the late rows of one table repeatedly; a call reads only the commits since the call before."""
 
@@ -64,6 +79,16 @@ class LateCounter:
 
     def count(self, log: LogReader, version: int, table_id: str) -> Late:
         """The late rows of the newest commits, up to a version of the table."""
+        self._read(log, version, table_id)
+        return self._sum()
+
+    def count_other(self, log: LogReader, version: int, table_id: str) -> OtherRecords:
+        """Other tables' records in the newest commits of a silver table, up to a version of it."""
+        self._read(log, version, table_id)
+        total, since = self._total()
+        return OtherRecords(total["other"], total["other"] + sum(total[name] for name in _READ), since)
+
+    def _read(self, log: LogReader, version: int, table_id: str) -> None:
         if self._next is None or table_id != self._table_id or version < self._next - 1:
             self._counted.clear()
             self._table_id, self._next = table_id, max(0, version + 1 - COMMITS)
@@ -78,13 +103,16 @@ class LateCounter:
         while len(self._counted) > COMMITS:
             self._counted.popleft()
             self._is_whole = False
-        return self._sum()
 
-    def _sum(self) -> Late:
+    def _total(self) -> tuple[Counter[str], datetime | None]:
+        """The sums of all counts, and the time since when."""
         total = Counter[str]()
         for _, counts in self._counted:
             total.update(counts)
-        since = None if self._is_whole or not self._counted else self._counted[0][0]
+        return total, None if self._is_whole or not self._counted else self._counted[0][0]
+
+    def _sum(self) -> Late:
+        total, since = self._total()
         late = total["late"]
         if isinstance(self._declared, Silver):
             left_out = late if self._declared.late == "keep" else 0

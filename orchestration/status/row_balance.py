@@ -1,8 +1,9 @@
 """The balance of a pipeline's rows, from tables, commits and checkpoints.
 
 Offsets in Kafka = bronze + not yet read. Bronze = silver + quarantine + dropped + tombstones + duplicates
-+ late + not yet processed. Duplicates and tombstones leave no row; their numbers come from silver's commits.
-A late row that was inserted counts as silver; a row that a newer one replaced counts as a duplicate.
++ late + other + not yet processed. Duplicates, tombstones and other tables' records leave no row; their
+numbers come from silver's commits. A late row that was inserted counts as silver; a row that a newer one
+replaced counts as a duplicate.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Balance:
         tombstones: Records without a value.
         duplicates: Rows whose key was in silver already, and rows that a newer one replaced.
         late: Rows later than the watermark that are not in silver.
+        other: Records for which the table's condition ``where`` is not true; 0 for a table without one.
         waiting: Rows of bronze that silver has not processed yet.
         unread: Records in Kafka that bronze has not read yet; None if the broker does not answer.
     """
@@ -45,12 +47,13 @@ class Balance:
     late: int
     waiting: int
     unread: int | None
+    other: int = 0
 
     @property
     def difference(self) -> int:
         """Rows that are missing (positive) or counted twice (negative); 0 means the balance is correct."""
         aside = self.quarantined + self.dropped + self.tombstones
-        return self.bronze - self.silver - aside - self.duplicates - self.late - self.waiting
+        return self.bronze - self.silver - aside - self.duplicates - self.late - self.other - self.waiting
 
 
 def balance(silver: Silver, layout: Layout, status: Status) -> Balance:
@@ -75,6 +78,7 @@ def balance(silver: Silver, layout: Layout, status: Status) -> Balance:
         late=counted["late"] - counted["merged"],
         waiting=mine.lag.count or 0,
         unread=source.lag.count,
+        other=counted["other"],
     )
 
 

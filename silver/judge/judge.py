@@ -6,7 +6,7 @@ gets the same verdict everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,21 +19,35 @@ from silver.judge.rules import check_rules, judge_rows
 from silver.read.column_names import META
 from silver.read.declared_columns import parse_values, select_columns
 from silver.read.unknown_fields import with_rescued_column
+from silver.read.where import mark_others
 
 
-def read_rows(bronze: DataFrame, silver: Silver) -> DataFrame:
+def read_rows(
+    bronze: DataFrame,
+    silver: Silver,
+    *,
+    keeps_undecided: bool | Column = True,
+    without_others: Callable[[DataFrame], DataFrame] | None = None,
+) -> DataFrame:
     """The declared columns, and ``_kafka``; one row per bronze row.
 
     Args:
         bronze: Rows with bronze's columns, of a stream or a batch.
         silver: The declaration.
+        keeps_undecided: Whether the table keeps a record on which its condition ``where`` cannot be decided.
+        without_others: Drops other tables' records before anything else is computed; unset: they are rows
+            whose fault says so.
 
     Raises:
         PipelineError: The declaration does not fit the fields of the value.
     """
     place, source = silver.table, source_of(silver)
     rescue = silver.unknown_fields != "ignore"
-    frame = select_columns(parse_values(bronze, silver.value, rescue=rescue), silver.columns, place, source)
+    parsed = parse_values(bronze, silver.value, rescue=rescue)
+    parsed = mark_others(parsed, silver, keeps_undecided=keeps_undecided)
+    if without_others is not None and silver.where is not None:
+        parsed = without_others(parsed)
+    frame = select_columns(parsed, silver.columns, place, source)
     frame = with_rescued_column(frame, silver)
     times = {"event_time": silver.event_time}
     if silver.max_future_after is not None:

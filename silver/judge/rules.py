@@ -20,8 +20,21 @@ from pyspark.sql import functions as F
 from common.declare import Rule, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem
-from silver.read.column_names import ACCEPT, DROP, FAIL, META, QUARANTINE, REASONS, TOMBSTONE, VERDICT, WARNED
+from common.sql.expression import null_for_null_times
+from silver.read.column_names import (
+    ACCEPT,
+    DROP,
+    FAIL,
+    META,
+    OTHER,
+    QUARANTINE,
+    REASONS,
+    TOMBSTONE,
+    VERDICT,
+    WARNED,
+)
 from silver.read.try_expression import attempt, attempt_value
+from silver.read.where import is_other_record
 
 NULL_KEY = "null_key"
 NULL_EVENT_TIME = "null_event_time"
@@ -42,7 +55,8 @@ def judge_rows(  # noqa: PLR0913
 
     Adds ``__reasons``: array<string>, all reasons for a rejection, empty for an accepted row; ``__warned``:
     array<string>, broken rules that only warn; ``__verdict``: ``accept``, ``tombstone`` (no value: neither
-    checked nor kept), ``fail``, ``quarantine`` or ``drop``, the first of these that applies.
+    checked nor kept), ``other`` (another table's record), ``fail``, ``quarantine`` or ``drop``, the first of
+    these that applies.
 
     The only reason of a value that could not be parsed is its fault. A tombstone breaks no rule; its reasons
     can only concern key and event time, and only where tombstones are kept. A row with an event time later
@@ -87,6 +101,7 @@ def _verdict(rules: Sequence[Rule], *, keep_tombstones: bool) -> Column:
     """The verdict by the reasons; a reason that is no rule's name is the engine's own and quarantines."""
     by_verb = {verb: [rule.name for rule in rules if rule.on_fail == verb] for verb in (FAIL, DROP)}
     verdict = F.when(F.col(f"{META}.value").isNull() & F.lit(not keep_tombstones), TOMBSTONE)
+    verdict = verdict.when(is_other_record(), OTHER)
     if by_verb[FAIL]:
         verdict = verdict.when(F.arrays_overlap(REASONS, F.array(*map(F.lit, by_verb[FAIL]))), FAIL)
     if by_verb[DROP]:
@@ -119,14 +134,16 @@ def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
 def rules_version(silver: Silver) -> str:
     """A hash of 12 hex digits over everything in a declaration that decides a row's verdict.
 
-    That is the value's format, the columns, key, event time and future bound, rules and lookups. A schema in
-    a file counts by its content, a columns function by its source text.
+    That is the value's format, ``where``, the columns, key, event time and future bound, rules and lookups. A
+    schema in a file counts by its content, a columns function by its source text.
     """
     decisive = (silver.value, silver.columns, silver.key, silver.event_time, silver.max_future)
     # An attribute that is newer than the versions in existing tables counts only where it is used.
     kept = () if silver.tombstones == "count" else (silver.tombstones,)
     after = () if silver.max_future_after is None else ({"max_future_after": silver.max_future_after},)
-    text = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *kept, *after)])
+    where = () if silver.where is None else ({"where": silver.where},)
+    more = (*kept, *after, *where)
+    text = json.dumps([_plain(each) for each in (*decisive, silver.rules, silver.lookups, *more)])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -140,6 +157,8 @@ def rule_marks(silver: Silver) -> Mapping[str, str]:
         "max_future": (silver.max_future, silver.max_future_after),
         "lookups": silver.lookups,
         "tombstones": silver.tombstones,
+        # Only where it is declared: commits of earlier versions have no mark of it.
+        **({} if silver.where is None else {"where": silver.where}),
         **{f"rule {rule.name!r}": rule for rule in silver.rules},
     }
     texts = {name: json.dumps(_plain(each)) for name, each in decisive.items()}
@@ -181,5 +200,6 @@ def _is_file(given: object) -> bool:
 
 def _broken(rule: Rule) -> Column:
     """Whether the row breaks the rule: its condition is false, is null, or throws."""
-    met = attempt_value(attempt(F.expr(f"({rule.condition})"), F.col(f"{META}.fault").isNull()))
+    condition = F.expr(f"({null_for_null_times(rule.condition)})")
+    met = attempt_value(attempt(condition, F.col(f"{META}.fault").isNull()))
     return ~F.coalesce(met, F.lit(False))

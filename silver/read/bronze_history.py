@@ -1,8 +1,12 @@
-"""Whether bronze still has the commits and files that a first load in the order of arrival reads."""
+"""Whether bronze still has the commits and files that a first load in the order of arrival reads.
+
+After an erasure they are not read, although they may still be there: they hold the rows that were erased.
+"""
 
 from __future__ import annotations
 
 from common.delta.log import LogReader
+from common.delta.table import ERASED
 from common.errors import HistoryGoneError
 from common.machine.storage_folder import StorageFolder
 
@@ -16,7 +20,8 @@ def needs_snapshot(how: str, table: str, bronze_path: str) -> bool:
         bronze_path: Path of the bronze table.
 
     Raises:
-        HistoryGoneError: The setting is ``log``, and bronze's log or files are incomplete.
+        HistoryGoneError: The setting is ``log``, and bronze's log or files are incomplete, or hold rows that
+            were erased.
     """
     if how == "snapshot":
         found = LogReader(bronze_path).snapshot()
@@ -25,15 +30,17 @@ def needs_snapshot(how: str, table: str, bronze_path: str) -> bool:
     if missing and how == "log":
         raise HistoryGoneError(
             f"{table}: {missing}, so a first load in the order of arrival is not possible. Set "
-            "silver.first_load to snapshot, which loads it by event time, or restore the missing files under "
-            f"{bronze_path}."
+            "silver.first_load to snapshot, which loads it by event time; or, if files are missing, restore "
+            f"them under {bronze_path}."
         )
     return bool(missing)
 
 
 def _missing_history(path: str) -> str:
-    """What a stream from commit 0 would miss, in words; empty where nothing is missing."""
+    """Why no stream may begin at commit 0, in words; empty where one may."""
     log = LogReader(path)
+    if (erased_at := log.properties().get(ERASED)) is not None:
+        return f"rows were erased from it at {erased_at}, and files of its older versions hold them"
     if log.commit(0) is None:
         return "its log no longer begins at commit 0"
     needed: list[str] = []

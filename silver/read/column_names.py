@@ -15,7 +15,7 @@ REASONS, WARNED = "__reasons", "__warned"
 """Lists of all reasons against a row, and of the broken rules that only warn."""
 
 VERDICT = "__verdict"
-"""The column that says what becomes of a row: one of the six values below."""
+"""The column that says what becomes of a row: one of the seven values below."""
 
 ACCEPT = "accept"
 TOMBSTONE = "tombstone"
@@ -24,6 +24,12 @@ DROP = "drop"
 FAIL = "fail"
 LATE = "late"
 """An accepted row at or before the watermark."""
+
+OTHER = "other"
+"""A record for which the table's ``where`` is not true; commits count such records under this name."""
+
+OTHER_RECORD = "(other)"
+"""The fault, in ``META``, of a record for which the table's ``where`` is not true; no rule is named so."""
 
 COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 """The columns of a silver table that identify the Kafka record of a row."""

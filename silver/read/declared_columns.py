@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from common.declare import Hook, Value
 from common.errors import PipelineError, Problem
 from common.spark.jvm import plan_operators
+from common.sql.expression import null_for_null_times
 from silver.read.column_names import META
 from silver.read.try_expression import attempt, attempt_value
 from silver.read.value_reader import READ, read_values
@@ -75,7 +76,9 @@ def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str,
     A row for which a column throws gets the fault ``column_failed``, with the column as ``fault_field``.
     """
     read = F.col(f"{META}.fault").isNull()
-    tried = [attempt(F.expr(f"({sql})"), read).alias(name) for name, sql in columns.items()]
+    tried = [
+        attempt(F.expr(f"({null_for_null_times(sql)})"), read).alias(name) for name, sql in columns.items()
+    ]
     try:
         attempts = frame.select(META, *tried)
     except PySparkException as error:

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -66,16 +66,62 @@ def read_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Rea
     """
     if isinstance(value, Json) and not value.strict:
         return _lenient(bronze, struct_type(spark_schema_text(value, folder_of(value))))
-    if isinstance(value, (Json, Debezium, Csv)):
-        schema = struct_type(spark_schema_text(value, folder_of(value)))
-        return _strict(bronze, schema, _spec(value, schema, rescue=rescue))
-    if isinstance(value, Text):
-        schema = StructType([StructField("value", StringType())])
-        spec = {"format": "text", "schema": schema.jsonValue(), "max_bytes": value.max_bytes}
-        return _strict(bronze, schema, spec)
     if isinstance(value, Bytes):
         return _raw(bronze)
-    return _avro(bronze, value)
+    reader = strict_reader(bronze.sparkSession, value, rescue=rescue)
+    return ReadValues(bronze.withColumn(READ, reader.read(F.col("value"))), tuple(reader.fields.fields))
+
+
+@dataclass(frozen=True)
+class StrictReader:
+    """One of the engine's Java readers with a declaration; equal readers give equal results.
+
+    Attributes:
+        java_class: The class.
+        spec: The declaration, as JSON text.
+        fields: The fields of ``value`` in a result.
+    """
+
+    java_class: str
+    spec: str
+    fields: StructType
+
+    def read(self, value: Column) -> Column:
+        """A struct of ``fault``, ``fault_field``, ``rescued`` and ``value``; null for null."""
+        return java_call("read", _result(self.fields), value, F.lit(self.spec), reader=self.java_class)
+
+
+def strict_reader(
+    spark: SparkSession, value: Json | Debezium | Csv | Text | Avro, *, rescue: bool = False
+) -> StrictReader:
+    """The reader of a strict format; the session's settings say where Avro writers' schemas are.
+
+    Raises:
+        PipelineError: The format's schema is missing or wrong.
+    """
+    if isinstance(value, Avro):
+        return _avro(spark, value)
+    if isinstance(value, Text):
+        schema = StructType([StructField("value", StringType())])
+        return _reader(schema, {"format": "text", "schema": schema.jsonValue(), "max_bytes": value.max_bytes})
+    schema = struct_type(spark_schema_text(value, folder_of(value)))
+    return _reader(schema, _spec(value, schema, rescue=rescue))
+
+
+def part_reader(value: Json | Debezium | Csv, whole: StructType, wanted: StructType) -> StrictReader:
+    """A reader of some fields of a value: only their faults, and those of the whole document, are faults.
+
+    Args:
+        value: The format.
+        whole: All fields of the value.
+        wanted: The fields to read; of a struct perhaps some of its fields.
+    """
+    schema = wanted
+    if isinstance(value, Csv):  # read by position: every field stays, and text takes any value
+        schema = StructType(
+            [each if each.name in wanted.names else StructField(each.name, StringType()) for each in whole]
+        )
+    return _reader(schema, _spec(value, schema, rescue=False) | {"required": []})
 
 
 def struct_type(text: str) -> StructType:
@@ -114,8 +160,7 @@ def _spec(value: Json | Debezium | Csv, schema: StructType, *, rescue: bool) -> 
     return spec | {"max_depth": value.max_depth, "rescue": rescue}
 
 
-def _avro(bronze: DataFrame, value: Avro) -> ReadValues:
-    """Avro values; the session's settings say where writers' schemas are."""
+def _avro(spark: SparkSession, value: Avro) -> StrictReader:
     folder = folder_of(value)
     schema = StructType.fromJson(avro_schema.spark_json(avro_schema.fields(value, folder)))
     spec = {
@@ -124,7 +169,7 @@ def _avro(bronze: DataFrame, value: Avro) -> ReadValues:
         "max_bytes": value.max_bytes,
     }
     if value.framing == "registry":
-        conf = bronze.sparkSession.conf
+        conf = spark.conf
         spec |= {
             "registry": conf.get(avro_schema.REGISTRY, ""),
             "auth": conf.get(avro_schema.REGISTRY_LOGIN, ""),
@@ -132,13 +177,11 @@ def _avro(bronze: DataFrame, value: Avro) -> ReadValues:
         if not spec["registry"]:
             text = 'framing "registry" needs the setting silver.schema_registry: an address, or a folder'
             raise PipelineError([Problem("Avro", text, source_of(value))])
-    return _strict(bronze, schema, spec, _AVRO_CLASS)
+    return _reader(schema, spec, _AVRO_CLASS)
 
 
-def _strict(bronze: DataFrame, schema: StructType, spec: dict[str, Any], reader: str = _CLASS) -> ReadValues:
-    nullable = _nullable(schema)
-    column = java_call("read", _result(nullable), F.col("value"), F.lit(json.dumps(spec)), reader=reader)
-    return ReadValues(bronze.withColumn(READ, column), tuple(nullable.fields))
+def _reader(schema: StructType, spec: dict[str, Any], java_class: str = _CLASS) -> StrictReader:
+    return StrictReader(java_class, json.dumps(spec), _nullable(schema))
 
 
 def java_call(method: str, result: DataType, *arguments: Column, reader: str = _CLASS) -> Column:

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from common.declare import Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint_match import commits_metadata
 from common.delta.delta_rs import ACTION, INSERTED, UPDATED
+from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch
 from common.rows.driver_or_spark import Rows
 from common.spark.broadcast import broadcast_if_small

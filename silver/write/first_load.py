@@ -34,6 +34,7 @@ from silver.read.column_names import (
     FAIL,
     KEY,
     META,
+    OTHER,
     PLACE,
     QUARANTINE,
     TOMBSTONE,
@@ -48,7 +49,7 @@ _FACTS = ("of", "bronze_version", "begins", "silver_id", "positions")
 
 _PART = "__bucket"
 _ASIDE, _NOWHERE = -1, -2
-"""The part of rejected rows, and that of rows that no table gets: duplicates and tombstones."""
+"""The part of rejected rows, and that of rows that no table gets: duplicates, tombstones, other records."""
 
 _MOST_PARTS = 500
 _SAMPLE_ROWS = 100_000
@@ -262,12 +263,13 @@ def _others(counts: Mapping[tuple[int, str], int]) -> dict[str, int]:
     """What became of the rows that are not in silver."""
     aside = {verdict: n for (part, verdict), n in counts.items() if part == _ASIDE}
     nowhere = {verdict: n for (part, verdict), n in counts.items() if part == _NOWHERE}
-    return {
+    found = {
         "quarantined": aside.get(QUARANTINE, 0),
         "dropped": aside.get(DROP, 0),
         "tombstones": nowhere.get(TOMBSTONE, 0),
         "duplicates": nowhere.get(ACCEPT, 0),
     }
+    return found | ({OTHER: nowhere[OTHER]} if OTHER in nowhere else {})
 
 
 def _position(table_id: str, version: int) -> dict[str, Any]:

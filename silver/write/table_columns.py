@@ -54,7 +54,7 @@ def check_change_feed(spark: SparkSession, silver: Silver, path: str) -> None:
         )
 
 
-_PLACED = {
+PLACED = {
     "_kafka_topic": "topic",
     "_kafka_partition": "partition",
     "_kafka_offset": "offset",
@@ -73,7 +73,7 @@ def accepted(rows: Rows, verdict: str = ACCEPT, count: int | None = None) -> Row
         count: How many rows have it, if that is known.
     """
     declared = {name: column(name) for name in rows.columns if name not in _SCRATCH}
-    placed = {name: column(META, field) for name, field in _PLACED.items()}
+    placed = {name: column(META, field) for name, field in PLACED.items()}
     return rows.where(is_in(column(VERDICT), [verdict]), count).select(declared | placed)
 
 

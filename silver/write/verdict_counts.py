@@ -18,6 +18,7 @@ from silver.read.column_names import (
     FAIL,
     LATE,
     META,
+    OTHER,
     QUARANTINE,
     REASONS,
     TOMBSTONE,
@@ -25,7 +26,7 @@ from silver.read.column_names import (
     WARNED,
 )
 
-_VERDICTS = (ACCEPT, QUARANTINE, DROP, TOMBSTONE, FAIL, LATE)
+_VERDICTS = (ACCEPT, QUARANTINE, DROP, TOMBSTONE, FAIL, LATE, OTHER)
 _UNKNOWN = "unknown fields"
 _SHOWN = 5
 """Coordinates in a message."""
@@ -39,6 +40,7 @@ class Tally:
         rules: Rows that broke a rule, whatever its verb; rules that no row broke are left out. Rules that a
             late row broke are not counted.
         late: Rows at or before the watermark, as far as Spark has not dropped them.
+        other: Other tables' records, as far as the query has not dropped them before.
         with_unknown_fields: Rows whose value has a field that its schema does not name.
     """
 
@@ -49,13 +51,14 @@ class Tally:
     failed: int
     rules: Mapping[str, int]
     late: int = 0
+    other: int = 0
     with_unknown_fields: int = 0
 
     @property
     def rows(self) -> int:
         """All rows."""
         known = self.accepted + self.quarantined + self.dropped
-        return known + self.tombstones + self.failed + self.late
+        return known + self.tombstones + self.failed + self.late + self.other
 
 
 def count_verdicts(judged: Rows, rules: Sequence[Rule]) -> Tally:
@@ -76,6 +79,7 @@ def count_verdicts(judged: Rows, rules: Sequence[Rule]) -> Tally:
         failed=counts[FAIL],
         rules={rule.name: rows for rule in rules if (rows := counts[f"rule {rule.name}"])},
         late=counts[LATE],
+        other=counts[OTHER],
         with_unknown_fields=counts[_UNKNOWN],
     )
 

@@ -7,7 +7,7 @@ the steps that it has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,15 +16,18 @@ from pyspark.sql import DataFrame
 from common.config.driver_limits import DriverLimits
 from common.declare import Silver
 from common.delta import table as delta_table
+from common.delta.foreign_commits import CommitWatch
+from common.delta.match.batch_match import SideStep, StepHistory
 from common.delta.micro_batch import MicroBatch
 from common.rows.driver_or_spark import Rows
 from common.rows.row_size import RowSizeEstimate
 from silver.judge.late_verdict import set_late_watermark
+from silver.read.column_names import OTHER
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.exact_dedupe import write_exact
-from silver.write.foreign_changes import ChangeWatch
 from silver.write.judged_batch import JudgedBatch, consume_once
 from silver.write.known_keys import KeysWrittenOutsideStream
+from silver.write.late_rows import STEP as LATE_STEP
 from silver.write.late_rows import LateRows
 from silver.write.schema_evolution import evolved
 from silver.write.table_columns import accepted, rejected
@@ -33,9 +36,30 @@ from silver.write.verdict_counts import Tally, count_verdicts, rule_failure
 ACCEPTED = "accepted"
 """The step of a micro-batch that writes silver; every batch has it, even without a row."""
 
+QUARANTINED = "quarantine"
+"""The step of a micro-batch that writes quarantine."""
 
 JUDGED_BY = "judged_by"
 """The entry of a commit's metadata with the marks of what decides a verdict."""
+
+
+def side_steps(silver: Silver, path: Callable[[str], str]) -> tuple[SideStep, ...]:
+    """The steps that not every micro-batch of a silver table has.
+
+    Args:
+        silver: The declaration.
+        path: Gives the path of a table.
+    """
+    return (
+        SideStep(LATE_STEP, silver.table, path(silver.table), ("merged",)),
+        SideStep(LATE_STEP, silver.late_table, path(silver.late_table), ("late",)),
+        SideStep(QUARANTINED, silver.quarantine, path(silver.quarantine), ("quarantined", "dropped")),
+    )
+
+
+def side_paths(silver: Silver, path: Callable[[str], str]) -> dict[str, str]:
+    """Per step that writes a side table, the path of that table."""
+    return {LATE_STEP: path(silver.late_table), QUARANTINED: path(silver.quarantine)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +80,7 @@ class Writer:
         row_size: Of judged rows.
         rule_version: Identifies the rules that judge its rows.
         rule_marks: Marks of what decides a verdict, for the metadata of commits.
+        steps: The newest micro-batch of each step that writes a side table.
     """
 
     silver: Silver
@@ -64,11 +89,12 @@ class Writer:
     quarantine_path: str
     late_rows: LateRows
     known_keys: KeysWrittenOutsideStream
-    watch: ChangeWatch
+    watch: CommitWatch
     limits: DriverLimits
     row_size: RowSizeEstimate
     rule_version: str
     rule_marks: Mapping[str, str]
+    steps: StepHistory
 
     def __call__(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write one micro-batch.
@@ -91,15 +117,19 @@ class Writer:
             judged = whole.measured(self.row_size, tally)
             dropped = batch.dropped()
             counts: Mapping[str, Any] = {**_counts(tally), **dropped, "late": tally.late + dropped["late"]}
+            bad = tally.quarantined + tally.dropped
+            batch = self.steps.with_steps(batch, {LATE_STEP: counts["late"] > 0, QUARANTINED: bad > 0})
+            if self.silver.where is not None:
+                counts = {**counts, OTHER: tally.other + dropped.get(OTHER, 0)}
             rows = accepted(judged.rows, count=tally.accepted)
             rows = evolved(rows, self.silver, batch.pipeline, self.silver_path)
             if self.silver.dedupe == "exact":
                 counts = write_exact(rows, self.silver, self.silver_path, batch, ACCEPTED, counts)
             else:
                 counts = self._write(rows, judged, tally, batch, counts)
-            if bad := tally.quarantined + tally.dropped:
+            if bad:
                 aside = rejected(judged.rows, self.rule_version, bad).collected()
-                delta_table.append(aside, self.quarantine_path, batch, "quarantine", counts)
+                delta_table.append(aside, self.quarantine_path, batch, QUARANTINED, counts)
 
     def _write(
         self, rows: Rows, judged: JudgedBatch, tally: Tally, batch: MicroBatch, counts: Mapping[str, Any]

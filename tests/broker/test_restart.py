@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Top
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.errors import CheckpointMismatchError, QueryFailedError
+from orchestration.jobs.recover import recover
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.crashes import die_before_the_first_batch
 from tests.support.engine import Engine
@@ -250,12 +254,12 @@ def test_an_older_copy_of_the_checkpoint_is_refused(shop: Shop) -> None:
         aside.rename(own)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [*TABLES, "silver.orders__late"])
 def test_a_deleted_table_is_refused_and_not_made_anew(shop: Shop, table: str) -> None:
     """A new empty one would stand in the way of the copy to be restored."""
     path = Path(shop.engine.path(table))
     aside = path.rename(path.with_suffix(".aside"))
-    query = table.removesuffix("__quarantine")
+    query = table.partition("__")[0]
     try:
         with pytest.raises(CheckpointMismatchError, match=f"{table}: the checkpoint .* was deleted"):
             shop.engine.run(query.partition(".")[0])  # type: ignore[arg-type]
@@ -277,6 +281,127 @@ def test_an_older_copy_of_the_table_is_refused(shop: Shop) -> None:
         aside.rename(newest)
 
 
+def test_an_older_copy_of_quarantine_is_refused(shop: Shop) -> None:
+    """One commit back: silver and the checkpoint are newer."""
+    path = Path(shop.engine.path("silver.orders__quarantine"))
+    newest = path / "_delta_log" / f"{shop.engine.version('silver.orders__quarantine'):020}.json"
+    aside = newest.rename(path.with_suffix(".aside"))
+    try:
+        with pytest.raises(
+            CheckpointMismatchError, match=r"silver\.orders__quarantine: .* an older copy of it"
+        ):
+            shop.engine.run("silver")
+    finally:
+        aside.rename(newest)
+
+
+def test_a_restored_quarantine_is_refused(shop: Shop) -> None:
+    path, version = (
+        shop.engine.path("silver.orders__quarantine"),
+        shop.engine.version("silver.orders__quarantine"),
+    )
+    shop.engine.spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version - 1}")
+    with pytest.raises(CheckpointMismatchError, match=f"Restore it to version {version}"):
+        shop.engine.run("silver")
+    shop.engine.spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version}")
+    shop.engine.run("silver")
+    shop.check()
+
+
+@pytest.mark.parametrize("table", ["bronze.orders", "silver.orders", "gold.latest"])
+@pytest.mark.parametrize("by", [1, -1])
+def test_edited_positions_are_refused_and_written_again(shop: Shop, table: str, by: int) -> None:
+    """Forward would leave out, back would double: in the newest entry, the checksum left as it was."""
+    offsets = shop.engine.checkpoint(table) / "offsets"
+    entry = offsets / str(max(int(file.name) for file in offsets.iterdir() if file.name.isdigit()))
+    *head, position = entry.read_text(encoding="utf-8").splitlines()
+    place = json.loads(position)
+    if "reservoirVersion" in place:
+        place["reservoirVersion"] += by
+    else:
+        (topic, ends), *_ = place.items()
+        place[topic] = {partition: end + 8 * by for partition, end in ends.items()}
+    entry.write_text("\n".join([*head, json.dumps(place)]), encoding="utf-8")
+    _refused(shop, table, "has other positions than the commit", "medallion recover")
+    _recover(shop, table)
+    shop.more()
+    shop.engine.run()
+    shop.check()
+
+
+@pytest.mark.parametrize("table", ["bronze.orders", "silver.orders", "gold.by_parity"])
+@pytest.mark.parametrize("file", ["offsets", "commits", "metadata"])
+def test_an_entry_cut_to_nothing_is_refused_and_written_again(shop: Shop, table: str, file: str) -> None:
+    folder = shop.engine.checkpoint(table)
+    if file == "metadata":
+        (folder / file).unlink()
+        (folder / f".{file}.crc").unlink(missing_ok=True)
+    else:
+        newest = max(int(one.name) for one in (folder / file).iterdir() if one.name.isdigit())
+        (folder / file / str(newest)).write_bytes(b"")
+    _refused(shop, table, "is gone or empty|lacks its file metadata", "medallion recover")
+    _recover(shop, table)
+    shop.more()
+    shop.engine.run()
+    shop.check()
+
+
+@pytest.mark.parametrize("back", [0, 2])
+def test_bronze_gets_a_lost_or_older_checkpoint_back(shop: Shop, back: int) -> None:
+    """Its table says how far it has read."""
+    folder = shop.engine.checkpoint("bronze.orders")
+    if not back:
+        shutil.rmtree(folder)
+    last = max((int(one.name) for one in (folder / "offsets").glob("[0-9]*")), default=0) if back else 0
+    for name in ("offsets", "commits"):
+        for number in range(last - back + 1, last + 1) if back else ():
+            (folder / name / str(number)).unlink()
+            (folder / name / f".{number}.crc").unlink(missing_ok=True)
+    _refused(shop, "bronze.orders", "is gone|older copy", "medallion recover bronze.orders")
+    _recover(shop, "bronze.orders")
+    shop.more()
+    shop.engine.run()
+    shop.check()
+
+
+@pytest.mark.parametrize(
+    ("folder", "line"), [("offsets", "batchWatermarkMs"), ("commits", "nextBatchWatermarkMs")]
+)
+def test_an_edited_watermark_loses_no_row(shop: Shop, folder: str, line: str) -> None:
+    """Rows that it makes late are kept, and merged into silver."""
+    files = shop.engine.checkpoint("silver.orders") / folder
+    entry = files / str(max(int(file.name) for file in files.iterdir() if file.name.isdigit()))
+    lines = entry.read_text(encoding="utf-8").splitlines()
+    lines[1] = json.dumps({**json.loads(lines[1]), line: 4_070_908_800_000}, separators=(",", ":"))
+    entry.write_text("\n".join(lines), encoding="utf-8")
+    shop.more()
+    shop.engine.run()
+    shop.check()
+
+
+def test_a_table_that_is_deleted_while_the_query_runs_is_not_made_anew(shop: Shop) -> None:
+    path = Path(shop.engine.path("bronze.orders"))
+    aside = path.with_suffix(".aside")
+    shop.more()
+    wiring = Wiring(
+        shop.engine.spark, shop.engine.pipeline, shop.engine.settings, shop.engine.layout, shop.engine.broker
+    )
+    (stream,) = wiring.streams("bronze")
+
+    def write(frame: Any, batch: Any) -> None:
+        stream.write(frame, batch)
+        path.rename(aside)
+
+    supervisor = Supervisor(shop.engine.spark, StopSignal(), stop_timeout_seconds=60)
+    supervisor.start([replace(stream, write=write)], available_now=True)
+    with pytest.raises(CheckpointMismatchError, match="was deleted, while the query was running"):
+        supervisor.run()
+    assert not path.exists()
+    aside.rename(path)
+    shop.engine.run()
+    shop.check()
+
+
 def test_after_all_refusals_the_shop_goes_on(shop: Shop) -> None:
     shop.more()
     shop.engine.run()
@@ -288,10 +413,19 @@ def _newest_commit(shop: Shop, query: str) -> dict[str, Any]:
     return told
 
 
-def _refused(shop: Shop, query: str, words: str) -> None:
+def _recover(shop: Shop, table: str) -> None:
+    before = {table: shop.engine.version(table) for table in TABLES}
+    done = recover(shop.engine.pipeline, shop.engine.settings, shop.engine.layout, table)
+    assert done.steps
+    assert {table: shop.engine.version(table) for table in TABLES} == before
+    again = recover(shop.engine.pipeline, shop.engine.settings, shop.engine.layout, table, is_plan=True)
+    assert again.steps == ()
+
+
+def _refused(shop: Shop, query: str, words: str, remedy: str = "Restore") -> None:
     before = {table: shop.engine.version(table) for table in TABLES}
     with pytest.raises(CheckpointMismatchError, match=words) as refused:
         shop.engine.run(query.partition(".")[0])  # type: ignore[arg-type]
     assert str(refused.value).startswith(f"{query}: ")
-    assert "Restore" in str(refused.value)
+    assert remedy in str(refused.value)
     assert {table: shop.engine.version(table) for table in TABLES} == before

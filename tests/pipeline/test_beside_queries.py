@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic
-from orchestration.jobs.commands import ACCOUNTS, MAINTAINED, REPLAYED, Commands
+from orchestration.jobs.serving.commands import ACCOUNTS, MAINTAINED, REPLAYED, Commands
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
 from tests.conftest import make_settings
@@ -59,7 +59,7 @@ class Work(threading.Thread):
         """Every command once."""
         arguments: dict[str, dict[str, Any]] = {
             "replay": {"table": "silver.orders", "where": None, "with_new_rules": True, "dry_run": False},
-            "maintain": {"tables": ["silver.orders", "silver.orders__quarantine"]},
+            "maintain": {"tables": ["silver.orders", "silver.orders__quarantine"], "now": False},
             "rebuild": {"table": "gold.total"},
             "audit": {"table": None, "since": None},
         }

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -237,4 +237,6 @@ class SilverTables:
             pq.write_table(rows, file)
             stats = json.dumps({"numRecords": rows.num_rows})
             actions.append(AddAction(name, file.stat().st_size, {}, int(time.time() * 1000), True, stats))
-        table.create_write_transaction(actions, "append", table.schema(), [])
+        own = delta_table.maintenance_metadata("shop", "silver", "repair")
+        properties = CommitProperties(custom_metadata={"userMetadata": own})
+        table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=properties)

@@ -17,16 +17,20 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties, write_deltalake
 
 from common.delta import version_checksum
 from common.delta.log import LogReader
+from common.delta.table import maintenance_metadata
 
 _FILE = "__file"
 _AT_ONCE = 50
 """Files made by one write; their rows are in memory together."""
 _GONE_BYTES = 100_000
 """Size of a file that was there once; nobody reads it again."""
+
+OWN = maintenance_metadata("bench", "bench", "repair")
+"""Metadata of a commit of the engine's own: rows that another program appends are refused."""
 
 
 def created(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> None:
@@ -55,9 +59,15 @@ def append(path: Path, rows: pa.Table, *, files: int = 1) -> int:
     size = -(-rows.num_rows // files)
     parts = [rows.slice(first, size) for first in range(0, rows.num_rows, size)]
     if len(parts) == 1:
-        write_deltalake(table, rows, mode="append", writer_properties=_compressed())
+        write_deltalake(
+            table,
+            rows,
+            mode="append",
+            writer_properties=_compressed(),
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": OWN}),
+        )
     else:
-        _committed(path, before + 1, "WRITE", None, [*_written(path, parts)], data_change=True)
+        _committed(path, before + 1, "WRITE", OWN, [*_written(path, parts)], data_change=True)
     after = int(LogReader(str(path)).latest_version() or 0)
     version_checksum.write_checksums(str(path), before, after)
     return after
@@ -83,7 +93,7 @@ def grow(path: Path, rows: Callable[[int], pa.Table], files: int, commits: int) 
         (
             commit.user_metadata
             for version in range(newest, -1, -1)
-            if (commit := log.commit(version)) and commit.metadata
+            if (commit := log.commit(version)) and "query_id" in commit.metadata
         ),
         None,
     )

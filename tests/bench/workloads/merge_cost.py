@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -31,6 +31,7 @@ from common.spark.session import build_session
 from common.streaming import query as streaming
 from orchestration.jobs.wiring import Wiring
 from silver.write.table_columns import properties
+from tests.bench.data import history
 from tests.bench.reporting import page
 from tests.bench.reporting.page import Cost, timed
 
@@ -98,7 +99,7 @@ class Bench:
         ddl = StructType.fromDDL("customer bigint, name string")
         delta_table.ensure(self.spark, "silver.customers", path, ddl, properties())
         names = self.spark.range(ROWS // ROWS_PER_GROUP).selectExpr("id customer", "concat('c', id) name")
-        names.coalesce(1).write.format("delta").mode("append").save(path)
+        delta_table.append_with_metadata(names.coalesce(1), path, history.OWN)
 
     def fill(self, path: str, rows: int) -> None:
         """Orders in files that lie side by side, as clustering leaves them."""
@@ -115,7 +116,7 @@ class Bench:
             F.lit(NOW).alias("_kafka_timestamp"),
             F.lit(NOW).alias("_ingested_at"),
         )
-        frame.write.format("delta").mode("append").save(path)
+        delta_table.append_with_metadata(frame, path, history.OWN)
 
     def bring(self, orders: Sequence[int]) -> None:
         """One commit of silver: a newer version of each order."""
@@ -132,7 +133,8 @@ class Bench:
             "_kafka_timestamp": [NOW] * len(orders),
             "_ingested_at": [NOW] * len(orders),
         }
-        write_deltalake(self.silver, pa.Table.from_pydict(rows, ARROW), mode="append")
+        own = CommitProperties(custom_metadata={"userMetadata": history.OWN})
+        write_deltalake(self.silver, pa.Table.from_pydict(rows, ARROW), mode="append", commit_properties=own)
 
     def run(self) -> Batch:
         """Catch up; what the last micro-batch cost, from its rows to its commit."""

@@ -147,7 +147,8 @@ class Ran:
             )
         frame = self.engine.spark.createDataFrame(values, SCHEMA)
         frame = frame.coalesce(1) if files == 1 else frame.repartitionByRange(files, "n")
-        frame.write.format("delta").mode("append").save(self.path)
+        metadata = delta_table.maintenance_metadata("shop", "silver.orders", "repair")
+        delta_table.append_with_metadata(frame, self.path, metadata)
 
     def silver(self) -> Any:
         """Silver, for a delete or an update."""

@@ -165,7 +165,13 @@ def live(
     return crashed, oracle
 
 
-def bring(engine: Engine, number: int, batch: Sequence[Record], ends: Sequence[int]) -> None:
+def bring(
+    engine: Engine,
+    number: int,
+    batch: Sequence[Record],
+    ends: Sequence[int],
+    table: str = "bronze.events",
+) -> None:
     """One bronze commit of one file, as a bronze query leaves it."""
     rows = [
         {
@@ -182,9 +188,9 @@ def bring(engine: Engine, number: int, batch: Sequence[Record], ends: Sequence[i
         for record in batch
     ]
     position = {"t": {str(partition): end for partition, end in enumerate(ends)}}
-    told = MicroBatch("accounts", "bronze.events", "bronze", number, (position,)).metadata("append", {})
+    told = MicroBatch("accounts", table, "bronze", number, (position,)).metadata("append", {})
     write_deltalake(
-        engine.path("bronze.events"),
+        engine.path(table),
         pa.Table.from_pylist(rows, schema=ARROW),
         mode="append",
         commit_properties=CommitProperties(custom_metadata={"userMetadata": told}),

@@ -221,6 +221,7 @@ def test_a_rule_version_names_what_decides_a_rows_fate_and_nothing_else(tmp_path
         replace(silver, max_future_after="at_server"),
         replace(silver, rules=[Rule("known", "order_id like 'o%'", on_fail="drop")]),
         replace(silver, rules=[]),
+        replace(silver, where="id like 'o%'"),
         replace(silver, lookups=[Lookup("kinds", "gold.kinds", on={"kind": "order_id"})]),
     ]
     (tmp_path / "a.json").write_text("{}")
@@ -253,3 +254,25 @@ def test_what_has_changed_of_the_rules_is_named() -> None:
     )
     assert rule_change_notice(replace(silver, name="other", watermark="2 hours"), last) is None
     assert rule_change_notice(changed, {"batch_id": 7}) is None
+
+
+def test_a_new_condition_where_is_named_and_what_it_left_out_before_too() -> None:
+    silver = Silver(
+        "orders",
+        reads="bronze.orders",
+        value=Json("id string, at timestamp"),
+        columns={"order_id": "id", "at": "at"},
+        key=["order_id"],
+        event_time="at",
+        watermark="1 hour",
+    )
+    before, after = replace(silver, where="id like 'o%'"), replace(silver, where="id like 'O%'")
+
+    def notice(old: Silver, new: Silver) -> str:
+        return rule_change_notice(new, {"batch_id": 7, "judged_by": dict(rule_marks(old))}) or ""
+
+    assert notice(silver, before).startswith("silver.orders: where is new since micro-batch 7. ")
+    assert notice(before, after).startswith("silver.orders: where has changed since micro-batch 7. ")
+    assert notice(before, silver).startswith("silver.orders: where is gone since micro-batch 7. ")
+    assert "Records that the former condition left out are not read again" in notice(before, after)
+    assert notice(after, after) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -50,6 +51,31 @@ def test_a_column_that_throws_faults_its_row_and_no_other(frame: Any) -> None:
     rows = frame.where(F.col(f"{META}.fault").isNull()).drop(META).collect()
     nothing = (None,) * 7
     assert [tuple(row) for row in rows] == [("a", 1, 2, 1.5, 1, 9223372036854775807, None), nothing]
+
+
+def test_a_window_of_no_time_is_null_and_its_row_stays(spark: Any) -> None:
+    """Spark leaves such a row out, and every row that could not be read with it."""
+    values = [b'{"id": "a", "t": "2026-03-01T12:34:56Z"}', b'{"id": "b"}', b"{", b'{"id": "d", "t": "x"}']
+    rows = [("t", 0, at, None, 0, None, b"k", value, None) for at, value in enumerate(values)]
+    columns = {
+        "id": "id",
+        "at": "try_to_timestamp(t)",
+        "hour": "window(try_to_timestamp(t), '1 hour')",
+        "day": "cast(window(try_to_timestamp(t), '1 hour').start as date)",
+    }
+    parsed = parse_values(spark.createDataFrame(rows, SCHEMA), Json("id string, t string"))
+    selected = select_expressions(parsed, columns, "silver.s", "")
+    assert selected.schema["hour"].dataType.simpleString() == "struct<start:timestamp,end:timestamp>"
+    rule = Rule("of_the_hour", "window(at, '1 hour').start = hour.start")
+    found = judge_rows(selected, key=["id"], event_time="at", max_future="1 hour", rules=[rule])
+    place = F.col(f"{META}.offset").alias("place")
+    told = found.select(place, "id", F.col("hour.start").cast("string"), "day", REASONS).orderBy("place")
+    assert [tuple(row) for row in told.collect()] == [
+        (0, "a", "2026-03-01 12:00:00", date(2026, 3, 1), []),
+        (1, "b", None, None, ["null_event_time", "of_the_hour"]),
+        (2, None, None, None, ["malformed_json"]),
+        (3, "d", None, None, ["null_event_time", "of_the_hour"]),
+    ]
 
 
 def test_a_rule_that_throws_is_broken(frame: Any) -> None:

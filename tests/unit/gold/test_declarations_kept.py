@@ -80,7 +80,7 @@ POSITIONS = {
     "Reading": "changes starting_version starting_timestamp",
     "Rule": "name condition on_fail",
     "Session": "on gap",
-    "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after",  # noqa: E501  # one line, one declaration
+    "Silver": "name reads value columns key event_time watermark rules lookups max_future dedupe keep late unknown_fields tombstones max_future_after where",  # noqa: E501  # one line, one declaration
     "Storage": "cluster_by partition_by change_feed deletion_vectors newer_types",
     "Text": "max_bytes",
     "Topic": "name topics pattern assign starting_offsets starting_timestamp max_offsets_per_trigger min_partitions fail_on_data_loss may_have_gaps kafka sample",  # noqa: E501  # one line, one declaration

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,34 +45,47 @@ def audit(
 ) -> None:
     """Prove that every Kafka offset that bronze has read is in exactly one place.
 
-    Offsets = silver + duplicates + late + quarantine + dropped + tombstones + erased + waiting, per topic
-    and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up to
-    the same numbers. Reads only tables and logs; jobs may run, and a running silver job
-    does the work in its session. Exit code 1: not balanced.
+    Offsets = silver + duplicates + late + quarantine + dropped + tombstones + other + erased + waiting, per
+    topic and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up
+    to the same numbers. Reads only tables and logs; jobs may run, and a running silver job does the work in
+    its session. Exit code 1: not balanced.
+
+    The broker is asked whether the topics are the ones that bronze has read, and whether they still have
+    what bronze has not read yet. Without its answer the last line says what was not compared.
 
     A balanced audit records its result; --since last continues from there, cheaply enough to run every few
-    minutes. If rows were changed since then (an erasure, a replay), it reads everything again.
+    minutes. If rows were changed since then (an erasure, a replay), it reads everything again. A gold table
+    that another program has changed is a fault, too.
 
     --json: {"balanced", "offsets", "tables": [{"table", "reads", "balanced", "since", "batch_id",
     "versions": {table: version}, "offsets", "looked_at", "totals": {place: offsets}, "partitions": [{"topic",
     "partition", "first", "end", "offsets", and a number per place}], "faults": [{"fault", "text", "count",
-    "examples": [{"topic", "partition", "offset"}]}], "notes", "seconds"}]}. Numbers are exact; examples
-    are the first 20.
+    "examples": [{"topic", "partition", "offset"}]}], "notes", "compared_with_kafka",
+    "not_compared_because", "seconds"}]}. Numbers are exact; examples are the first 20.
     """
     from orchestration.audit import run as audits
-    from orchestration.cli import audit_output
 
     ready = context(pipeline, settings, set_)
-    begin = audits.parse_since(since) if since is not None else None
+    begin = None if since is None else audits.parse_since(since)
     silvers = audits.select_tables(ready.pipeline, table)
     asked = ask_holder(ready, [one.table for one in silvers], "audit", {"table": table, "since": since})
     accounts = _accounts(ready, silvers, begin) if asked is None else _parsed(asked)
+    _print(accounts, as_json=as_json)
+
+
+def _print(accounts: Sequence[Account], *, as_json: bool) -> None:
+    """Print the accounts and the verdict.
+
+    Raises:
+        AccountError: An account has faults.
+    """
+    from orchestration.cli import audit_output
+
     if as_json:
         sys.stdout.write(json.dumps(audit_output.document(accounts), indent=2) + "\n")
     else:
-        out = page()
         for one in accounts:
-            out.print(audit_output.table(one))
+            page().print(audit_output.table(one))
             for note in one.notes:
                 say(f"note: {note}")
     if any(one.faults for one in accounts):
@@ -81,7 +95,7 @@ def audit(
 
 
 def _parsed(found: Any) -> list[Account]:
-    from orchestration.jobs.commands import ACCOUNTS
+    from orchestration.jobs.serving.commands import ACCOUNTS
 
     return ACCOUNTS.validate_python(found)
 
@@ -90,12 +104,12 @@ def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[A
     """The accounts of some silver tables, computed in a session of the command's own."""
     from common.spark.session import build_session
     from orchestration.audit import run as audits
+    from orchestration.jobs.topic_checks import broker_asker
 
+    ask, known = broker_asker(ready.pipeline, ready.settings), ready.settings.gold.accept_commits
+    run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
-        return [
-            audits.audit(spark, ready.pipeline, silver, ready.layout, since=begin, say=say)
-            for silver in silvers
-        ]
+        return [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
     finally:
         spark.stop()

@@ -65,7 +65,7 @@ def run(
 
 def _validated(ready: Context, suites: Sequence[Quality]) -> tuple[list[quality.SuiteResult], str]:
     """Results and path of the Data Docs; by a running job that writes one of the tables, if there is one."""
-    from orchestration.jobs.commands import SUITES
+    from orchestration.jobs.serving.commands import SUITES
 
     quality.pin_versions(suites, ready.layout)  # refuses early
     names = [suite.table for suite in suites]

@@ -174,7 +174,7 @@ def _replayed(
 ) -> Replay:
     """The result of a replay by the running silver job, or by this process if there is none."""
     from orchestration.cli.warm_job import ask_holder
-    from orchestration.jobs.commands import REPLAYED
+    from orchestration.jobs.serving.commands import REPLAYED
     from orchestration.quarantine import replay as quarantine_replay
 
     arguments = {

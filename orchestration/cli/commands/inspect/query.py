@@ -42,10 +42,17 @@ def query(
         typer.Option(min=1, help="Rows to print.", show_default=f"{_LIMIT}; all with --json and --csv"),
     ] = None,
     version: Annotated[int | None, typer.Option(min=0, help="Read this version of the table.")] = None,
+    is_unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe", help="Permit SQL that writes, or opens files and addresses besides the tables."
+        ),
+    ] = False,
 ) -> None:
     """Run SQL over the tables: medallion query "select * from gold.x".
 
-    Tables are bronze.x, silver.x, silver.x__quarantine and gold.x. Times are UTC.
+    Tables are bronze.x, silver.x, silver.x__quarantine and gold.x. Times are UTC. The SQL can read these
+    tables and nothing else, unless --unsafe is given.
     """
     from orchestration.cli.query_output import print_table, write_csv, write_json
     from orchestration.query.duckdb_views import Database, run_query
@@ -63,10 +70,11 @@ def query(
         return
     if not text.strip():
         raise UsageError("The SQL is empty. Write it as one argument: medallion query 'select * from gold.x'")
-    database = Database()
+    tables = all_tables(ready.pipeline)
+    database = Database(None if is_unsafe else [ready.layout.table_path(table) for table in tables])
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")
-    answer = run_query(database, ready.layout, all_tables(ready.pipeline), text, version)
+    answer = run_query(database, ready.layout, tables, text, version)
     if as_json:
         write_json(answer, limit, sys.stdout)
     elif as_csv:

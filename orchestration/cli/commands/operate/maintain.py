@@ -34,26 +34,34 @@ def maintain_tables(
             "--dry-run", help="Show files and bytes, and which old files would be kept; change nothing."
         ),
     ] = False,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Delete old files before their retention has passed, such as those with erased rows: no "
+            "older version of the tables can be read afterwards. Stop whatever reads them.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compact or cluster tables (OPTIMIZE) and delete files past their retention (VACUUM).
 
     A running job maintains the tables that it writes itself, between its micro-batches. No row changes, and
-    streams that read the tables continue.
+    streams that read the tables continue. Files that a query of the pipeline has yet to read are kept.
     """
     from orchestration.jobs.job import spark_for_writing
 
     ready = context(pipeline, settings, set_)
     names = select_tables(ready.pipeline, tables or ())
     if dry_run:
-        done = [plan_maintenance(ready.pipeline, ready.layout, name) for name in names]
+        done = [plan_maintenance(ready.pipeline, ready.layout, name, at_once=now) for name in names]
     else:
-        done, rest = _by_running_jobs(ready, names)
+        done, rest = _by_running_jobs(ready, names, at_once=now)
         if rest:
             with spark_for_writing(ready.pipeline, ready.settings, rest, name="maintain") as spark:
                 for name in rest:
                     say(f"maintaining {name}")
-                    done.append(maintain(spark, ready.pipeline, ready.layout, name))
+                    done.append(maintain(spark, ready.pipeline, ready.layout, name, at_once=now))
         done.sort(key=lambda one: names.index(one.table))
     if as_json:
         out.print_json(data=[_document(one) for one in done])
@@ -64,13 +72,15 @@ def maintain_tables(
             say(f"{one.table} keeps its old files: {one.kept_because}")
 
 
-def _by_running_jobs(ready: Context, names: Sequence[str]) -> tuple[list[MaintenanceResult], tuple[str, ...]]:
+def _by_running_jobs(
+    ready: Context, names: Sequence[str], *, at_once: bool
+) -> tuple[list[MaintenanceResult], tuple[str, ...]]:
     """What running jobs have done for their own tables, and the tables that no running job maintains."""
-    from orchestration.jobs.commands import MAINTAINED
+    from orchestration.jobs.serving.commands import MAINTAINED
 
     done: list[MaintenanceResult] = []
     for pid, tables in holders(ready, names).items():
-        if (found := ask_job(ready, pid, "maintain", {"tables": tables})) is not None:
+        if (found := ask_job(ready, pid, "maintain", {"tables": tables, "now": at_once})) is not None:
             done += MAINTAINED.validate_python(found)
     known = {one.table for one in done}
     return done, tuple(name for name in names if name not in known)

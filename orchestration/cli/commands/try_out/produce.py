@@ -8,10 +8,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ import typer
 from common.declare import Message, Pipeline, Topic
 from common.errors import UsageError, nearest
 from common.machine.console import err, out, say
+from common.machine.stop_signals import handled
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.kafka.producer import Produced, produce
 from orchestration.pipeline.context import Context, context
@@ -229,23 +229,18 @@ def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int 
 
 @contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set; a second signal has its usual effect."""
+    """An event that SIGINT, SIGTERM and SIGHUP set; a second signal has its usual effect."""
     stop = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop.set()
-        restore()
+    with ExitStack() as handlers:
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        def handle(number: int) -> None:
+            stop.set()
+            handlers.close()
 
-    before = {number: signal.signal(number, handle) for number in numbers}
-    try:
+        handlers.enter_context(handled(numbers, handle))
         yield stop
-    finally:
-        restore()
 
 
 @contextmanager

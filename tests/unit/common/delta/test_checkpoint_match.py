@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.delta.checkpoint_match import check_checkpoint, check_side_table, last_commit_metadata
+from common.delta.match.checkpoint_match import check_checkpoint, check_side_table, last_commit_metadata
 from common.errors import CheckpointMismatchError
 
 QUERY = "silver.orders"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import LeaseHeldError
+from common.errors import LeaseHeldError, SetupError
 from common.machine import table_lease
 from common.machine.processes import start_mark
 from common.machine.table_lease import Leases, lease_file
@@ -140,3 +140,16 @@ def test_a_pid_given_out_again_or_of_another_host_is_not_waited_for(
     began = time.monotonic()
     with Leases(tmp_path, ["silver.orders"], "next"):
         assert time.monotonic() - began < 5
+
+
+def test_a_full_disk_is_named_with_the_lease_and_frees_the_others(tmp_path: Path) -> None:
+    """``/dev/full`` refuses each byte as a full disk does."""
+    lease_file(tmp_path, "silver.orders").symlink_to("/dev/full")
+    with (
+        pytest.raises(SetupError, match=r"the lease of silver.orders, cannot be written \(No space left"),
+        Leases(tmp_path, ["bronze.orders", "silver.orders"], "first"),
+    ):
+        pass
+    assert lease_file(tmp_path, "bronze.orders").read_bytes() == b""
+    with Leases(tmp_path, ["bronze.orders"], "next"):
+        pass

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import SqlError
-from common.sql.expression import ELEMENT, Facts, analyze, has_sliding_window, window_times
+from common.sql.expression import (
+    ELEMENT,
+    Facts,
+    analyze,
+    has_sliding_window,
+    null_for_null_times,
+    window_times,
+)
 
 COLUMNS = [
     ("magnitude", [("magnitude",)]),
@@ -200,3 +207,29 @@ def test_any_name_in_backquotes_is_that_column(name: str) -> None:
 def test_the_times_of_windows_are_found(sql: str, times: tuple[str, ...], slides: bool) -> None:  # noqa: FBT001
     assert set(window_times(sql)) == set(times)
     assert has_sliding_window(sql) == slides
+
+
+@pytest.mark.parametrize(
+    ("sql", "safe"),
+    [
+        ("`window`.start", "`window`.start"),
+        ("window_time(w)", "window_time(w)"),
+        ("'window(at'", "'window(at'"),
+        (
+            "window(f(a, b[0]), '1 hour').start",
+            (
+                "case when (f(a, b[0])) is not null then "
+                "window(coalesce(f(a, b[0]), date'1970-01-01'), '1 hour').start end"
+            ),
+        ),
+        (
+            "date(WINDOW ( at , '1 day', '1 day', ')').end) > d",
+            (
+                "case when ( at ) is not null then "
+                "date(WINDOW (coalesce( at , date'1970-01-01'), '1 day', '1 day', ')').end) > d end"
+            ),
+        ),
+    ],
+)
+def test_a_window_gets_a_time_where_its_own_is_null(sql: str, safe: str) -> None:
+    assert null_for_null_times(sql) == safe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -181,3 +182,28 @@ def test_an_account_as_text_and_as_a_document() -> None:
     assert (found["balanced"], found["offsets"], found["tables"][0]["totals"]["silver"]) == (False, 100, 75)
     assert found["tables"][0]["faults"][0]["examples"][19] == {"topic": "t", "partition": 0, "offset": 19}
     assert verdict([account]) == "balanced: 100 offsets, each in exactly one place"
+
+
+def test_other_tables_records_are_compared_with_the_counts_of_the_commits() -> None:
+    table = replace(ORDERS, where="type = 'order'")
+
+    def batch(version: int, other: int, mark: str | None = "m", by: str = "") -> TableCommit:
+        made = silver(version, version, (version, -1), 1, other=other)
+        metadata = {**made.metadata, "judged_by": {"where": mark} if mark else {}}
+        if by:
+            return TableCommit(made.commit, {"by": by})
+        return replace(made, metadata=metadata)
+
+    def faults(found: int, *commits: TableCommit) -> list[str]:
+        made = pins(EMPTY, log("s", *commits))
+        return list(batch_counts.other_faults(made, table, {"other": found}, -1))
+
+    both = (batch(1, 3), batch(2, 4))
+    assert faults(7, *both) == []
+    assert faults(7, batch(0, 0, by="evolution"), *both) == []
+    (fault,) = faults(8, *both)
+    assert fault.startswith("bronze.orders holds 8 processed records of other tables than silver.orders")
+    assert fault.endswith("its micro-batches counted 7")
+    assert faults(8, batch(1, 3), batch(2, 4, "another")) == []
+    assert faults(8, batch(1, 0, None), batch(2, 4)) == []
+    assert faults(8, batch(0, 0, by="replay"), *both) == []

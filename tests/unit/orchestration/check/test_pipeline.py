@@ -649,3 +649,51 @@ def test_the_columns_of_avro_are_known() -> None:
     assert "silver.quakes, column 'quake_id': the value has no 'idd'; did you mean 'id'?" in told(
         pipeline(wrong)
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    [
+        ("id = 'a' and properties.mag > 1 and _kafka.topic = 't'", None),
+        ("exists(_kafka.headers, h -> h.key = 'type' and cast(h.value as string) = 'dns')", None),
+        ("", "the SQL is empty; write a SQL expression"),
+        ("idd = 'a'", "the value has no 'idd'; did you mean 'id'?"),
+        ("magnitude > 1", "'magnitude' is another column of this table; a column sees only the value"),
+        ("id = ", "the SQL "),
+        ("id", "is a string, not a boolean; write a condition such as type = 'dns'"),
+        ("rand() < 0.5", "rand() returns another value when a micro-batch is replayed"),
+        ("max(id) = 'a'", "max() is an aggregate"),
+        ("cast(id as int) = 1", "write try_cast(… as int)"),
+        ("_kafka.fault is null", "'_kafka' has no field 'fault'"),
+        ("window(_kafka.timestamp, '1 hour').start is not null", "compare the time itself"),
+        ("nosuch(id)", "Spark has no function nosuch()"),
+    ],
+)
+def test_the_condition_where_is_checked(where: str, fault: str | None) -> None:
+    found = told(pipeline(silver(where=where)))
+    assert len(found) == (fault is not None), found
+    assert all(text.startswith("silver.quakes, where: ") and (fault or "") in text for text in found), found
+
+
+def test_a_condition_that_no_tombstone_meets_is_refused_where_tombstones_are_kept() -> None:
+    kept: dict[str, Any] = {
+        "columns": {
+            "quake_id": "coalesce(id, cast(_kafka.key as string))",
+            "event_at": "_kafka.timestamp",
+            "n": "_kafka.offset",
+        },
+        "key": ["quake_id", "n"],
+        "tombstones": "keep",
+    }
+    (fault,) = told(pipeline(silver(where="id like 'a%'", **kept)))
+    assert fault.endswith("decide by the record: (id like 'a%') or _kafka.value is null")
+    assert told(pipeline(silver(where="(id like 'a%') or _kafka.value is null", **kept))) == []
+
+
+@pytest.mark.parametrize("place", ["column", "rule"])
+def test_a_window_with_a_slide_is_refused_in_silver(place: str) -> None:
+    sliding = "window(_kafka.timestamp, '1 hour', '5 minutes')"
+    of_rule = silver(rules=[Rule("x", f"{sliding}.start is not null")])
+    (fault,) = told(with_column(sliding) if place == "column" else pipeline(of_rule))
+    text = "a window with a slide gives several rows for one; leave the slide out"
+    assert fault == f"silver.quakes, {place} 'x': {text}"

@@ -18,9 +18,9 @@ from common.errors import LeaseHeldError, MedallionError, UsageError
 from orchestration.audit.result import Account, Fault, PartitionAccount
 from orchestration.channel.client import ask, fingerprint
 from orchestration.channel.protocol import Request
-from orchestration.jobs.channel import Channel, serving
-from orchestration.jobs.commands import ACCOUNTS, MAINTAINED
 from orchestration.jobs.maintenance import MaintenanceResult
+from orchestration.jobs.serving.channel import Channel, serving
+from orchestration.jobs.serving.commands import ACCOUNTS, MAINTAINED
 
 
 class Session:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from common.errors import (
+    BrokerError,
     MedallionError,
     QueryFailedError,
     RegistryError,
@@ -92,6 +93,20 @@ def test_with_fail_fast_a_query_that_dies_ends_the_others_and_is_what_is_raised(
     assert watching.gate.closed.is_set()
 
 
+def test_what_the_watch_finds_ends_the_run_as_a_failure_does() -> None:
+    """Such as an embedded broker that has ended: Spark would wait a minute and more for it."""
+    query = Query("silver.a")
+    session: Any = None
+    found = iter([None, BrokerError("it has ended")])
+    watched = Supervisor(session, StopSignal(), stop_timeout_seconds=10, watch=lambda: next(found))
+    watched.queries.append(query)  # type: ignore[arg-type]
+    began = time.monotonic()
+    with pytest.raises(BrokerError, match="it has ended"):
+        watched.run()
+    assert 1 < time.monotonic() - began < 8
+    assert query.stopped_while_idle is True
+
+
 def test_queries_that_end_by_themselves_end_the_run_without_an_error() -> None:
     query = Query("bronze.x")
     query.is_active = False
@@ -166,8 +181,8 @@ def test_an_error_at_a_poll_still_ends_the_queries() -> None:
     assert query.stopped_while_idle is True
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_both_signals_are_a_stop_while_installed_and_what_they_were_after(
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_each_signal_is_a_stop_while_installed_and_what_it_was_after(
     number: signal.Signals, handlers: None
 ) -> None:
     before = signal.getsignal(number)
@@ -182,17 +197,29 @@ def test_both_signals_are_a_stop_while_installed_and_what_they_were_after(
     assert signal.getsignal(number) is before
 
 
-def test_sigterm_while_a_job_starts_is_an_interrupt(handlers: None) -> None:
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_job_starts_is_an_interrupt(number: signal.Signals, handlers: None) -> None:
+    before = signal.getsignal(number)
 
     def starting() -> None:
         with term_interrupts():
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             time.sleep(10)
 
     with pytest.raises(KeyboardInterrupt):
         starting()
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(number) is before
+
+
+def test_a_job_under_nohup_survives_its_terminal(handlers: None) -> None:
+    """Nohup has the job ignore SIGHUP."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignal().installed() as stop, term_interrupts():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.wait(0.2)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 class OneStream:

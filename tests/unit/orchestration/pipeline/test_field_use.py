@@ -166,3 +166,16 @@ def test_the_log_says_a_rename_once(layout: Layout, monkeypatch: pytest.MonkeyPa
         "silver.people: in the newest records of bronze.people, `town` is in 100 of 100 records and in no "
         "schema; `city` is in none. "
     )
+
+
+def test_only_a_tables_own_records_are_compared(layout: Layout) -> None:
+    """Of the other types' fields, none is in the schema."""
+    receive(layout, 20, type="person", town="Oslo")
+    receive(layout, 300, type="house", rooms=3, city="Rome")
+    value = Json("type string, id string, at timestamp, city string")
+    found = use(layout, pipeline(value=value, where="type = 'person'"))
+    assert found == FieldUse(20, (("town", 20),), ("city",))
+    assert use(layout, pipeline(value=value, where="length(type) = 6")) is None
+    every = use(layout, pipeline(value=value))
+    assert every is not None
+    assert every.unknown == (("rooms", 100),)

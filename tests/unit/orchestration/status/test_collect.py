@@ -324,6 +324,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "watermark_at": None,
         "quarantine": None,
         "late": None,
+        "other": None,
         "fields": None,
         "job": None,
         "failures": None,

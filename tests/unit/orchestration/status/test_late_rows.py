@@ -168,3 +168,17 @@ def test_a_table_whose_rows_are_never_late_has_no_count(layout: Layout, tmp_path
     exact = replace(PIPELINE, silver=[replace(SILVER, dedupe="exact")])
     commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 5})
     assert late(collector(layout, tmp_path, exact), "silver.quakes") is None
+
+
+def test_other_tables_records_are_shown_and_do_not_hide_late_rows(layout: Layout, tmp_path: Path) -> None:
+    commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 9, "late": 1, "other": 990})
+    typed = replace(PIPELINE, silver=[replace(SILVER, where="id like 'a%'")])
+    found = collector(layout, tmp_path, typed)
+    assert "other 990 of 1,000 records, by where" in printed(found)
+    assert "! late 1 of 10 rows (10 %)" in printed(found)
+    told = document(found.collect())["tables"]
+    assert told[1]["other"] == {"count": 990, "of": 1_000, "since": None}
+    assert told[0]["other"] is None
+    exact = replace(typed, silver=[replace(typed.silver[0], dedupe="exact")])
+    assert document(collector(layout, tmp_path, exact).collect())["tables"][1]["other"]["count"] == 990
+    assert document(collector(layout, tmp_path).collect())["tables"][1]["other"] is None

@@ -56,7 +56,8 @@ final class SchemaRegistry {
      * The registry of a place, one object per JVM.
      *
      * @param place an http(s) address, or a folder
-     * @param login name of the environment variable that holds the login; empty without a login
+     * @param login name of the environment variable, or {@code file:} URI of the file, that holds the
+     *     login; empty without a login
      */
     static SchemaRegistry at(String place, String login) {
         String key = place + " " + login;
@@ -236,12 +237,23 @@ final class SchemaRegistry {
         return whole.toByteArray();
     }
 
+    /** The content of the file that the login names, without the line break at its end. */
+    private String fileContent() throws IOException {
+        String path = new org.apache.hadoop.fs.Path(login).toUri().getPath();
+        try {
+            byte[] content = Files.readAllBytes(new File(path).toPath());
+            return new String(content, StandardCharsets.UTF_8).trim();
+        } catch (IOException unreadable) {
+            throw new IOException("the file " + path + " with the registry's login cannot be read");
+        }
+    }
+
     /**
      * The header for a login: {@code user:password} as Basic, a text that begins with {@code
      * Bearer} unchanged. The login never appears in a message.
      */
     private String authorization() throws IOException {
-        String secret = System.getenv(login);
+        String secret = login.startsWith("file:") ? fileContent() : System.getenv(login);
         if (secret == null || secret.length() == 0) {
             throw new IOException(
                     "environment variable " + login + " with the registry's login is not set");

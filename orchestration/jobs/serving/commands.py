@@ -15,9 +15,10 @@ from common.errors import UsageError
 from orchestration.audit import run as audits
 from orchestration.audit.result import Account
 from orchestration.jobs import maintenance
-from orchestration.jobs.channel import Operation, Say
 from orchestration.jobs.maintenance import MaintenanceResult
 from orchestration.jobs.rebuild import checkpoint_to_move, move_aside
+from orchestration.jobs.serving.channel import Operation, Say
+from orchestration.jobs.topic_checks import broker_asker
 from orchestration.quality.expectations import SuiteResult
 from orchestration.quarantine import replay as quarantine_replay
 from orchestration.quarantine.contents import select_silver_tables
@@ -58,8 +59,18 @@ class Commands:
         since = arguments["since"]
         begin = None if since is None else audits.parse_since(since)
         silvers = audits.select_tables(self._pipeline, arguments["table"])
+        settings = self._wiring.settings
         accounts = [
-            audits.audit(spark, self._pipeline, silver, self._layout, since=begin, say=say)
+            audits.audit(
+                spark,
+                self._pipeline,
+                silver,
+                self._layout,
+                since=begin,
+                say=say,
+                ask=broker_asker(self._pipeline, settings),
+                accepted=settings.gold.accept_commits,
+            )
             for silver in silvers
         ]
         return ACCOUNTS.dump_python(accounts, mode="json")
@@ -92,12 +103,16 @@ class Commands:
         return REPLAYED.dump_python(done, mode="json")
 
     def maintain(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
-        """``tables``; each before and after. One table after the other has the turn of its query."""
+        """``tables`` and ``now``; each before and after. Each table has the turn of its query."""
         done: list[MaintenanceResult] = []
         for table in maintenance.select_tables(self._pipeline, arguments["tables"]):
             say(f"maintaining {table}")
             with self._supervisor.between_batches([self._query_of(table)]):
-                done.append(maintenance.maintain(spark, self._pipeline, self._layout, table))
+                done.append(
+                    maintenance.maintain(
+                        spark, self._pipeline, self._layout, table, at_once=bool(arguments["now"])
+                    )
+                )
         return MAINTAINED.dump_python(done, mode="json")
 
     def rebuild(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:

@@ -109,6 +109,12 @@ class _Start:
         return _undoing_restore(self.table_path, self.query)
 
     @property
+    def recovery(self) -> str:
+        """The command that writes a whole checkpoint, for a query without state."""
+        is_stateless = self.table.startswith("bronze.")
+        return f", or write it again: medallion recover {self.table}" if is_stateless else ""
+
+    @property
     def way_back(self) -> str:
         """Commands that bring back the rows that a RESTORE has removed, for an error message."""
         rebuild = f"rebuild it with: medallion rebuild {self.table}, or " if self.may_begin_anew else ""
@@ -120,7 +126,7 @@ _Refusals = tuple[tuple[Callable[[_Start], bool], str], ...]
 
 _WITHOUT_OWN_COMMIT: _Refusals = (
     (
-        lambda start: start.committed is not None and not _is_log_cleaned(start.table_path),
+        lambda start: start.committed is not None and not is_log_cleaned(start.table_path),
         (
             "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
             "{start.committed}, but the table at {start.table_path} holds none of them: it was "
@@ -129,7 +135,7 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
         ),
     ),
     (
-        lambda start: start.query_id is None and _is_log_cleaned(start.table_path),
+        lambda start: start.query_id is None and is_log_cleaned(start.table_path),
         (
             "there is a table at {start.table_path}, but its checkpoint {start.checkpoint_path} is "
             "gone, and so are the commits that say who wrote it. Starting without it would write the "
@@ -141,11 +147,20 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
 
 _WITH_OWN_COMMIT: _Refusals = (
     (
+        lambda start: start.query_id is None and start.planned is not None,
+        (
+            "the checkpoint {start.checkpoint_path} lacks its file metadata with the query's id, "
+            "{start.last_id}. Restore the file, or write it again by the table's commits: medallion recover "
+            "{start.table}"
+        ),
+    ),
+    (
         lambda start: start.query_id is None,
         (
             "the table at {start.table_path} holds rows, but its checkpoint {start.checkpoint_path} "
-            "is gone. Starting without it would write the rows again. Restore the checkpoint, or move"
-            " the table away too: the query then starts from the beginning."
+            "is gone. Starting without it would write the rows again. Restore the "
+            "checkpoint{start.recovery}, or move the table away too: the query then starts from the "
+            "beginning."
         ),
     ),
     (
@@ -161,7 +176,7 @@ _WITH_OWN_COMMIT: _Refusals = (
         (
             "the table holds micro-batch {start.last_batch}, but the checkpoint "
             "{start.checkpoint_path} has planned only {start.planned}: an older copy of it was "
-            "restored. Going on would skip new rows. Restore the newest copy."
+            "restored. Going on would skip new rows. Restore the newest copy{start.recovery}."
         ),
     ),
     (
@@ -245,7 +260,7 @@ def _undoing_restore(table_path: str, query: str) -> int | None:
     return None
 
 
-def _is_log_cleaned(table_path: str) -> bool:
+def is_log_cleaned(table_path: str) -> bool:
     """Whether there is a table whose log no longer reaches back to its first commit."""
     log = LogReader(table_path)
     return log.latest_version() is not None and log.commit(0) is None

@@ -1,0 +1,70 @@
+"""Secrets by reference: ``env:NAME`` and ``file:/path`` in settings and Kafka options.
+
+A reference is resolved only where the value is handed to a client or to Spark's JVM. Settings, tables,
+checkpoints, messages and command lines have the reference.
+
+``file:`` is a reference only under a name that may hold a secret or a certificate: other settings, such as
+``spark.eventLog.dir``, have ``file:`` URIs of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from common.errors import SettingsError
+
+HIDDEN_NAMES = (
+    r"(?i)secret|password|passwd|passphrase|passcode|token(?!.*url)|jaas|credential|login|auth\.user\.info|"
+    r"(access|account|api|shared|private|encryption)[._-]?key|ssl\.(keystore|truststore)\.(key|certificate)"
+)
+"""A regular expression, for Python and Java, of names of settings whose values are secrets."""
+
+_SECRET = re.compile(HIDDEN_NAMES)
+
+
+def is_reference(name: str, value: str) -> bool:
+    """Whether the value of a setting or option of this name is a reference to its value."""
+    return value.startswith("env:") or (value.startswith("file:/") and _SECRET.search(name) is not None)
+
+
+def resolve(values: Mapping[str, str], of: str) -> dict[str, str]:
+    """The values, with each reference replaced by what it refers to.
+
+    A file's last line break does not count, since editors add one.
+
+    Args:
+        values: Settings or options by name.
+        of: What they are settings of, for error messages: ``kafka option``, ``spark.conf``.
+
+    Raises:
+        SettingsError: An environment variable is not set, or a file cannot be read; names the reference.
+    """
+    return {
+        name: _referred(f"{of} {name}", value) if is_reference(name, value) else value
+        for name, value in values.items()
+    }
+
+
+def _referred(place: str, reference: str) -> str:
+    kind, _, where = reference.partition(":")
+    if kind == "env":
+        value = os.environ.get(where)
+        if value is None:
+            raise SettingsError(
+                f"{place} is {reference}: the environment variable {where} is not set. Set it for this "
+                "process."
+            )
+        return value
+    path = Path(unquote(urlsplit(reference).path))
+    try:
+        return path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise SettingsError(
+            f"{place} is {reference}: the file cannot be read ({reason}). Write the value there, readable by "
+            "this user alone."
+        ) from error

@@ -1,0 +1,257 @@
+"""Explains errors with which Spark, Delta and Kafka's client end a query: what happened, where, what to type.
+
+Spark names neither table nor command, and for lost rows it advises options that skip them in silence. Each
+known error is recognized by its class or error condition in the error's text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from common.errors import (
+    BrokerAwayError,
+    BrokerError,
+    DiskFullError,
+    HistoryGoneError,
+    MedallionError,
+    RecordsGoneError,
+    StateDamagedError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedQuery:
+    """The query whose error is explained.
+
+    Attributes:
+        name: Its table, such as ``silver.quakes``.
+        reads: The tables that it reads.
+        beside: The side tables that it writes.
+        checkpoint: Path or URI of its checkpoint.
+        source: What a bronze query reads: ``Kafka at host:port``; empty for other queries.
+    """
+
+    name: str
+    reads: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    checkpoint: str = ""
+    source: str = ""
+
+    @property
+    def is_gold(self) -> bool:
+        """Whether ``medallion rebuild`` fills the query's table."""
+        return self.name.startswith("gold.")
+
+    @property
+    def read(self) -> str:
+        """What the query reads, in words."""
+        return " and ".join(self.reads) or self.source or "its source"
+
+    @property
+    def broker(self) -> str:
+        """The broker, in words."""
+        return self.source or "The Kafka broker"
+
+    @property
+    def refill(self) -> str:
+        """How to fill the query's table again from what its source has now."""
+        if self.is_gold:
+            return f"Fill the table again from the rows that are there: medallion rebuild {self.name}"
+        if self.name.startswith("publish."):
+            return f"Or move the checkpoint {self.checkpoint} away: the job then sends the table's rows again"
+        tables = " and ".join((self.name, *self.beside))
+        return (
+            f"Or fill it again from the rows that are there: move the folders of {tables} and the checkpoint "
+            f"{self.checkpoint} away, start the job, and then fill the gold tables that read {self.name} "
+            "again: "
+            "medallion rebuild gold.…"
+        )
+
+
+def explain(query: FailedQuery, text: str) -> MedallionError | None:
+    """The typed error for the text of a known error; ``None`` for any other text.
+
+    Args:
+        query: The query that failed.
+        text: The error with all its causes, as Spark and Python print it.
+    """
+    for pattern, explained in _KNOWN:
+        if (found := pattern.search(text)) is not None:
+            return explained(query, found, text)
+    return None
+
+
+def _records_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    outside = re.search(r"FetchPosition\{offset=(\d+)[^\n]* is out of range for partition (\S+)", text)
+    reason = outside and f"Partition {outside[2]} has no offset {outside[1]} any more."
+    reason = (
+        reason
+        or _first(text, r"Reason:\s*([^\n]*?\.)(?:\s|$)", r"(Cannot fetch (?:offset|records)[^\n.]*)")
+        or "Some of them are gone."
+    )
+    table = query.name.partition(".")[2]
+    return RecordsGoneError(
+        query.name,
+        f"{query.broker} no longer has records that {query.name} has not read. {_sentence(reason)} If "
+        "retention has deleted them, they are lost: to go on with the oldest record that is left, declare "
+        f'Topic("{table}", …, fail_on_data_loss=False) until the job has passed them; the audit names the '
+        "missing offsets. If the topic was deleted or created again, its offsets begin again: read it into a "
+        "bronze table of another name",
+    )
+
+
+def _topic_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    return RecordsGoneError(
+        query.name,
+        f"{query.broker} has no such topic or partition any more ({_shown(found[0])}). If the topic was "
+        "deleted, "
+        f"{query.name} keeps all records that it has read: declare another topic for a bronze table of "
+        "another "
+        "name. If this user may no longer see the topic, have its permission (ACL Describe, Read) restored",
+    )
+
+
+def _file_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    file = _first(text, r"(\S+\.parquet)", r"path:?\s+(\S+)") or "a file"
+    return HistoryGoneError(
+        f"{query.name}: {query.read} has no longer the file {file}, which {query.name} has not read yet. "
+        "VACUUM deletes a file some time after OPTIMIZE, DELETE or MERGE has replaced it. Restore the file "
+        "from "
+        f"a backup. {query.refill}."
+    )
+
+
+def _log_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    wanted = _first(text, r"expecting process data from version (\d+)", r"[Vv]ersion (\d+)") or "?"
+    oldest = _first(text, r"earliest available version[^\d]*(\d+)", r"\[(\d+), \d+\]")
+    left = f"; the oldest that is left is {oldest}" if oldest else ""
+    return HistoryGoneError(
+        f"{query.name}: the log of {query.read} has no longer version {wanted}, which {query.name} has not "
+        "read "
+        f"yet{left}. Delta's log cleanup deletes versions older than delta.logRetentionDuration. Skipping "
+        "them "
+        f"(Delta's option failOnDataLoss) would lose their rows. Restore the log from a backup. "
+        f"{query.refill}."
+    )
+
+
+def _state_damaged(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    file = _first(text, r"(\S*/state/\d+/\d+\S*)", r"(\S*/state\b\S*)") or f"{query.checkpoint}/state"
+    return StateDamagedError(
+        query.name,
+        f"its state cannot be read: {file.strip(chr(39) + '(),;.')} is damaged or gone ({_shown(found[0])}). "
+        f"Nothing was written. Restore the checkpoint {query.checkpoint} as a whole. {query.refill}",
+    )
+
+
+def _entry_damaged(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    file = _first(text, r"(\S*/(?:offsets|commits)/\d+)", r"(\S*/metadata)\b") or query.checkpoint
+    return StateDamagedError(
+        query.name,
+        f"its checkpoint cannot be read: {file} is damaged ({_shown(found[0])}). Nothing was written. "
+        "Restore "
+        f"the checkpoint {query.checkpoint} as a whole. {query.refill}",
+    )
+
+
+def _disk_full(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    file = _first(text, r"((?:/[^\s/:()]+)+)[^\n]{0,40}(?:No space left on device|Disk quota exceeded)")
+    place = f" {file}" if file else ""
+    return DiskFullError(
+        query.name,
+        f"{found[0]}: the disk of the tables, the checkpoints or Spark's temporary files{place} is full. "
+        "Make "
+        "room and repeat the command: what is committed stays, and the interrupted micro-batch is replayed",
+    )
+
+
+def _no_permission(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    return BrokerError(
+        f"{query.name}: {query.broker} refuses this user: {_sentence(found[1])} Grant the permission (an "
+        "ACL: "
+        "Describe and Read on the topic and its consumer groups medallion-…; Write where rows are "
+        "published), "
+        "or correct the login in kafka.options."
+    )
+
+
+def _login_refused(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    return BrokerError(
+        f"{query.name}: {query.broker} refuses the login: {_sentence(found[1])} Correct sasl.mechanism, user "
+        "and "
+        "password in kafka.options."
+    )
+
+
+def _no_tls(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    cause = _first(
+        text,
+        r"(No subject alternative [^\n]*|No name matching [^\n]*)",
+        r"CertificateExpiredException: ([^\n]*)",
+        r"(unable to find valid certification path[^\n]*)",
+        r"SSLHandshakeException: ([^\n]*)",
+    )
+    return BrokerError(
+        f"{query.name}: {query.broker} and this client do not agree on TLS: {_sentence(cause or found[1])} "
+        "Check "
+        "the certificates and host names: ssl.truststore.*, ssl.keystore.* and security.protocol in "
+        "kafka.options."
+    )
+
+
+def _broker_away(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    return BrokerAwayError(
+        f"{query.name}: {query.broker} does not answer ({_shown(found[0])}). Check that the broker runs and "
+        "can be "
+        "reached from here. Nothing is lost."
+    )
+
+
+_CLEANED_LOG = (
+    r"DELTA_MISSING_FILES_UNEXPECTED_VERSION|DELTA_STREAMING_TRAILING_COMMIT_MISSING|DELTA_VERSION_NOT_FOUND|"
+    r"DELTA_LOG_FILE\w*NOT_FOUND\w*|DELTA_TRUNCATED_TRANSACTION_LOG|expecting process data from version"
+)
+_Explained = Callable[[FailedQuery, re.Match[str], str], MedallionError]
+
+_KNOWN: Iterable[tuple[re.Pattern[str], _Explained]] = tuple(
+    (re.compile(pattern), explained)
+    for pattern, explained in (
+        (r"No space left on device|Disk quota exceeded", _disk_full),
+        (r"SslAuthenticationException: ([^\n]*)", _no_tls),
+        (r"SSLHandshakeException: ([^\n]*)", _no_tls),
+        (r"SaslAuthenticationException: ([^\n]*)", _login_refused),
+        (r"((?:Topic|Group|Cluster|TransactionalId)AuthorizationException: [^\n]*)", _no_permission),
+        (r"Some data may have been lost because they are not available in Kafka any more", _records_gone),
+        (r"LOST_TOPIC_PARTITIONS_IN_END_OFFSET\w*|have been lost during running query", _records_gone),
+        (r"UnknownTopicOrPartitionException: [^\n]*", _topic_gone),
+        (r"kafka\.common\.errors\.TimeoutException: [^\n]*", _broker_away),
+        (
+            r"\[?(?:CANNOT_LOAD_STATE_STORE|INVALID_CHANGE_LOG|STATE_STORE_\w*DOES_NOT_EXIST)[\w.]*\]?",
+            _state_damaged,
+        ),
+        (r"LZ4Exception|(?:Checksum|EOF|FileNotFound)Exception: [^\n]*/state/[^\n]*", _state_damaged),
+        (r"Incomplete log file|[Ll]og file was malformed|UnrecognizedVersion[^\n]*", _entry_damaged),
+        (r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND\w*", _file_gone),
+        (_CLEANED_LOG, _log_gone),
+    )
+)
+"""Errors by a part of their text, each with the function that explains it; the first that is found counts."""
+
+
+def _first(text: str, *patterns: str) -> str | None:
+    for pattern in patterns:
+        if (found := re.search(pattern, text)) is not None:
+            return found[1].strip()
+    return None
+
+
+def _shown(text: str, limit: int = 160) -> str:
+    line = text.strip().splitlines()[0].strip()
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _sentence(text: str) -> str:
+    line = _shown(text, 240).rstrip(".")
+    return f"{line}."

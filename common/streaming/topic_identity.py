@@ -1,0 +1,116 @@
+"""Which Kafka topics a bronze table was read from: their ids, and the generation of each.
+
+A topic that is deleted and created again has the same name and the same offsets, and another id. Every commit
+of bronze names the ids, so that a start, a running job and the audit notice a topic that is another one.
+
+The second topic of a name is its generation 2, and so on. Rows of a later generation have
+``<topic>#<generation>`` in the column ``topic``: no topic may have such a name, so topic, partition and
+offset remain the coordinates of one record in bronze, silver, quarantine and the audit. Rows of the first
+generation have the plain name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+TOPICS = "topics"
+"""The entry of a commit's metadata: per topic its ``id`` and, from the second on, its ``generation``."""
+
+RECOVERED = "recovered"
+"""The entry of a commit that begins with another topic of a name: ``new topic`` or ``same topic``, per "
+"topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic as a commit names it.
+
+    Attributes:
+        id: The topic's id; empty where no commit or broker says.
+        generation: Counts the topics of this name that the table was read from; from 1.
+    """
+
+    id: str = ""
+    generation: int = 1
+
+    def coordinate(self, topic: str) -> str:
+        """The value of the column ``topic`` of the rows."""
+        return topic if self.generation == 1 else f"{topic}#{self.generation}"
+
+    def entry(self) -> dict[str, Any]:
+        """The topic's entry in a commit's metadata."""
+        return {"id": self.id} | ({} if self.generation == 1 else {"generation": self.generation})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTopic:
+    """A topic as the broker has it.
+
+    Attributes:
+        id: The topic's id; empty where the broker is too old to have ids.
+        first: Per partition, the offset of the oldest record; the end where there is none.
+        end: Per partition, the next offset to be written.
+    """
+
+    id: str
+    first: Mapping[int, int]
+    end: Mapping[int, int]
+
+
+def recorded_topics(metadata: Mapping[str, Any] | None) -> dict[str, TopicState]:
+    """The topics that a commit names; empty for a commit of a version without topic ids."""
+    found = (metadata or {}).get(TOPICS)
+    if not isinstance(found, dict):
+        return {}
+    return {
+        str(topic): TopicState(str(entry.get("id", "")), int(entry.get("generation", 1)))
+        for topic, entry in found.items()
+        if isinstance(entry, dict)
+    }
+
+
+def read_ends(metadata: Mapping[str, Any] | None) -> dict[str, dict[int, int]]:
+    """Per topic and partition, the next offset to read after a micro-batch of bronze."""
+    return {
+        str(topic): {int(partition): int(end) for partition, end in partitions.items()}
+        for source in (metadata or {}).get("positions", ())
+        if isinstance(source, dict)
+        for topic, partitions in source.items()
+        if isinstance(partitions, dict)
+    }
+
+
+def coordinate_ends(metadata: Mapping[str, Any] | None) -> dict[tuple[str, int], int]:
+    """As ``read_ends``, by the coordinates of the rows: the topic with its generation, and the partition."""
+    states = recorded_topics(metadata)
+    return {
+        (states.get(topic, TopicState()).coordinate(topic), partition): end
+        for topic, partitions in read_ends(metadata).items()
+        for partition, end in partitions.items()
+    }
+
+
+@dataclass
+class TopicIdentity:
+    """The topics that a bronze query reads in one run.
+
+    Attributes:
+        table: The bronze table.
+        known: The topics whose id is known.
+        lookup: Gives the ids of topics by the broker; a topic that it does not know is left out.
+    """
+
+    table: str
+    known: dict[str, TopicState] = field(default_factory=dict)
+    lookup: Callable[[Sequence[str]], Mapping[str, str]] = lambda names: {}
+
+    def facts(self, positions: Sequence[Any]) -> dict[str, Any]:
+        """The entry of a micro-batch's commits; asks the broker only for topics that are new."""
+        names = list(read_ends({"positions": positions}))
+        if new := [name for name in names if name not in self.known]:
+            ids = self.lookup(new)
+            self.known |= {name: TopicState(ids.get(name, "")) for name in new}
+        entries = {name: self.known[name].entry() for name in names if self.known[name].id}
+        return {TOPICS: entries} if entries else {}

@@ -1,0 +1,63 @@
+"""Refuses rows that another program has appended to a table that a gold query reads.
+
+Changes of rows by others are not refused: a query that reads the change data feed follows them, and the
+others leave them out, as they leave out the engine's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from common.declare import Gold, Join
+from common.delta.foreign_commits import CommitWatch
+from common.delta.micro_batch import MicroBatch
+from common.streaming.query import Stream
+from gold.table.context import Context
+
+_MOST_PAST = 10_000
+"""Commits of a source that a first start checks; an audit of silver has found what is wrong in older ones."""
+
+
+def refuse_foreign_appends(context: Context, gold: Gold, stream: Stream) -> Stream:
+    """The query; its sources' commits are checked now, and those of each micro-batch before it is written.
+
+    Raises:
+        ForeignChangeError: Another program has appended rows to a source, and they are not accepted.
+    """
+    watches = tuple(_watches(context, gold))
+    for watch in watches:
+        watch.look()
+
+    def write(rows: DataFrame, batch: MicroBatch) -> None:
+        for watch in watches:
+            watch.look_at(batch)
+        stream.write(rows, batch)
+
+    return replace(stream, write=write)
+
+
+def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
+    """A watch per table of the pipeline that the query reads as a stream."""
+    tables = [gold.reads]
+    if isinstance(gold, Join) and gold.mode != "lookup" and gold.joins_a_table:
+        tables.append(gold.joins)
+    for source, table in enumerate(tables):
+        writer = next(
+            (one.table for one in context.pipeline.tables if table in {one.table, *one.side_tables}), table
+        )
+        yield CommitWatch(
+            reader=gold.table,
+            table=table,
+            path=context.path(table),
+            writer=writer,
+            checkpoint=context.checkpoint(gold),
+            setting="gold.accept_commits",
+            accepted=context.settings.gold.accept_commits,
+            source=source,
+            begins=gold.reading.starting_version or 0 if source == 0 else 0,
+            follows_changes=True,
+            most_past=_MOST_PAST,
+        )

@@ -1,0 +1,97 @@
+"""Finds changes of gold tables by other programs, in the tables' logs: a micro-batch does not undo them.
+
+A gold table has no offsets of its own to account for: it equals a computation over silver, as long as only
+its query writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from common.config.paths import Layout
+from common.declare import Custom, Gold, Pipeline, Silver
+from common.delta.commit import RESTORE, Commit
+from common.delta.foreign_commits import is_own
+from common.delta.log import LogReader
+from orchestration.audit.result import Fault
+from orchestration.audit.table_log import utc_text
+
+
+def gold_faults(
+    pipeline: Pipeline,
+    silver: Silver,
+    layout: Layout,
+    *,
+    after: Mapping[str, int],
+    accepted: Collection[str],
+) -> tuple[tuple[Fault, ...], Mapping[str, int]]:
+    """Changes by others in the gold tables that are made of a silver table.
+
+    Args:
+        pipeline: The pipeline.
+        silver: The silver table; a gold table belongs to the one that it reads, directly or not.
+        layout: Paths of the tables.
+        after: Per table, the version at which an earlier audit found no such change.
+        accepted: Commits that the operator has accepted, as ``gold.latest@9``.
+
+    Returns:
+        The faults, and the version of each table up to which its log was read.
+    """
+    faults: list[Fault] = []
+    versions: dict[str, int] = {}
+    for gold in pipeline.gold:
+        if _root(pipeline, gold) != silver.table:
+            continue
+        for table in (gold.table, *gold.side_tables):
+            log = LogReader(layout.table_path(table))
+            latest, oldest = log.latest_version(), log.oldest_version()
+            if latest is None or oldest is None:
+                continue
+            versions[table] = latest
+            begin = max(oldest, after.get(table, -1) + 1)
+            found = _changes(log, begin, latest, gold)
+            faults += [_fault(table, one) for one in found if f"{table}@{one.version}" not in accepted]
+    return tuple(faults), versions
+
+
+def _root(pipeline: Pipeline, gold: Gold) -> str:
+    """The silver table at the beginning of what a gold table reads."""
+    declared = {one.table: one for one in pipeline.gold}
+    seen: set[str] = set()
+    reads = gold.reads
+    while reads in declared and reads not in seen:
+        seen.add(reads)
+        reads = declared[reads].reads
+    return reads
+
+
+def _changes(log: LogReader, begin: int, latest: int, gold: Gold) -> tuple[Commit, ...]:
+    """Changes by others that the newest version still has.
+
+    The first micro-batch of a query replaces all rows, and a RESTORE brings back the state of its version.
+    """
+    now: tuple[Commit, ...] = ()
+    states: dict[int, tuple[Commit, ...]] = {}
+    for version in range(begin, latest + 1):
+        commit = log.commit(version)
+        if commit is None:
+            continue  # the log's cleanup deleted it meanwhile
+        if commit.operation == RESTORE and commit.restored_to is not None:
+            now = states.get(commit.restored_to, ())
+        elif is_own(commit, gold.table):
+            if commit.metadata.get("batch_id") == 0 and not isinstance(gold, Custom):
+                now = ()
+        elif commit.added or commit.removed:
+            now = (*now, commit)
+        states[version] = now
+    return now
+
+
+def _fault(table: str, commit: Commit) -> Fault:
+    who = ", ".join(text for text in (commit.user, commit.engine) if text) or "an unnamed writer"
+    return Fault(
+        "changed",
+        f"{table} version {commit.version} ({commit.operation}, {utc_text(commit.timestamp)}, by {who}) "
+        "changed rows, and the table's own query has not written it. To take it as it is: "
+        f"gold.accept_commits='[\"{table}@{commit.version}\"]'",
+    )

@@ -1,0 +1,292 @@
+"""Erases records from bronze and from every silver table that reads it, by commits that streams accept.
+
+The coordinates of the records are written to a folder beside the checkpoint first. So an erasure that was cut
+off is finished by the next one, whatever that looks for. Bronze is written first: until a silver table is
+done, its rows count as silver's in the audit, and no offset is missing at any time. No commit says by which
+condition records were found, because the condition may name the person who is to be forgotten.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from common.config.paths import Layout
+from common.declare import Pipeline, Silver
+from common.delta import merge as delta_merge
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
+from common.delta.log import LogReader
+from common.errors import TableMissingError, UsageError, nearest
+from common.rows.driver_or_spark import SparkRows
+from common.spark.broadcast import broadcast_if_small
+from orchestration.erasure.gold import Follower, followers
+from orchestration.erasure.records import matching_records
+from silver.read.column_names import COORDINATES, PLACE
+from silver.write import first_load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BY = "erasure"
+_APPEND_ONLY = "delta.appendOnly"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableCount:
+    """How many rows of a table are erased; ``rows`` are those that it has before."""
+
+    table: str
+    rows: int
+    erased: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an erasure does.
+
+    Attributes:
+        table: The silver table whose columns the condition is about.
+        records: Number of records of Kafka that are erased.
+        tables: Each table that may hold such records, in the order in which they are erased.
+        cut_off: Number of records that an erasure before this one was to erase when it was cut off; they are
+            among ``records``. None if no erasure was cut off.
+        followers: Gold tables and publications that read these tables.
+        unread: Why silver has yet to read records of bronze; empty if it has read all. Only a plan that
+            nobody carries out has a reason.
+    """
+
+    table: str
+    records: int
+    tables: tuple[TableCount, ...]
+    cut_off: int | None
+    followers: tuple[Follower, ...]
+    unread: str = ""
+
+
+def select_table(pipeline: Pipeline, name: str) -> Silver:
+    """The silver table of a name, with or without ``silver.``.
+
+    Raises:
+        UsageError: The pipeline declares no such silver table.
+    """
+    named = {each.table: each for each in pipeline.silver}
+    found = named.get(name) or named.get(f"silver.{name}")
+    if found is None:
+        raise UsageError(
+            f"{name} is no silver table of {pipeline.name}; {nearest(name, named)}. Records are found by "
+            "silver's columns, and erased from bronze and from all silver tables that read it; gold follows."
+        )
+    return found
+
+
+def readers_of_bronze(pipeline: Pipeline, layout: Layout, silver: Silver) -> tuple[Silver, ...]:
+    """The silver tables that exist and read the same bronze table, the given one first.
+
+    Raises:
+        TableMissingError: The given table does not exist yet.
+    """
+    path = layout.table_path(silver.table)
+    if not delta_table.exists(path):
+        raise TableMissingError(silver.table, path, "There is nothing to erase.")
+    others = (one for one in pipeline.silver if one.reads == silver.reads and one.table != silver.table)
+    return (silver, *(one for one in others if delta_table.exists(layout.table_path(one.table))))
+
+
+def written_tables(pipeline: Pipeline, silver: Silver) -> tuple[str, ...]:
+    """The tables whose leases an erasure needs: bronze, and every silver table that reads it."""
+    readers = [one for one in pipeline.silver if one.reads == silver.reads]
+    return (silver.reads, *(table for one in readers for table in (one.table, *one.side_tables)))
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """An erasure that is planned.
+
+    Attributes:
+        pipeline: The pipeline.
+        layout: Paths of the tables.
+        silver: The table whose columns the condition is about.
+        plan: What it does.
+        records: Topic, partition and offset of each record; persisted.
+        facts: Its ``run_id``, and the value of bronze's property ``delta.appendOnly`` before it.
+    """
+
+    pipeline: Pipeline
+    layout: Layout
+    silver: Silver
+    plan: Plan
+    records: DataFrame
+    facts: dict[str, Any]
+
+    def carry_out(self, say: Say) -> None:
+        """Erase the records; the caller holds the leases of ``written_tables``."""
+        spark = self.records.sparkSession
+        staging = _staging(self.layout, self.silver)
+        metadata = self._metadata(self.silver.table, self.plan.records, append_only=self.facts["append_only"])
+        delta_table.replace_all(self.records, staging, metadata, partition_by="topic")
+        # Not the persisted records: what is lost of these would be looked for in tables that have changed.
+        records = _read_staged(spark, staging, LogReader(staging).latest_version())
+        total = len(self.plan.tables)
+        for number, one in enumerate(self.plan.tables, 1):
+            if one.erased:
+                say(f"{number} of {total}: erasing {one.erased:,} of {one.rows:,} rows of {one.table}")
+                self._erase(records, one)
+        if self.facts["append_only"] is not None:
+            bronze = self.silver.reads
+            values = {_APPEND_ONLY: self.facts["append_only"]}
+            path = self.layout.table_path(bronze)
+            delta_table.set_properties(spark, path, self._metadata(bronze, 0), values)
+        first_load.discard(spark, staging)
+
+    def _erase(self, records: DataFrame, one: TableCount) -> None:
+        path, is_bronze = self.layout.table_path(one.table), one.table == self.silver.reads
+        values = {delta_table.ERASED: datetime.now(UTC).isoformat(timespec="seconds")}
+        if is_bronze:
+            values[_APPEND_ONLY] = "false"
+        delta_table.set_properties(records.sparkSession, path, self._metadata(one.table, 0), values)
+        names = _names(one.table)
+        rows = records.select(*(F.col(own).alias(name) for own, name in zip(PLACE, names, strict=True)))
+        delta_merge.delete_matching(rows, path, self._metadata(one.table, one.erased), key=names)
+
+    def _metadata(self, table: str, erased: int, **more: Any) -> str:
+        facts = {"run_id": self.facts["run_id"], "counts": {"erased": erased}, **more}
+        return delta_table.maintenance_metadata(self.pipeline.name, table, _BY, **facts)
+
+
+@contextmanager
+def planned(  # noqa: PLR0913  # one per option
+    spark: SparkSession,
+    pipeline: Pipeline,
+    silver: Silver,
+    layout: Layout,
+    where: str,
+    *,
+    is_dry_run: bool,
+    say: Say = lambda text: None,
+) -> Iterator[Erasure]:
+    """The erasure of all records that match a condition; nothing is written before ``carry_out``.
+
+    Args:
+        spark: The session.
+        pipeline: The pipeline.
+        silver: The table whose columns the condition is about.
+        layout: Paths of the tables.
+        where: SQL condition over silver's columns.
+        is_dry_run: The plan is only shown: silver need not have read all of bronze.
+        say: Reports each step.
+
+    Raises:
+        TableMissingError: The silver table does not exist yet.
+        UsageError: ``where`` is no condition over silver's columns, or silver has yet to read records of
+            bronze.
+    """
+    readers = readers_of_bronze(pipeline, layout, silver)
+    unread = next((why for one in readers if (why := _unread(layout, one))), "")
+    if unread and not is_dry_run:
+        raise UsageError(
+            f"{unread}: it would read them later from bronze's older files, erased or not. Nothing was "
+            "erased. Have it read them first, with the bronze job stopped: "
+            "medallion run silver --available-now"
+        )
+    facts, staged = _cut_off(spark, layout, silver)
+    records = matching_records(spark, silver, readers, layout, where=where, say=say)
+    if staged is not None:
+        found, records = records, records.union(staged).distinct().persist()
+        records.count()
+        found.unpersist()
+    try:
+        count = records.count()
+        tables = tuple(_counts(spark, layout, records, count, _tables(silver, readers)))
+        changed = [one.table for one in tables if one.erased or staged is not None]
+        follow = followers(pipeline, layout, changed)
+        cut_off = None if staged is None else staged.count()
+        plan = Plan(silver.table, count, tables, cut_off, follow, unread)
+        yield Erasure(pipeline, layout, silver, plan, records, facts)
+    finally:
+        records.unpersist()
+
+
+def _cut_off(spark: SparkSession, layout: Layout, silver: Silver) -> tuple[dict[str, Any], DataFrame | None]:
+    """The facts and records of an erasure that was cut off; else the facts of a new one, and None."""
+    staging = _staging(layout, silver)
+    log = LogReader(staging)
+    latest = log.latest_version()
+    commit = None if latest is None else log.commit(latest)
+    if commit is not None and "run_id" in commit.metadata:
+        facts = {name: commit.metadata.get(name) for name in ("run_id", "append_only")}
+        return facts, _read_staged(spark, staging, latest)
+    append_only = LogReader(layout.table_path(silver.reads)).properties().get(_APPEND_ONLY)
+    return {"run_id": uuid.uuid4().hex, "append_only": append_only}, None
+
+
+def _read_staged(spark: SparkSession, staging: str, version: int | None) -> DataFrame:
+    reader = spark.read.format("delta").option("versionAsOf", str(version))
+    return reader.load(staging).select(*PLACE)
+
+
+def _staging(layout: Layout, silver: Silver) -> str:
+    """The folder of an erasure's coordinates; one per bronze table, whatever silver table it looks in."""
+    return f"{layout.checkpoint_path(silver.reads)}.erasure"
+
+
+def _tables(silver: Silver, readers: Sequence[Silver]) -> tuple[str, ...]:
+    """The tables that may hold records, in the order of erasing: bronze, then each silver table's."""
+    return (silver.reads, *(table for one in readers for table in (*one.side_tables, one.table)))
+
+
+def _names(table: str) -> tuple[str, ...]:
+    """The columns of a table that hold the coordinates."""
+    return PLACE if table.startswith("bronze.") or table.endswith("__quarantine") else COORDINATES
+
+
+def _counts(
+    spark: SparkSession, layout: Layout, records: DataFrame, count: int, tables: Sequence[str]
+) -> Iterator[TableCount]:
+    """How many rows of each table are erased; pruned by the bounds of the coordinates."""
+    for table in tables:
+        path = layout.table_path(table)
+        now = LogReader(path).snapshot()
+        if now is None:
+            continue
+        rows = spark.read.format("delta").load(path)
+        erased = 0
+        if count:
+            names = _names(table)
+            own = records.select(*(F.col(one).alias(name) for one, name in zip(PLACE, names, strict=True)))
+            for bound in SparkRows(own, count).bounds(names):
+                rows = rows.where(bound)
+            erased = rows.join(broadcast_if_small(own, count), list(names), "left_semi").count()
+        total = now.rows if now.rows is not None else spark.read.format("delta").load(path).count()
+        yield TableCount(table, total, erased)
+
+
+def _unread(layout: Layout, silver: Silver) -> str:
+    """Why a silver table has yet to read records of bronze, in words; empty if it has read all."""
+    checkpoint = Checkpoint(layout.checkpoint_path(silver.table))
+    planned_batch, committed = checkpoint.last_planned(), checkpoint.last_committed()
+    loaded = first_load.mark(layout.table_path(silver.table))
+    if loaded is not None and not loaded.is_done:
+        return f"the first load of {silver.table} is not finished, and has records of {silver.reads} to write"
+    if planned_batch != committed:
+        return f"{silver.table} has a micro-batch that is not finished, with records of {silver.reads}"
+    if committed is None and loaded is None:
+        return ""  # its first start loads the newest version of bronze
+    entry = checkpoint.planned_batch(committed)
+    position = None if entry is None else delta_position(entry)
+    if position is None and loaded is not None:
+        position = DeltaPosition(loaded.begins, -1, "", in_snapshot=False)
+    waiting = LogReader(layout.table_path(silver.reads)).backlog(position)
+    if not waiting.files:
+        return ""
+    rows = "records" if waiting.rows is None else f"{waiting.rows:,} records"
+    return f"{silver.table} has yet to read {rows} of {silver.reads}"

@@ -1,0 +1,230 @@
+"""Checks that the topics on the broker are those that bronze has read: at every start, and while a job runs.
+
+Spark compares offsets only: of a topic that was deleted and created again it leaves out what lies before the
+offset that it has reached, without an error. The commits of bronze name the topics' ids.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Pipeline, Topic
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.errors import BrokerError, MedallionError, TopicChangedError
+from common.streaming.topic_identity import (
+    BrokerTopic,
+    TopicIdentity,
+    TopicState,
+    read_ends,
+    recorded_topics,
+)
+from orchestration.embedded_broker import lifecycle
+from orchestration.kafka import client as kafka
+from orchestration.kafka.topic_state import broker_topics, topic_ids
+
+_LOOK_SECONDS = 30.0
+_NEW_TOPIC_SECONDS = 5.0
+_ASK_SECONDS = 10.0
+_ATTEMPTS = 3
+
+
+def topic_identity(
+    pipeline: Pipeline, settings: Settings, layout: Layout, topic: Topic, address: str
+) -> TopicIdentity:
+    """The topics that a bronze query is about to read; refuses those that are not the ones it has read.
+
+    Raises:
+        BrokerError: The broker does not answer.
+        TopicChangedError: A topic is gone, or is another one of the same name; names the command to go on.
+    """
+    options = kafka.client_options(settings, pipeline, topic)
+    last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+    recorded = recorded_topics(last)
+    # Topics of a pattern that were not read yet are looked up in the micro-batch that reads them.
+    names = topic.topic_names or tuple(read_ends(last))
+    for attempt in range(_ATTEMPTS):
+        found = broker_topics(address, names, options)
+        problem = next(_problems(topic, last, found, address), None)
+        # After a change of leader, a broker may for a moment have fewer records than it has shown before.
+        if problem is None or attempt == _ATTEMPTS - 1:
+            break
+        time.sleep(1.0)
+    if problem is not None:
+        raise TopicChangedError(problem)
+    known = {
+        name: TopicState(one.id, recorded.get(name, TopicState()).generation) for name, one in found.items()
+    }
+
+    def lookup(new: Sequence[str]) -> Mapping[str, str]:
+        try:
+            return topic_ids(address, new, options, _NEW_TOPIC_SECONDS)
+        except BrokerError:
+            return {}  # the records are there; their topic's id is looked up again at the next start
+
+    return TopicIdentity(topic.table, known, lookup)
+
+
+def broker_asker(
+    pipeline: Pipeline, settings: Settings
+) -> Callable[[Topic, Collection[str]], Mapping[str, BrokerTopic]]:
+    """A function that asks the pipeline's broker for topics; it raises ``BrokerError`` without an answer.
+
+    It never starts the embedded broker.
+    """
+
+    def ask(topic: Topic, names: Collection[str]) -> Mapping[str, BrokerTopic]:
+        address = kafka.named_broker(pipeline, settings) or lifecycle.running_address(settings)
+        if address is None:
+            raise BrokerError("the embedded broker is not running")
+        return broker_topics(address, names, kafka.client_options(settings, pipeline, topic), _ASK_SECONDS)
+
+    return ask
+
+
+def read_topics(pipeline: Pipeline, layout: Layout, names: Collection[str]) -> dict[str, tuple[Topic, str]]:
+    """Those of these topics of which bronze has records: its declaration, and the offsets in words."""
+    found: dict[str, tuple[Topic, str]] = {}
+    for topic in pipeline.bronze if names else ():
+        ends = read_ends(last_commit_metadata(layout.table_path(topic.table), topic.table))
+        for name in names:
+            if any(ends.get(name, {}).values()):
+                found[name] = topic, _offsets_text(ends[name])
+    return found
+
+
+def refuse_deleted(pipeline: Pipeline, layout: Layout, missing: Collection[str], address: str) -> None:
+    """Refuse to go on without topics that bronze has read; a new topic of the name would be another one.
+
+    Raises:
+        TopicChangedError: Names the topic, how far it was read, and the command to go on.
+    """
+    for name, (topic, offsets) in read_topics(pipeline, layout, missing).items():
+        raise TopicChangedError(_deleted(topic.table, name, offsets, address))
+
+
+def _problems(
+    topic: Topic, last: Mapping[str, Any] | None, found: Mapping[str, BrokerTopic], address: str
+) -> Iterator[str]:
+    recorded = recorded_topics(last)
+    batch = (last or {}).get("batch_id")
+    for name, ends in read_ends(last).items():
+        if not any(ends.values()) or (topic.topic_names and name not in topic.topic_names):
+            continue  # nothing of it is in the table, or it is no longer read
+        now, known = found.get(name), recorded.get(name, TopicState())
+        if now is None:
+            yield _deleted(topic.table, name, _offsets_text(ends), address)
+        elif known.id and now.id and known.id != now.id:
+            yield (
+                f"{topic.table}: topic {name} at {address} is another one than bronze has read: it was "
+                f"deleted and created again. Micro-batch {batch} has read the former topic (id {known.id}) "
+                f"up to {_offsets_text(ends)}; the topic that is there now (id {now.id}) holds "
+                f"{_held_text(now)}. Going on would leave out its records before these offsets. Nothing was "
+                f"written. {_ways(topic, name)}"
+            )
+        elif short := [part for part, end in ends.items() if now.end.get(part, 0) < end]:
+            yield (
+                f"{topic.table}: topic {name} at {address} holds fewer records than bronze has read: "
+                f"micro-batch {batch} has read up to {_offsets_text({part: ends[part] for part in short})}, "
+                f"and the topic holds {_held_text(now)}. It was deleted and created again, or set back to an "
+                f"older state. Nothing was written. {_ways(topic, name)}"
+            )
+
+
+def _deleted(table: str, name: str, offsets: str, address: str) -> str:
+    return (
+        f"{table}: topic {name} is gone at {address}, or this user may not see it; bronze has read it up to "
+        f"{offsets}. A topic that is created again under this name is another one. Nothing was written, and "
+        f"no topic was created. To begin with a new topic of this name: medallion recover {table} "
+        f"--new-topic {name}"
+    )
+
+
+def _ways(topic: Topic, name: str) -> str:
+    return (
+        "To read the topic that is there now from its first record, beside the rows of the former one: "
+        f"medallion recover {topic.table} --new-topic {name}. If it holds the same records at the same "
+        f"offsets, such as a copy of the topic in another cluster: medallion recover {topic.table} "
+        f"--same-topic {name}"
+    )
+
+
+def _offsets_text(ends: Mapping[int, int], most: int = 4) -> str:
+    shown = [f"{end} in partition {number}" for number, end in sorted(ends.items())[:most]]
+    more = f" and {len(ends) - most} more partitions" if len(ends) > most else ""
+    return f"offset {', '.join(shown)}{more}"
+
+
+def _held_text(topic: BrokerTopic, most: int = 4) -> str:
+    spans = [
+        f"offsets {topic.first.get(number, 0)} to {end - 1} in partition {number}"
+        for number, end in sorted(topic.end.items())
+        if end > topic.first.get(number, 0)
+    ]
+    more = f" and more in {len(spans) - most} other partitions" if len(spans) > most else ""
+    return (", ".join(spans[:most]) + more) or "no record"
+
+
+@dataclass
+class TopicWatch:
+    """Compares the ids of the topics that run with the broker's, every half a minute, in a thread of its own.
+
+    Attributes:
+        identities: The topics, by bronze table; queries are added as they are built.
+        lookup: Gives the ids of topics, by the bronze table.
+        seconds: Time between two looks.
+    """
+
+    identities: dict[str, TopicIdentity]
+    lookup: Callable[[str, Sequence[str]], Mapping[str, str]]
+    seconds: float = _LOOK_SECONDS
+    _error: TopicChangedError | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def failure(self) -> MedallionError | None:
+        """The topic that has changed, as an error; None while there is none."""
+        return self._error
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Look again and again within the block."""
+        thread = threading.Thread(target=self._run, name="topic-watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+
+    def _run(self) -> None:
+        looked = time.strftime("%H:%M:%S")
+        while self._error is None and not self._stop.wait(self.seconds):
+            began = time.strftime("%H:%M:%S")
+            if self._look(looked):
+                looked = began
+
+    def _look(self, last: str) -> bool:
+        """Look once; whether the broker has answered for all topics."""
+        is_complete = True
+        for table, identity in list(self.identities.items()):
+            known = {name: state.id for name, state in list(identity.known.items()) if state.id}
+            try:
+                now = self.lookup(table, list(known))
+            except BrokerError:  # Spark reports a broker that is gone
+                is_complete = False
+                continue
+            for name, topic_id in known.items():
+                if (found := now.get(name)) == topic_id:
+                    continue
+                what = f"was created again (id {found}, before {topic_id})" if found else "was deleted"
+                self._error = TopicChangedError(
+                    f"{table}: topic {name} {what} while the job was running, after {last}. The job stops. "
+                    "Micro-batches that were committed since then may have read the new topic past its first "
+                    "records. The next start says how to go on."
+                )
+        return is_complete

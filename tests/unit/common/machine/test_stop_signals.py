@@ -1,0 +1,77 @@
+"""A closed terminal: the job stops in order, its JVM does not notice, and no line to nowhere is an error."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.machine.stop_signals import hangup_ignored
+
+ROOT = Path(__file__).parents[4]
+
+_JOB = """
+import os, signal, sys, time
+from common.machine.stop_signals import handled
+ended = []
+with handled((signal.SIGHUP,), ended.append):
+    print("ready", flush=True)
+    while not ended:
+        time.sleep(0.01)
+    print("stopping", flush=True)
+    print("stopping", file=sys.stderr, flush=True)
+open(sys.argv[1], "w").write("drained")
+"""
+
+
+def test_a_job_whose_terminal_is_closed_ends_in_order(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    job = subprocess.Popen(
+        [sys.executable, "-c", _JOB, str(tmp_path / "end")],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=ROOT,
+        start_new_session=True,
+        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # noqa: PLW1509  # its terminal
+    )
+    os.close(theirs)
+    assert b"ready" in os.read(ours, 100)
+    os.close(ours)  # the kernel sends SIGHUP
+    assert job.wait(30) == 0
+    assert (tmp_path / "end").read_text() == "drained"
+
+
+def test_a_program_that_is_started_meanwhile_ignores_the_signal() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    with hangup_ignored():
+        child = subprocess.Popen(["/bin/sleep", "60"])
+    assert signal.getsignal(signal.SIGHUP) is before
+    child.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.3)
+    child.kill()
+    child.wait()
+
+
+def test_a_terminal_that_is_closed_meanwhile_is_noticed_at_the_end() -> None:
+    ours, theirs = pty.openpty()
+    caught: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, frame: caught.append(number))
+    kept = os.dup(0)
+    os.dup2(theirs, 0)
+    try:
+        with hangup_ignored():
+            os.close(ours)
+            assert caught == []
+        assert caught == [signal.SIGHUP]
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(theirs)
+        signal.signal(signal.SIGHUP, before)

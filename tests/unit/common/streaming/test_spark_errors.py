@@ -1,0 +1,199 @@
+"""Errors of Spark, Delta and Kafka's client: explained with place and command, recognized by their class."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from common.errors import (
+    BrokerAwayError,
+    BrokerError,
+    DiskFullError,
+    HistoryGoneError,
+    MedallionError,
+    RecordsGoneError,
+    StateDamagedError,
+)
+from common.streaming.spark_errors import FailedQuery, explain
+
+BRONZE = FailedQuery("bronze.orders", checkpoint="/cp/bronze.orders", source="Kafka at b:1")
+SILVER = FailedQuery(
+    "silver.orders",
+    ("bronze.orders",),
+    ("silver.orders__quarantine", "silver.orders__late"),
+    "/cp/silver.orders",
+)
+GOLD = FailedQuery("gold.counts", ("silver.orders",), (), "/cp/gold.counts")
+
+LOST = (
+    "org.apache.spark.sql.kafka010.KafkaIllegalStateException: Some data may have been lost because they are "
+    "not available in Kafka any more; either the data was aged out by Kafka or the topic may have been "
+    "deleted "
+    "before all the data in the topic was processed. If you don't want your streaming query to fail on such "
+    "cases, set the source option failOnDataLoss to false. Reason: "
+)
+
+CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
+    (
+        BRONZE,
+        f"{LOST}Partition orders-0 offset was changed from 30 to 5. This could be either 1)",
+        RecordsGoneError,
+        [
+            "Kafka at b:1 no longer has records",
+            "orders-0 offset was changed from 30 to 5.",
+            "fail_on_data_loss",
+        ],
+    ),
+    (
+        BRONZE,
+        f"{LOST}Partitions Set(orders-2) have been deleted.",
+        RecordsGoneError,
+        ["Set(orders-2) have been deleted", "bronze table of another name"],
+    ),
+    (
+        BRONZE,
+        (
+            "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors."
+            "UnknownTopicOrPartitionException: This server does not host this topic-partition."
+        ),
+        RecordsGoneError,
+        ["This server does not host this topic-partition"],
+    ),
+    (
+        BRONZE,
+        (
+            "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before "
+            "the position for partition orders-0 could be determined"
+        ),
+        BrokerAwayError,
+        ["Kafka at b:1 does not answer", "partition orders-0"],
+    ),
+    (
+        BRONZE,
+        (
+            "Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: "
+            "Invalid "
+            "username or password"
+        ),
+        BrokerError,
+        ["refuses the login: Authentication failed: Invalid username or password.", "kafka.options"],
+    ),
+    (
+        BRONZE,
+        (
+            "org.apache.kafka.common.errors.SslAuthenticationException: SSL handshake failed\nCaused by: "
+            "javax.net.ssl.SSLHandshakeException: No subject alternative names matching IP address 127.0.0.1 "
+            "found"
+        ),
+        BrokerError,
+        ["do not agree on TLS: No subject alternative names matching IP address 127.0.0.1 found."],
+    ),
+    (
+        BRONZE,
+        (
+            "org.apache.kafka.common.errors.SslAuthenticationException: SSL handshake failed\nCaused by: "
+            "java.security.cert.CertificateExpiredException: NotAfter: Sun Mar 01 00:00:00 UTC 2026"
+        ),
+        BrokerError,
+        ["TLS: NotAfter: Sun Mar 01"],
+    ),
+    (
+        BRONZE,
+        (
+            "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: "
+            "[orders]"
+        ),
+        BrokerError,
+        ["refuses this user: TopicAuthorizationException: Not authorized to access topics: [orders].", "ACL"],
+    ),
+    (
+        SILVER,
+        (
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file "
+            "file:///w/bronze/orders/part-1.c000"
+            ".zstd.parquet. File does not exist."
+        ),
+        HistoryGoneError,
+        [
+            "bronze.orders has no longer the file file:///w/bronze/orders/part-1.c000.zstd.parquet",
+            "VACUUM",
+            "move",
+        ],
+    ),
+    (
+        GOLD,
+        "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///w/part-1.parquet.",
+        HistoryGoneError,
+        ["silver.orders has no longer", "medallion rebuild gold.counts"],
+    ),
+    (
+        SILVER,
+        (
+            "[DELTA_MISSING_FILES_UNEXPECTED_VERSION] The stream from your Delta table was expecting process "
+            "data from "
+            "version 4,\nbut the earliest available version in the _delta_log directory is 10. set "
+            "'failOnDataLoss'"
+        ),
+        HistoryGoneError,
+        ["no longer version 4", "the oldest that is left is 10", "would lose their rows"],
+    ),
+    (
+        GOLD,
+        (
+            "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] An error occurred during loading "
+            "state. Error reading delta file file:/cp/gold.counts/state/0/1/2.delta of a provider"
+        ),
+        StateDamagedError,
+        ["file:/cp/gold.counts/state/0/1/2.delta is damaged or gone", "medallion rebuild gold.counts"],
+    ),
+    (
+        SILVER,
+        "org.apache.spark.SparkException\nCaused by: net.jpountz.lz4.LZ4Exception: Error decoding offset 9",
+        StateDamagedError,
+        ["/cp/silver.orders/state is damaged or gone (LZ4Exception", "move the folders of silver.orders and"],
+    ),
+    (
+        SILVER,
+        "java.lang.IllegalStateException: Incomplete log file in file:/cp/silver.orders/offsets/7",
+        StateDamagedError,
+        ["file:/cp/silver.orders/offsets/7 is damaged", "Restore the checkpoint /cp/silver.orders"],
+    ),
+    (
+        GOLD,
+        "java.io.IOException: No space left on device\n\tat java.base/sun.nio.ch.FileDispatcherImpl.write0",
+        DiskFullError,
+        ["No space left on device", "Make room and repeat the command"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "text", "kind", "says"), CASES, ids=lambda value: str(value)[:40])
+def test_a_known_error_says_what_where_and_what_to_type(
+    query: FailedQuery, text: str, kind: type[MedallionError], says: list[str]
+) -> None:
+    found = explain(query, text)
+    assert type(found) is kind
+    message = str(found)
+    assert query.name in message
+    for part in says:
+        assert part in message
+    assert "\n" not in message
+    assert not re.search(r"set 'failOnDataLoss|source option failOnDataLoss", message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[DIVIDE_BY_ZERO] Division by zero",
+        "java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]",
+        "KeyError: 'offset'",
+        "java.io.FileNotFoundException: /home/me/lookup.csv",
+    ],
+)
+def test_an_unknown_error_is_left_as_it_is(text: str) -> None:
+    assert explain(GOLD, text) is None
+
+
+def test_only_an_answer_that_may_come_yet_is_waited_for() -> None:
+    assert [kind.__name__ for *_, kind, _ in CASES if kind.retryable] == ["BrokerAwayError"]

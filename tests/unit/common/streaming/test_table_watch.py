@@ -1,0 +1,99 @@
+"""A table that changes under a running query is noticed before the next micro-batch is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.errors import CheckpointMismatchError
+from common.streaming.table_watch import TableWatch
+
+
+def commit(
+    table: Path, number: int, operation: str = "WRITE", parameters: dict[str, str] | None = None
+) -> None:
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    info: dict[str, Any] = {"timestamp": 1, "operation": operation, "operationParameters": parameters or {}}
+    (log / f"{number:020}.json").write_text(json.dumps({"commitInfo": info}) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table with five versions."""
+    for version in range(5):
+        commit(tmp_path / "table", version)
+    return tmp_path / "table"
+
+
+@pytest.fixture
+def watch(table: Path) -> TableWatch:
+    """A watch that has seen the table after a micro-batch."""
+    made = TableWatch("silver.orders", [str(table), "s3://bucket/elsewhere"])
+    made.check()
+    made.remember()
+    return made
+
+
+def refuse(watch: TableWatch, words: str) -> None:
+    with pytest.raises(CheckpointMismatchError, match=words) as refused:
+        watch.check()
+    assert str(refused.value).startswith("silver.orders: the table at ")
+    assert "start the job again" in str(refused.value)
+
+
+def test_commits_of_this_query_and_of_maintenance_go_on(table: Path, watch: TableWatch) -> None:
+    commit(table, 5, "OPTIMIZE")
+    commit(table, 6, "RESTORE", {"version": "5"})
+    watch.check()
+    watch.remember()
+    commit(table, 7)
+    watch.check()
+
+
+def test_a_deleted_table_is_refused(table: Path, watch: TableWatch) -> None:
+    shutil.rmtree(table)
+    refuse(watch, "was deleted")
+
+
+def test_an_older_copy_is_refused(table: Path, watch: TableWatch) -> None:
+    (table / "_delta_log" / f"{4:020}.json").unlink()
+    refuse(watch, "ends with version 3, and ended with version 4")
+
+
+def test_another_table_in_its_place_is_refused(table: Path, watch: TableWatch) -> None:
+    first = table / "_delta_log" / f"{0:020}.json"
+    os.utime(first, ns=(0, 0))
+    refuse(watch, "was replaced by another one")
+
+
+@pytest.mark.parametrize("back", [{"version": "3"}, {"timestamp": "2026-01-01 00:00:00"}])
+def test_a_restore_is_refused(table: Path, watch: TableWatch, back: dict[str, str]) -> None:
+    commit(table, 5, "OPTIMIZE")
+    commit(table, 6, "RESTORE", back)
+    refuse(watch, "restored to an older version by version 6")
+
+
+def test_a_log_whose_first_commits_were_cleaned_up_goes_on(table: Path, watch: TableWatch) -> None:
+    (table / "_delta_log" / f"{0:020}.json").unlink()
+    commit(table, 5)
+    watch.check()
+
+
+def test_a_look_costs_less_than_a_millisecond(table: Path) -> None:
+    """Of a table with many versions, too: only the newest are looked for."""
+    for version in range(5, 2_000):
+        commit(table, version)
+    watch = TableWatch("silver.orders", [str(table)])
+    watch.remember()
+    began = time.process_time()
+    for _ in range(100):
+        watch.check()
+        watch.remember()
+    assert (time.process_time() - began) / 100 < 0.001

@@ -1,0 +1,94 @@
+"""A gold table that another program has changed is a fault of the audit, until it is whole again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from common.config.paths import Layout
+from common.declare import Aggregate, Json, Pipeline, Silver, Storage, Topic, Upsert
+from common.delta.micro_batch import MicroBatch
+from orchestration.audit.gold_changes import gold_faults
+
+SILVER = Silver(
+    "orders",
+    reads="bronze.orders",
+    value=Json("id string, at timestamp"),
+    columns=["id", "at"],
+    key=["id"],
+    event_time="at",
+    watermark="1 day",
+)
+LATEST = Upsert(
+    "latest", reads="silver.orders", key=["id"], newest_by=["at"], storage=Storage(change_feed=True)
+)
+COUNTED = Aggregate("counted", reads="gold.latest", by=["id"], measures={"n": "count(*)"}, mode="recompute")
+PIPELINE = Pipeline(
+    name="shop",
+    bronze=[Topic("orders")],
+    silver=[SILVER],
+    gold=[LATEST, COUNTED],
+)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """Tables of two micro-batches each."""
+    made = Layout(str(tmp_path / "tables"), str(tmp_path / "checkpoints"), tmp_path)
+    for table in ("gold.latest", "gold.counted"):
+        for batch_id in (0, 1):
+            write(made, table, batch_id)
+    return made
+
+
+def write(layout: Layout, table: str, batch_id: int, query_id: str = "q") -> None:
+    """A micro-batch of the table's own query; the first replaces all rows."""
+    own = MicroBatch("shop", table, query_id, batch_id, ()).metadata("merge", {})
+    write_deltalake(
+        layout.table_path(table),
+        pa.table({"id": [f"{table} {batch_id}"]}),
+        mode="append" if batch_id else "overwrite",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": own}),
+    )
+
+
+def faults(layout: Layout, after: dict[str, int] | None = None, accepted: tuple[str, ...] = ()) -> list[str]:
+    found, _ = gold_faults(PIPELINE, SILVER, layout, after=after or {}, accepted=accepted)
+    assert {one.name for one in found} <= {"changed"}
+    return [one.text for one in found]
+
+
+def test_a_delete_by_others_is_a_fault_until_the_table_is_filled_again(layout: Layout) -> None:
+    assert faults(layout) == []
+    DeltaTable(layout.table_path("gold.latest")).delete("id = 'gold.latest 0'")
+    (text,) = faults(layout)
+    assert text.startswith("gold.latest version 2 (DELETE, ")
+    assert faults(layout, accepted=("gold.latest@2",)) == []
+    write(layout, "gold.latest", 2)
+    assert len(faults(layout)) == 1
+    write(layout, "gold.latest", 0, "rebuilt")
+    assert faults(layout) == []
+
+
+def test_a_restore_takes_the_change_back(layout: Layout) -> None:
+    table = DeltaTable(layout.table_path("gold.counted"))
+    table.delete()
+    write_deltalake(layout.table_path("gold.counted"), pa.table({"id": ["mine"]}), mode="append")
+    assert [text.split(" (")[0] for text in faults(layout)] == [
+        "gold.counted version 2",
+        "gold.counted version 3",
+    ]
+    DeltaTable(layout.table_path("gold.counted")).restore(1)
+    assert faults(layout) == []
+
+
+def test_what_an_earlier_audit_has_read_is_not_read_again(layout: Layout) -> None:
+    _, versions = gold_faults(PIPELINE, SILVER, layout, after={}, accepted=())
+    assert versions == {"gold.latest": 1, "gold.counted": 1}
+    DeltaTable(layout.table_path("gold.latest")).optimize.compact()
+    assert faults(layout, dict(versions)) == []
+    DeltaTable(layout.table_path("gold.latest")).delete()
+    assert len(faults(layout, dict(versions))) == 1

@@ -1,0 +1,99 @@
+"""``medallion recover`` on the files of a checkpoint; it starts no JVM for positions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import in_process
+
+SHOP = """
+from medallion import Json, Pipeline, Silver, Topic
+
+pipeline = Pipeline(
+    name="shop",
+    bronze=[Topic("orders")],
+    silver=[
+        Silver(
+            "orders", reads="bronze.orders", value=Json("id string, at timestamp"),
+            columns={"id": "id", "at": "at", "source": "_kafka.topic"},
+            key=["id"], event_time="at", watermark="1 day",
+        )
+    ],
+)
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """Bronze has read ten offsets; the checkpoint says thirty. Returns the data folder."""
+    (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
+    data = tmp_path / "data" / "shop"
+    log = data / "tables" / "bronze" / "orders" / "_delta_log"
+    log.mkdir(parents=True)
+    metadata = {
+        "query": "bronze.orders",
+        "query_id": "q1",
+        "batch_id": 0,
+        "step": "append",
+        "positions": [{"orders": {"0": 10}}],
+    }
+    info = {"commitInfo": {"timestamp": 1, "operation": "WRITE", "userMetadata": json.dumps(metadata)}}
+    (log / f"{0:020}.json").write_text(json.dumps(info) + "\n", encoding="utf-8")
+    place = data / "checkpoints" / "bronze.orders"
+    for folder in ("offsets", "commits"):
+        (place / folder).mkdir(parents=True)
+    (place / "metadata").write_text('{"id":"q1"}', encoding="utf-8")
+    head = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
+    (place / "offsets" / "0").write_text(f'v1\n{head}\n{{"orders":{{"0":30}}}}', encoding="utf-8")
+    (place / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}', encoding="utf-8")
+    return data
+
+
+def recover(shop: Path, *words: str) -> in_process.Ended:
+    root = shop.parents[1]
+    settings = [f"data_dir={shop.parent}"]
+    return in_process.run("recover", *words, "-p", str(root / "shop.py"), settings=settings)
+
+
+def position(shop: Path) -> Any:
+    text = (shop / "checkpoints" / "bronze.orders" / "offsets" / "0").read_text(encoding="utf-8")
+    return json.loads(text.splitlines()[2])
+
+
+def test_a_plan_changes_nothing_and_a_recovery_keeps_what_it_replaces(shop: Path) -> None:
+    planned = recover(shop, "bronze.orders", "--plan")
+    assert planned.code == 0
+    assert "would change offsets/0: the positions of micro-batch 0 are those of its commit" in planned.stderr
+    assert position(shop) == {"orders": {"0": 30}}
+    done = recover(shop, "bronze.orders", "--json")
+    assert done.code == 0
+    found = json.loads(done.stdout)
+    assert (found["table"], found["plan"], len(found["steps"])) == ("bronze.orders", False, 1)
+    assert position(shop) == {"orders": {"0": 10}}
+    kept = (Path(found["kept"]) / "offsets" / "0").read_text(encoding="utf-8")
+    assert json.loads(kept.splitlines()[2]) == {"orders": {"0": 30}}
+    assert "there is nothing to do" in recover(shop, "bronze.orders").stderr
+
+
+def test_what_cannot_be_recovered_is_an_error_of_one_line(shop: Path) -> None:
+    ended = recover(shop, "silver.orders")
+    assert ended.code == 2
+    assert "silver.orders: no commit of its query" in ended.error
+    ended = recover(shop, "bronze.orders", "--new-topic", "order")
+    assert ended.code == 2
+    assert "has read no topic order; did you mean 'orders'?" in ended.error
+
+
+def test_a_table_that_compares_the_topics_name_is_named(shop: Path) -> None:
+    from orchestration.jobs.recover import topic_notice
+    from orchestration.pipeline.load_file import load_pipeline
+
+    pipeline = load_pipeline(shop.parents[1] / "shop.py")
+    notice = topic_notice(pipeline, "bronze.orders")
+    assert notice is not None
+    assert notice.startswith("silver.orders may compare the topic's name")
+    assert topic_notice(pipeline, "bronze.others") is None

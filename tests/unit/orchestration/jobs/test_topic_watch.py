@@ -1,0 +1,46 @@
+"""The look at topics while a job runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from common.errors import BrokerError, TopicChangedError
+from common.streaming.topic_identity import TopicIdentity, TopicState
+from orchestration.jobs.topic_checks import TopicWatch
+
+IDENTITIES = {
+    "bronze.orders": TopicIdentity("bronze.orders", {"orders": TopicState("A"), "old": TopicState()})
+}
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [({"orders": "B"}, r"created again \(id B, before A\)"), ({}, "topic orders was deleted")],
+)
+def test_a_topic_that_changes_ends_the_job(after: Mapping[str, str], words: str) -> None:
+    """A broker that does not answer does not, and a topic without an id is not compared."""
+    answers: list[Mapping[str, str] | None] = [{"orders": "A"}, None, after]
+    looked = threading.Event()
+
+    def lookup(table: str, names: Sequence[str]) -> Mapping[str, str]:
+        assert (table, list(names)) == ("bronze.orders", ["orders"])
+        answer = answers.pop(0)
+        if answer is None:
+            raise BrokerError("no answer")
+        if not answers:
+            looked.set()
+        return answer
+
+    watch = TopicWatch(IDENTITIES, lookup, seconds=0.01)
+    assert watch.failure() is None
+    with watch.running():
+        assert looked.wait(10)
+        while watch.failure() is None:
+            pass
+    failure = watch.failure()
+    assert isinstance(failure, TopicChangedError)
+    with pytest.raises(TopicChangedError, match=words):
+        raise failure
