@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from common.config.settings import load_settings
 from common.declare import Message
 from common.delta.log import LogReader
 from common.machine import processes
 from orchestration.embedded_broker import lifecycle as embedded
+from orchestration.kafka import client as kafka
 from orchestration.pipeline.load_file import load_pipeline
 from orchestration.pipeline.query_states import read_state
 from tests.support.processes import EXAMPLE, Command, Medallion, await_that, example_on, medallion
@@ -87,20 +89,25 @@ def is_waiting(commands: Medallion, query: str) -> bool:
 @pytest.mark.long
 def test_a_job_survives_a_broker_that_is_away(tmp_path: Path) -> None:
     """Killed by its pid, and started again on its port: no row is lost or read twice."""
-    with medallion(tmp_path) as commands:
+    own = load_settings(overrides=[f"data_dir={tmp_path / 'broker'}"])
+    with embedded.start(own) as first:
+        address = first.bootstrap_servers
+        kafka.ensure_topics(address, ["quakes"], 2, {})
+    # A named broker: a job ends with an embedded one.
+    named = f"kafka.bootstrap_servers={address}"
+    with embedded.start(own), medallion(tmp_path, EXAMPLE, named) as commands:
         job = commands.start("run", "bronze", more=QUICK)
-        await_that(lambda: embedded.running_address(commands.settings) is not None, "the broker runs", job)
         job.await_stderr("running bronze.quakes")
         produced(commands, 200)
         await_that(lambda: rows(commands, "bronze.quakes") == 200, "bronze has all rows", job)
-        facts = embedded.describe(commands.settings)
+        facts = embedded.describe(own)
         assert facts is not None
         os.kill(int(facts["pid"]), signal.SIGKILL)
         await_that(lambda: is_waiting(commands, "bronze.quakes"), "bronze waits for its broker", job)
         status = commands.run("status", "--json")
         assert '"subject": "the Kafka broker"' in status.stdout
-        with embedded.start(commands.settings) as again:
-            assert again.bootstrap_servers == facts["bootstrap_servers"]
+        with embedded.start(own) as again:
+            assert again.bootstrap_servers == address
             produced(commands, 100)
             await_that(lambda: rows(commands, "bronze.quakes") == 300, "bronze has the new rows", job)
             await_that(lambda: "works again" in job.stderr, "bronze says so", job)
