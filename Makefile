@@ -20,7 +20,7 @@ setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about ten minutes on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about fifteen minutes on two cores
 	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --budget 600 $(ARGS)
 
 test-rest: setup $(VENV)/.installed-dev ## what test-all has besides test: every death, both ways to write, lives drawn anew
@@ -35,13 +35,14 @@ unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt
 	@$(BIN)/python -m pytest tests/chaos $(ARGS)
 
-picture: setup $(VENV)/.installed-dev ## write docs/status.svg from a run of the demo
-	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py $(ARGS)
+picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
+	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py tests/process/test_page.py $(ARGS)
 
 bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)
 	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/strict_json.py
 	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/merge_cost.py
+	@PYTHONPATH=. $(BIN)/python tests/bench/workloads/quality.py
 
 bench-quick: setup $(VENV)/.installed-dev ## a small drain beside both peers, and a minute of freshness: under six minutes on two cores
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --quick --no-page $(ARGS)

@@ -4,12 +4,14 @@ MedallionError                  exit 1, the base class; never raised itself
 ├── UsageError                  exit 2: what the user wrote must change
 │   ├── SettingsError           a setting is unknown, of the wrong type or out of range
 │   ├── SqlError                a SQL expression cannot be parsed
-│   └── PipelineError           the pipeline file is wrong; holds every problem found
+│   ├── PipelineError           the pipeline file is wrong; holds every problem found
+│   └── CaseError               a case of a pipeline's own tests is wrong; holds every problem found
 ├── SetupError                  the machine lacks something the engine needs
 │   ├── JavaError               no usable Java 17 or 21
 │   ├── JarError                a jar is missing, altered, or cannot be fetched
-│   └── BrokerError             the embedded broker cannot start or stop, or a broker cannot be reached
-│       └── BrokerAwayError     the broker does not answer a query; the query waits and retries
+│   ├── BrokerError             the embedded broker cannot start or stop, or a broker cannot be reached
+│   │   └── BrokerAwayError     the broker does not answer a query; the query waits and retries
+│   └── AddressError            the address of the page and the metrics cannot be listened at
 ├── TableError                  a table or checkpoint is not what the job expects
 │   ├── TableMissingError       a table that must exist does not
 │   ├── TableShapeError         a table has other columns than the pipeline declares
@@ -30,7 +32,8 @@ MedallionError                  exit 1, the base class; never raised itself
 ├── RegistryError               the schema registry does not answer; the query waits and retries
 ├── AccountError                the audit found lost, duplicated or miscounted offsets
 ├── QualityFailedError          exit 3: a quality suite failed
-└── LeaseHeldError              exit 4: another process is writing the table
+├── LeaseHeldError              exit 4: another process is writing the table
+└── CasesFailedError            exit 5: a case of a pipeline's own tests failed
 
 A message says what happened, where, and what to do next. It never contains a payload, a key or a row, only
 coordinates. Faults in data are no exceptions: such rows are quarantined, with reasons.
@@ -122,6 +125,14 @@ class PipelineError(UsageError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+class CaseError(UsageError):
+    """A case of a pipeline's own tests is wrong; ``problems`` holds every mistake, with file and line."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
 class SetupError(MedallionError):
     """The machine lacks something the engine needs."""
 
@@ -136,6 +147,10 @@ class JarError(SetupError):
 
 class BrokerError(SetupError):
     """The embedded broker cannot start or stop, or a broker cannot be reached."""
+
+
+class AddressError(SetupError):
+    """The address of the page and the metrics is wrong, used by another process, or not of this machine."""
 
 
 class BrokerAwayError(BrokerError):
@@ -300,3 +315,9 @@ class LeaseHeldError(MedallionError):
             f"{table} is being written by {holder}. One table has one writer: "
             "stop that job first (Ctrl-C or SIGTERM ends it at a micro-batch boundary), then try again."
         )
+
+
+class CasesFailedError(MedallionError):
+    """A case of a pipeline's own tests failed: a table has other rows than the case expects."""
+
+    exit_code = 5

@@ -7,6 +7,7 @@ import itertools
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
 from tests.support.run_cost import RunCost
 
+_BEGAN = time.monotonic()
 _counter = itertools.count()
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
@@ -39,11 +41,16 @@ _MUST_NOT_USE = {"unit": {"spark", "broker"}, "spark": {"broker"}, "pipeline": {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option for a run's time budget."""
     parser.addoption("--budget", metavar="SECONDS", help="warn in the last line if the run takes longer")
+    parser.addoption("--stop-after", metavar="SECONDS", help="skip the tests that have not begun by then")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure the cost of the run."""
+    """Measure the cost of the run; register the product's plugin where its entry point is not installed."""
     config.pluginmanager.register(RunCost(config), "run_cost")
+    from orchestration.cases import pytest_plugin
+
+    if not config.pluginmanager.is_registered(pytest_plugin):
+        config.pluginmanager.register(pytest_plugin, "medallion")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,6 +65,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
     if _WORKER:
         items.sort(key=lambda item: -KINDS.index(item.path.relative_to(Path(__file__).parent).parts[0]))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose run has no time left: a machine that is slow must not lose the whole run."""
+    limit = item.config.getoption("--stop-after")
+    if limit is not None and time.monotonic() - _BEGAN > float(limit):
+        pytest.skip(f"not run: the {float(limit):.0f} s of --stop-after are over")
 
 
 def pytest_report_header() -> list[str]:

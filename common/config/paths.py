@@ -2,11 +2,13 @@
 
 ``data_dir`` (local)
 ├── kafka/                      the embedded broker, shared by the folder's pipelines
-└── <pipeline>/
+└── <pipeline>/                 with the environment's prefix before it: dev_shop
     ├── tables/<layer>/<table>  Delta tables        (elsewhere with the setting ``warehouse``)
+    ├── tables/quality/results  results of quality suites, a Delta table
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
+    ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
     ├── channel/                sockets by which commands ask the running jobs
     ├── queries/                failures and restarts of the queries, one file per query
@@ -16,12 +18,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from common.config.settings import Settings
 from common.declare import Pipeline
+from common.errors import UsageError
+
+HISTORY = "ops.micro_batches"
+"""The table with the history of micro-batches (``orchestration.history.micro_batches``)."""
 
 
 def broker_dir(settings: Settings) -> Path:
@@ -44,26 +51,48 @@ class Layout:
             ``file:`` URI is given as a folder, so that one folder has one set of leases.
         checkpoints: Folder or URI of the checkpoints, one per query name.
         local: Folder of the files that are always local: leases, logs, quality results.
+        bronze: In a sandbox, where another environment's tables are: its bronze tables are read.
     """
 
     warehouse: str
     checkpoints: str
     local: Path
+    bronze: str | None = None
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
         """The layout of a pipeline under these settings."""
-        local = settings.data_dir.resolve() / pipeline.name
+        name = f"{settings.table_prefix}{pipeline.name}"
+        local = settings.data_dir.resolve() / name
+        other = settings.sandbox_source
         return cls(
-            warehouse=_root(settings.warehouse, pipeline.name, local / "tables"),
-            checkpoints=_root(settings.checkpoints, pipeline.name, local / "checkpoints"),
+            warehouse=_root(settings.warehouse, name, local / "tables"),
+            checkpoints=_root(settings.checkpoints, name, local / "checkpoints"),
             local=local,
+            bronze=None if other is None else cls.of(pipeline, other).warehouse,
         )
+
+    def require_own(self, tables: Iterable[str]) -> None:
+        """Refuse to write tables that a sandbox only reads.
+
+        Raises:
+            UsageError: A table is a bronze table of another environment.
+        """
+        if self.bronze is None:
+            return
+        other = [table for table in tables if table.startswith("bronze.")]
+        if other or self.bronze == self.warehouse:
+            raise UsageError(
+                f"{', '.join(other) or 'the warehouse'} belongs to another environment ({self.bronze}); a "
+                "sandbox reads its bronze tables and writes only tables of its own. Leave --sandbox out to "
+                "write there."
+            )
 
     def table_path(self, table: str) -> str:
         """Path or URI of a table such as ``silver.quakes`` or ``silver.quakes__quarantine``."""
         layer, _, name = table.partition(".")
-        return f"{self.warehouse}/{layer}/{name}"
+        root = self.bronze if layer == "bronze" and self.bronze is not None else self.warehouse
+        return f"{root}/{layer}/{name}"
 
     def checkpoint_path(self, query: str) -> str:
         """Path or URI of a query's checkpoint; a query has the name of the table that it writes."""
@@ -75,6 +104,11 @@ class Layout:
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"
+
+    @property
+    def jobs(self) -> Path:
+        """Folder of the jobs' state files."""
+        return self.local / "jobs"
 
     @property
     def log(self) -> Path:
@@ -109,6 +143,12 @@ def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
         names.append(table.table)
         names.extend(table.side_tables)
     return tuple(names)
+
+
+def queryable_tables(pipeline: Pipeline) -> tuple[str, ...]:
+    """``all_tables``, with the published versions of tables that have a gate, and the quality results."""
+    published = (f"{suite.table}__published" for suite in pipeline.quality if suite.gate == "publish")
+    return (*all_tables(pipeline), *published, "quality.results")
 
 
 def _root(setting: str | None, pipeline: str, default: Path) -> str:

@@ -26,6 +26,16 @@ HIDDEN_NAMES = (
 _SECRET = re.compile(HIDDEN_NAMES)
 
 
+_PLAIN_SECRET = re.compile(
+    r"(?i)(password|passphrase|secret|token|jaas\.config|keystore\.key)$|(access|account|secret)[._-]?key"
+)
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Whether a setting holds a secret as it is, and not a reference to it."""
+    return _PLAIN_SECRET.search(name) is not None and not is_reference(name, value)
+
+
 def is_reference(name: str, value: str) -> bool:
     """Whether the value of a setting or option of this name is a reference to its value."""
     return value.startswith("env:") or (value.startswith("file:/") and _SECRET.search(name) is not None)

@@ -1,8 +1,9 @@
 """Settings: what differs between installations (addresses, paths, sizes, triggers), never logic.
 
-Order of precedence: defaults < settings file (``medallion.yaml``) < environment (``MEDALLION_…``) <
-flags (``--set bronze.trigger="5 seconds"``). An unknown key is an error that names the nearest known key.
-No other module reads settings from the environment.
+Order of precedence: defaults < settings file (``medallion.yaml``) < file of the environment
+(``medallion.dev.yaml`` with ``--env dev``) < variables (``MEDALLION_…``) < flags
+(``--set bronze.trigger="5 seconds"``). An unknown key is an error that names the nearest known key.
+No other module reads settings from variables.
 """
 
 from __future__ import annotations
@@ -11,10 +12,19 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariableError
 
@@ -24,6 +34,12 @@ from common.errors import SettingsError, nearest
 
 SETTINGS_FILE = "medallion.yaml"
 PREFIX = "MEDALLION_"
+
+DEFAULT_ENV = "default"
+"""Names, for ``--env`` and ``--sandbox``, the environment of ``medallion.yaml`` alone."""
+
+_NAME = r"^[A-Za-z0-9_.-]*$"
+"""What the names of environments and prefixes consist of: they are parts of paths and of topics."""
 
 FOLLOW = "follow"
 """The trigger of a query that starts a micro-batch when its source tables get a commit."""
@@ -128,6 +144,11 @@ class KafkaSettings(_Section):
         default_factory=dict,
         description="Any Kafka client option, such as security.protocol; goes to every client. A secret may "
         "be a reference, env:NAME or file:/path.",
+    )
+    topic_prefix: str | None = Field(
+        default=None,
+        pattern=_NAME,
+        description="Put before the names of the topics that are read; unset: the setting prefix.",
     )
     port: int = Field(default=0, ge=0, le=65535, description="Embedded broker's port; 0 takes a free one.")
     controller_port: int = Field(
@@ -237,6 +258,24 @@ class DriverSettings(_Section):
     )
 
 
+class QualitySettings(_Section):
+    """Data-quality suites."""
+
+    engine: Literal["auto", "duckdb", "spark"] = Field(
+        default="auto",
+        description="What evaluates suites: duckdb in the command's process, or spark; auto: duckdb for "
+        "local tables up to duckdb_mb.",
+    )
+    duckdb_mb: int = Field(
+        default=20_000, ge=0, description="Most MiB of a table's files that engine auto gives to DuckDB."
+    )
+    gate_interval: Annotated[str, BeforeValidator(_duration)] = Field(
+        default="30 seconds",
+        description="Least time between two evaluations of a gate; and at least ten times as long as the "
+        "last evaluation took.",
+    )
+
+
 class SparkSettings(_Section):
     """The Spark session of the jobs."""
 
@@ -307,6 +346,64 @@ class MaintenanceSettings(_Section):
     )
 
 
+class HistorySettings(_Section):
+    """The history of micro-batches: the table ``ops.micro_batches``."""
+
+    interval_seconds: float = Field(
+        default=30, ge=0, description="Seconds between two writes of the history; 0: no history."
+    )
+    keep: Duration = Field(default="14 days", description="How long a micro-batch stays in the history.")
+
+    @property
+    def keep_seconds(self) -> float:
+        """``keep`` in seconds."""
+        length = parse_duration(self.keep)
+        assert length is not None  # noqa: S101  # validated
+        return length.seconds
+
+
+class HttpSettings(_Section):
+    """The page, metrics and health of a job, by HTTP."""
+
+    address: str | None = Field(
+        default=None,
+        description="host:port to listen at, such as 127.0.0.1:8484; a port alone is loopback, port 0 takes "
+        "a free one; unset: nothing listens. There is no login: put a proxy before other hosts' access.",
+    )
+    freshness_goal: Duration = Field(
+        default="10 minutes",
+        description="/readyz fails while a record waits longer than this to be in gold.",
+    )
+
+    spark_metrics: bool = Field(
+        default=False, description="Whether /metrics has Spark's own metrics of its streaming queries too."
+    )
+    show_records: bool = Field(
+        default=True, description="Whether the page shows the payloads of quarantined records, escaped."
+    )
+
+    @property
+    def goal_seconds(self) -> float:
+        """``freshness_goal`` in seconds."""
+        length = parse_duration(self.freshness_goal)
+        assert length is not None  # noqa: S101  # validated
+        return length.seconds
+
+
+class LogSettings(_Section):
+    """The log files of the jobs."""
+
+    format: str = Field(
+        default="text",
+        pattern="^(text|json)$",
+        description="json: one JSON object per line, of Python, of Spark's JVM and on stderr.",
+    )
+    exception_messages: bool = Field(
+        default=False,
+        description="Whether JSON logs of Python have the messages of exceptions, which may quote a value.",
+    )
+
+
 class JarSettings(_Section):
     """The locked jars."""
 
@@ -328,6 +425,23 @@ class Settings(BaseSettings):
     )
 
     pipeline: Path | None = Field(default=None, description="The pipeline file; -p on the command line.")
+    env: str | None = Field(
+        default=None,
+        pattern=_NAME,
+        description="The environment, or --env: the file medallion.<env>.yaml is laid over medallion.yaml.",
+    )
+    prefix: str | None = Field(
+        default=None,
+        pattern=_NAME,
+        description="Put before the pipeline's folder of tables and checkpoints, and before topics; unset: "
+        "<env>_ in an environment, else nothing.",
+    )
+    sandbox: str | None = Field(
+        default=None,
+        pattern=_NAME,
+        description="An environment whose bronze tables are read, or --sandbox; silver and gold tables of "
+        "its own are written.",
+    )
     data_dir: Path = Field(
         default=Path("data"),
         description="Local folder of the broker, logs and leases; by default also of tables and checkpoints.",
@@ -352,10 +466,48 @@ class Settings(BaseSettings):
     silver: SilverSettings = SilverSettings()
     gold: GoldSettings = GoldSettings()
     driver: DriverSettings = DriverSettings()
+    quality: QualitySettings = QualitySettings()
     spark: SparkSettings = SparkSettings()
     supervision: SupervisionSettings = SupervisionSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     jars: JarSettings = JarSettings()
+    history: HistorySettings = HistorySettings()
+    http: HttpSettings = HttpSettings()
+    log: LogSettings = LogSettings()
+
+    _source: Settings | None = PrivateAttr(default=None)
+
+    @property
+    def sandbox_source(self) -> Settings | None:
+        """The settings of the environment whose bronze tables a sandbox reads; None outside of a sandbox."""
+        return self._source
+
+    @property
+    def own_prefix(self) -> str:
+        """The prefix of the environment: that of its topics and, outside of a sandbox, of its tables."""
+        if self.prefix is not None:
+            return self.prefix
+        return f"{self.env}_" if self.env is not None else ""
+
+    @property
+    def table_prefix(self) -> str:
+        """The prefix of the pipeline's folder of tables and checkpoints."""
+        return self.own_prefix + (f"sandbox_{self.sandbox}_" if self.sandbox is not None else "")
+
+    @property
+    def topic_prefix(self) -> str:
+        """The prefix of the topics that are read."""
+        if self._source is not None:
+            return self._source.topic_prefix
+        return self.own_prefix if self.kafka.topic_prefix is None else self.kafka.topic_prefix
+
+    def outside_of_environments(self) -> Settings:
+        """The same settings without environment, prefix and sandbox."""
+        kafka = self.kafka.model_copy(update={"topic_prefix": None})
+        plain = {"env": None, "prefix": None, "sandbox": None, "kafka": kafka}
+        copy = self.model_copy(update=plain)
+        copy._source = None  # noqa: SLF001  # pydantic's own attribute of this class
+        return copy
 
     @property
     def umask(self) -> int | None:
@@ -385,15 +537,45 @@ class Settings(BaseSettings):
 
 
 class _FileSource(PydanticBaseSettingsSource):
-    """The settings file, below environment and flags."""
+    """The settings files, below variables and flags."""
 
-    path: Path | None = None
+    content: Mapping[str, Any] = MappingProxyType({})
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
         raise AssertionError("unreachable: __call__ reads the whole file")
 
     def __call__(self) -> dict[str, Any]:
-        return _read_file(type(self).path)
+        return dict(type(self).content)
+
+
+def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of two files; where both have a section, key by key."""
+    both = {
+        key: _overlaid(below[key], value)
+        for key, value in above.items()
+        if isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
+    }
+    return {**below, **above, **both}
+
+
+def _environment_file(path: Path | None, env: str) -> Path:
+    """The file of an environment, beside the settings file: ``medallion.dev.yaml``.
+
+    Raises:
+        SettingsError: There is no such file.
+    """
+    if not re.fullmatch(_NAME.replace("*", "{1,100}"), env):
+        raise SettingsError(f"environment {env!r}: a name has at most 100 letters, digits, '_', '.' and '-'.")
+    base = path if path is not None else Path(SETTINGS_FILE)
+    file = base.with_name(f"{base.stem}.{env}{base.suffix}")
+    if not file.is_file():
+        others = base.parent.glob(f"{base.stem}.*{base.suffix}")
+        known = [other.name.removeprefix(f"{base.stem}.").removesuffix(base.suffix) for other in others]
+        raise SettingsError(
+            f"environment {env}: {file} does not exist; {nearest(env, known)}. Create the file with what "
+            "differs there; it may be empty."
+        )
+    return file
 
 
 def _read_file(path: Path | None) -> dict[str, Any]:
@@ -415,7 +597,11 @@ def _read_file(path: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: expected 'key: value' lines, found a {type(content).__name__}.")
-    for place in _other_keys(content):
+    try:
+        place = next(_other_keys(content), None)
+    except RecursionError as error:
+        raise SettingsError(f"{path}: an alias refers to the section that it is in; remove it.") from error
+    if place is not None:
         raise SettingsError(
             f"{path}: {place} is no name of a setting; write names as text, in quotes if need be."
         )
@@ -458,7 +644,55 @@ def load_settings(
     for text in overrides:
         _set_override(init, text)
     init.update({key: value for key, value in (flags or {}).items() if value is not None})
-    _FileSource.path = path
+    files = [(path, _read_file(path))]
+    env = _chosen("env", init, files[0][1])
+    if env is not None:
+        overlay = _environment_file(path, env)
+        files.append((overlay, _read_file(overlay)))
+    settings = _validated(files, {**init, "env": env, "sandbox": _chosen("sandbox", init, files[0][1])})
+    if (name := _chosen_sandbox(settings)) is not None:
+        settings._source = _sandbox_source(path, name)  # noqa: SLF001  # of this module's class
+    return settings
+
+
+def _chosen(name: str, init: Mapping[str, Any], content: Mapping[str, Any]) -> str | None:
+    """The name of an environment, from a flag, a variable or the settings file; None for the default one."""
+    found = init.get(name) or os.environ.get(f"{PREFIX}{name.upper()}") or content.get(name)
+    is_default = name == "env" and found == DEFAULT_ENV
+    return None if found is None or is_default else str(found)
+
+
+def _chosen_sandbox(settings: Settings) -> str | None:
+    """The environment whose bronze tables are read.
+
+    Raises:
+        SettingsError: It is the environment itself.
+    """
+    if settings.sandbox is not None and settings.sandbox == (settings.env or DEFAULT_ENV):
+        own = "" if settings.env is None else f"--env {settings.env} "
+        raise SettingsError(
+            f"sandbox {settings.sandbox}: a sandbox of the environment itself. Name the environment whose "
+            f"bronze is to be read, and another one to write in: medallion {own}--env NAME "
+            f"--sandbox {settings.sandbox}"
+        )
+    return settings.sandbox
+
+
+def _sandbox_source(path: Path | None, name: str) -> Settings:
+    """The settings of the environment whose bronze tables a sandbox reads; flags do not change them."""
+    files = [(path, _read_file(path))]
+    if name != DEFAULT_ENV:
+        overlay = _environment_file(path, name)
+        files.append((overlay, _read_file(overlay)))
+    return _validated(files, {"env": None if name == DEFAULT_ENV else name, "sandbox": None})
+
+
+def _validated(files: Sequence[tuple[Path | None, Mapping[str, Any]]], init: Mapping[str, Any]) -> Settings:
+    """The settings of files, variables and flags; the later file wins."""
+    content: dict[str, Any] = {}
+    for _, each in files:
+        content = _overlaid(content, each)
+    _FileSource.content = content
     try:
         return Settings(**init)
     except UnreadableVariableError as error:
@@ -466,9 +700,9 @@ def load_settings(
             f"environment: {error}; write JSON there, or one variable per setting."
         ) from error
     except ValidationError as error:
-        raise SettingsError("\n".join(_explain(error, path, init))) from error
+        raise SettingsError("\n".join(_explain(error, files, init))) from error
     finally:
-        _FileSource.path = None
+        _FileSource.content = MappingProxyType({})
 
 
 def _set_override(tree: dict[str, Any], text: str) -> None:
@@ -512,12 +746,14 @@ def _refuse_unknown_variables() -> None:
             raise SettingsError(f"environment: {variable} is not a setting; {nearest(variable, known)}")
 
 
-def _explain(error: ValidationError, path: Path | None, init: Mapping[str, Any]) -> Iterator[str]:
+def _explain(
+    error: ValidationError, files: Sequence[tuple[Path | None, Mapping[str, Any]]], init: Mapping[str, Any]
+) -> Iterator[str]:
     known = set(setting_names())
     for fault in error.errors():
         names = [str(part) for part in fault["loc"]]
         dotted = ".".join(names)
-        where = _origin(names, path, init)
+        where = _origin(names, files, init)
         if fault["type"] == "extra_forbidden":
             siblings = {
                 n for n in known if n.count(".") == len(names) - 1 and n.startswith(dotted.rpartition(".")[0])
@@ -532,7 +768,9 @@ def _explain(error: ValidationError, path: Path | None, init: Mapping[str, Any])
             yield f"{where}: {dotted} is {shown}: {message}."
 
 
-def _origin(names: Sequence[str], path: Path | None, init: Mapping[str, Any]) -> str:
+def _origin(
+    names: Sequence[str], files: Sequence[tuple[Path | None, Mapping[str, Any]]], init: Mapping[str, Any]
+) -> str:
     def holds(tree: object) -> bool:
         for name in names:
             if not isinstance(tree, Mapping) or name not in tree:
@@ -545,4 +783,6 @@ def _origin(names: Sequence[str], path: Path | None, init: Mapping[str, Any]) ->
     variable = PREFIX + "__".join(names).upper()
     if variable in os.environ:
         return f"environment {variable}"
-    return str(path) if path else "settings"
+    named = [path for path, content in files if path is not None and holds(content)]
+    first = files[0][0]
+    return str(named[-1]) if named else str(first) if first else "settings"

@@ -30,6 +30,9 @@ T = TypeVar("T")
 _SHOWN = 60
 """Most characters of a wrong value in a message."""
 
+_PASSED_THROUGH = (dataclasses.__file__, "declare/expectations.py", "declare/great_expectations_classes.py")
+"""Files whose functions create a declaration for their caller."""
+
 _COLLECTED: ContextVar[list[Problem] | None] = ContextVar("problems of declarations", default=None)
 _CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -175,7 +178,7 @@ def _validated(hint: Any, value: object) -> object:
 def _declaring_frame() -> FrameType:
     """The stack frame that calls a declaration's class, or ``dataclasses.replace`` of a declaration."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # there is no public function for it
-    while frame is not None and frame.f_code.co_filename == dataclasses.__file__:
+    while frame is not None and frame.f_code.co_filename.endswith(_PASSED_THROUGH):
         frame = frame.f_back
     if frame is None:
         raise AssertionError("unreachable: every call has a caller")
@@ -185,6 +188,13 @@ def _declaring_frame() -> FrameType:
 def source_of(declaration: object) -> str:
     """``file:line`` of a declaration; empty for other objects."""
     return _shown(getattr(declaration, "_source", ("", 0)))
+
+
+def copy_with(declaration: T, **changes: object) -> T:
+    """A declaration with other values, as if it were declared at the same place; its relative paths stay."""
+    copy = dataclasses.replace(declaration, **changes)  # type: ignore[type-var]  # declarations are dataclasses
+    object.__setattr__(copy, "_source", getattr(declaration, "_source", ("", 0)))
+    return copy
 
 
 def folder_of(declaration: object) -> Path:

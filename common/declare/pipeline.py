@@ -14,7 +14,6 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import (
     Annotated,
-    Any,
     ClassVar,
     Literal,
     NamedTuple,
@@ -23,6 +22,7 @@ from typing import (
 from pydantic import AfterValidator
 
 from common.declare.declared import declared, source_of
+from common.declare.expectations import Quality
 from common.declare.field_types import (
     Columns,
     Expressions,
@@ -35,7 +35,6 @@ from common.declare.field_types import (
     at_least_one,
 )
 from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
-from common.declare.great_expectations_names import EXPECTATIONS
 from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.table_options import Reading, Storage
 from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
@@ -51,7 +50,6 @@ __all__ = [
     "Csv",
     "Custom",
     "Debezium",
-    "Expect",
     "ForeachSink",
     "Gold",
     "History",
@@ -63,7 +61,6 @@ __all__ = [
     "Message",
     "Pipeline",
     "Publish",
-    "Quality",
     "Reading",
     "Rule",
     "Session",
@@ -327,44 +324,6 @@ class Silver:
     def side_tables(self) -> tuple[str, ...]:
         """The tables that the query writes besides the one of its own name."""
         return (self.quarantine, self.late_table)
-
-
-@declared
-class Expect:
-    """One Great Expectations expectation, by its name, with its arguments.
-
-    Attributes:
-        name: Such as ``expect_column_values_to_be_between``.
-        arguments: Its keyword arguments, such as ``{"column": "magnitude", "max_value": 10}``.
-    """
-
-    EXAMPLES: ClassVar[Mapping[str, str]] = {
-        "name": '"expect_column_values_to_not_be_null"',
-        "arguments": '{"column": "order_id"}',
-    }
-
-    name: str
-    arguments: Mapping[str, Any]
-
-    def mistakes(self) -> Iterator[str]:
-        """Faults of the field values in combination."""
-        if self.name not in EXPECTATIONS:
-            yield f"{self.name!r} is no expectation; {nearest(self.name, EXPECTATIONS)}"
-
-
-@declared
-class Quality:
-    """A data-quality suite on one silver or gold table, run by ``medallion quality run``.
-
-    Attributes:
-        table: The table it validates.
-        expectations: The expectations of the suite.
-    """
-
-    EXAMPLES: ClassVar[Mapping[str, str]] = {"table": '"gold.orders_latest"', "expectations": "[Expect(…)]"}
-
-    table: str
-    expectations: Annotated[Sequence[Expect], AfterValidator(tuple)]
 
 
 Table = Topic | Silver | Gold

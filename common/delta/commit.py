@@ -20,12 +20,15 @@ RESTORE = "RESTORE"
 class DataFile(NamedTuple):
     """A data file of a commit or a snapshot: size, row count where known, path.
 
-    ``path`` is relative to the table's folder, or absolute where the file is outside of it.
+    ``path`` is relative to the table's folder, or absolute where the file is outside of it. ``bounds`` are
+    the smallest and the largest value of one column, as the file's statistics have them; None if no column
+    was named or the file has no statistics of it.
     """
 
     bytes: int
     rows: int | None
     path: str
+    bounds: tuple[str, str] | None = None
 
     def path_in(self, table: str) -> str:
         """Absolute path or URI of the file, for a table at ``table``."""
@@ -88,13 +91,16 @@ class Commit:
         return count_rows(self.added)
 
 
-def parse_commit(version: int, content: bytes, modified_ms: Callable[[], int | None]) -> Commit:
+def parse_commit(
+    version: int, content: bytes, modified_ms: Callable[[], int | None], bounds_of: str = ""
+) -> Commit:
     """A commit, from the content of its file.
 
     Args:
         version: Version of the table.
         content: The file's content.
         modified_ms: Gives the file's modification time, which counts where the commit has no timestamp.
+        bounds_of: The column whose smallest and largest values are read from the statistics; empty: none.
 
     Raises:
         ValueError: The content is no Delta commit.
@@ -107,10 +113,10 @@ def parse_commit(version: int, content: bytes, modified_ms: Callable[[], int | N
         for line in content.splitlines():
             action = json.loads(line) if line else {}
             if add := action.get("add"):
-                added += [_data_file(add)] if add["dataChange"] else []
+                added += [_data_file(add, bounds_of)] if add["dataChange"] else []
             elif remove := action.get("remove"):
                 removed_files += 1
-                removed += [_data_file(remove)] if remove["dataChange"] else []
+                removed += [_data_file(remove, "")] if remove["dataChange"] else []
             elif found := action.get("commitInfo"):
                 info = found
     except (KeyError, TypeError, AttributeError) as error:
@@ -153,6 +159,8 @@ def from_epoch_ms(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _data_file(add: dict[str, Any]) -> DataFile:
+def _data_file(add: dict[str, Any], bounds_of: str) -> DataFile:
     stats = json.loads(add.get("stats") or "{}")
-    return DataFile(int(add.get("size") or 0), stats.get("numRecords"), unquote(add["path"]))
+    low, high = ((stats.get(end) or {}).get(bounds_of) for end in ("minValues", "maxValues"))
+    bounds = None if low is None or high is None else (str(low), str(high))
+    return DataFile(int(add.get("size") or 0), stats.get("numRecords"), unquote(add["path"]), bounds)

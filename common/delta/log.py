@@ -57,10 +57,16 @@ class Snapshot:
 
 
 class LogReader:
-    """One table's log, by path or URI. Keeps the commits it has read; a second call reads only new ones."""
+    """One table's log, by path or URI. Keeps the commits it has read; a second call reads only new ones.
 
-    def __init__(self, path: str) -> None:
+    Args:
+        path: The table.
+        bounds_of: A column whose bounds in each file are read from the statistics of commits; empty: none.
+    """
+
+    def __init__(self, path: str, bounds_of: str = "") -> None:
         self.path = path
+        self._bounds_of = bounds_of
         self._log = StorageFolder(path) / "_delta_log"
         self._created_ms: int | None = None
         self._latest: int | None = None
@@ -93,6 +99,11 @@ class LogReader:
                 return None
             self._commits[version] = self._parse(version, content)
         return self._commits[version]
+
+    def forget_before(self, version: int) -> None:
+        """Release the commits below a version; a later request for one of them reads it again."""
+        for old in [known for known in self._commits if known < version]:
+            del self._commits[old]
 
     def commits(self, start: int = 0, end: int | None = None) -> Iterator[Commit]:
         """Commits in order, from ``start`` to ``end``, both included; without an end, to the newest.
@@ -178,9 +189,12 @@ class LogReader:
 
     def properties(self) -> dict[str, str]:
         """The table's properties; empty where there is no table."""
-        if self.latest_version() is None:
+        latest = self.latest_version()
+        if latest is None:
             return {}
-        return dict(_open(self.path, None).metadata().configuration)
+        is_open = self._snapshot is not None and self._snapshot.version == latest
+        table = self._table if is_open else _open(self.path, None)
+        return dict(table.metadata().configuration)
 
     def _read_snapshot(self) -> Snapshot:
         if self._table is None:
@@ -243,7 +257,7 @@ class LogReader:
     def _parse(self, version: int, content: bytes) -> Commit:
         name = _name(version)
         try:
-            return parse_commit(version, content, lambda: self._log.modified_ms(name))
+            return parse_commit(version, content, lambda: self._log.modified_ms(name), self._bounds_of)
         except ValueError as error:
             raise TableError(
                 f"{self.path}/_delta_log/{name} is no Delta commit. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from common.machine import terminal
+from common.machine import event_log, terminal
 
 out = Console()
 err = Console(stderr=True)
@@ -12,9 +12,17 @@ err = Console(stderr=True)
 _UNLIMITED = 10_000
 
 
-def say(text: str) -> None:
-    """Print a message on ``err``."""
-    terminal.say(err, text)
+def say(text: str, **facts: object) -> None:
+    """Print a message on ``err``, as a line of JSON where logs are JSON.
+
+    Args:
+        text: The message.
+        facts: What the message is about, such as ``query``; keys of its line of JSON.
+    """
+    if event_log.is_json():
+        event_log.emit(text, facts)
+    else:
+        terminal.say(err, text)
 
 
 def page() -> Console:

@@ -81,7 +81,7 @@ class Leases:
         self._files.clear()
 
     def _acquire(self, table: str) -> None:
-        descriptor = os.open(lease_file(self._folder, table), os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(lease_file(self._folder, table), os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

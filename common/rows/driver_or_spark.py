@@ -536,17 +536,6 @@ class SparkRows(Rows):
         return ArrowRows(self.session, arrow, self.limits, schema=self._frame.schema)
 
 
-def of_batch(frame: DataFrame, limits: DriverLimits, *, also_read: int = 0) -> SparkRows:
-    """A micro-batch's rows, not computed yet; the driver's, if its plan reads few enough bytes of files.
-
-    Args:
-        frame: The micro-batch as Spark hands it out; its plan has the size of its files.
-        limits: What may be collected.
-        also_read: Bytes that are read besides.
-    """
-    return SparkRows(frame, None, limits).without_driver_if_much_is_read(also_read)
-
-
 def _arrow_of(rows: Rows) -> pa.Table:
     if rows.arrow is None:
         raise NotComparableError("rows to compare with are not in the driver")

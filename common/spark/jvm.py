@@ -190,6 +190,11 @@ def delete_folder(spark: SparkSession, path: str) -> None:
     folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)
 
 
+def clear_table_cache() -> None:
+    """Release the state of Delta tables that the JVM keeps for an hour after a table's last use."""
+    packages().org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
 def streaming_listeners(spark: SparkSession) -> Any:
     """The JVM's streaming query manager, which takes listeners that are Java objects."""
     return spark.streams._jsqm

@@ -17,7 +17,8 @@ from common.errors import SetupError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
-from common.machine import processes
+from common.machine import event_log, processes
+from common.machine.file_modes import umask
 from common.machine.stop_signals import hangup_ignored
 from common.schema import avro as avro_schema
 from common.spark import class_archive, jvm
@@ -70,13 +71,18 @@ def build_session(
     """
     java = find_java(settings)
     jars = (*require(settings, *sets), reader_jar(settings))
-    log_dir.mkdir(parents=True, exist_ok=True)
-    _log_python(log_dir / f"{app}.python.log")
+    with umask(settings.umask):
+        log_dir.mkdir(parents=True, exist_ok=True)
+        _log_python(log_dir / f"{app}.python.log")
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = _submitted()
     is_small = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master)) == "small"
-    options = [*_java_options(log_dir / f"{app}.log"), *_COMPILER[compiled]]
+    options = [
+        *_java_options(log_dir / f"{app}.log"),
+        *_log_options(settings, app, log_dir),
+        *_COMPILER[compiled],
+    ]
     if is_small:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if "ArchiveClassesAtExit" not in settings.spark.conf.get(spark_conf.JAVA_OPTIONS, ""):
@@ -84,7 +90,8 @@ def build_session(
     if not settings.spark.fsync:
         options.append("-Dmedallion.disk.volatile=true")
     conf = session_conf(settings, app, log_dir, jars, options, submitted)
-    return _launch(conf, log_dir / f"{app}.log", log_dir / f"{app}.jvm.log")
+    with umask(settings.umask):  # the JVM inherits it
+        return _launch(conf, log_dir / f"{app}.log", log_dir / f"{app}.jvm.log")
 
 
 def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
@@ -117,15 +124,17 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         spark_conf.MASTER: settings.spark.master,
     }
     warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
+    metrics = {spark_conf.STREAMING_METRICS: "true"} if settings.http.spark_metrics else {}
     referred = [name for name, value in settings.spark.conf.items() if is_reference(name, value)]
     always[spark_conf.REDACTION] = _redaction(own.get(spark_conf.REDACTION), referred)
     given = _engine_settings(settings) | registry_conf(settings) | warehouse | loaded | always
-    return {**spark_conf.values(profile, given), **own, **always, **submitted}
+    return {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
 
 
 def _redaction(own: str | None, referred: Sequence[str]) -> str:
     """A regular expression of names of settings whose values Spark hides in its UI, event log and logs."""
-    exact = [f"^{re.escape(name)}$" for name in referred]
+    # Hadoop's configuration has a property of spark.hadoop.* without this prefix.
+    exact = [f"^(spark\\.hadoop\\.)?{re.escape(name.removeprefix('spark.hadoop.'))}$" for name in referred]
     return "|".join([HIDDEN_NAMES, *filter(None, [own and own.removeprefix("(?i)")]), *exact])
 
 
@@ -237,14 +246,27 @@ def _log_python(file: Path) -> None:
     handler = RotatingFileHandler(
         file, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8", delay=True
     )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler.setFormatter(event_log.JsonLines() if event_log.is_json() else text)
     logging.getLogger().addHandler(handler)
 
 
-def _java_options(log_file: Path) -> list[str]:
-    config = Path(__file__).with_name("log4j2.properties")
+def _log_options(settings: Settings, app: str, log_dir: Path) -> list[str]:
+    """Options of the JVM's log: as text, or as JSON with the facts that all of its events have."""
+    folder = Path(__file__).parent
+    if settings.log.format == "text":
+        return [f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"]
     return [
-        f"-Dlog4j2.configurationFile={config.as_uri()}",
+        f"-Dlog4j2.configurationFile={(folder / 'log4j2-json.properties').as_uri()}",
+        f"-Dmedallion.log.template={(folder / 'log-event.json').as_uri()}",
+        f"-Dmedallion.pipeline={log_dir.parent.name}",
+        f"-Dmedallion.run={event_log.RUN_ID}",
+        f"-Dmedallion.job={app}",
+    ]
+
+
+def _java_options(log_file: Path) -> list[str]:
+    return [
         _LOG.format(log_file),
         "-Djava.net.preferIPv4Stack=true",
         # A JVM that continues after an OutOfMemoryError has lost an arbitrary thread, and its job hangs.

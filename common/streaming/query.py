@@ -94,13 +94,23 @@ class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query before
 
 @dataclass
 class Gate:
-    """Admits micro-batches until it is closed; one gate for all queries of a process."""
+    """Admits micro-batches until it is closed; one gate for all queries of a process.
+
+    Attributes:
+        closed: Set once no query may start a micro-batch.
+        closed_for: Names of queries that may start none, while the others go on.
+    """
 
     closed: threading.Event = field(default_factory=threading.Event)
+    closed_for: set[str] = field(default_factory=set)
 
     def close(self) -> None:
         """Admit no further micro-batch."""
         self.closed.set()
+
+    def admits(self, query: str) -> bool:
+        """Whether a query may start a micro-batch."""
+        return not self.closed.is_set() and query not in self.closed_for
 
 
 @dataclass
@@ -161,6 +171,7 @@ class _State:
 
     began: bool = False
     in_batch: bool = False
+    finished: int = 0
     stopped: bool = False
     leaving: bool = False
     error: BaseException | None = None
@@ -240,7 +251,7 @@ def _micro_batch_function(
     tables = TableWatch(stream.name, stream.paths)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
-        if gate.closed.is_set() or state.leaving:
+        if state.leaving or not gate.admits(stream.name):
             state.stopped = True
             raise _Stopped
         state.in_batch, is_first, state.began = True, not state.began, True
@@ -252,6 +263,7 @@ def _micro_batch_function(
             stream.write(frame, replace(identity, is_first=is_first))
             tables.remember()
             notifier.notify((stream.name, *stream.beside))
+            state.finished += 1
         except Exception as error:
             state.error = state.error or error
             raise

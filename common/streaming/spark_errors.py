@@ -65,8 +65,7 @@ class FailedQuery:
         return (
             f"Or fill it again from the rows that are there: move the folders of {tables} and the checkpoint "
             f"{self.checkpoint} away, start the job, and then fill the gold tables that read {self.name} "
-            "again: "
-            "medallion rebuild gold.…"
+            "again: medallion rebuild gold.…"
         )
 
 
@@ -97,8 +96,8 @@ def _records_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medall
         f"{query.broker} no longer has records that {query.name} has not read. {_sentence(reason)} If "
         "retention has deleted them, they are lost: to go on with the oldest record that is left, declare "
         f'Topic("{table}", …, fail_on_data_loss=False) until the job has passed them; the audit names the '
-        "missing offsets. If the topic was deleted or created again, its offsets begin again: read it into a "
-        "bronze table of another name",
+        "missing offsets. If the topic was deleted or created again, go on with the new one: "
+        f"medallion recover {query.name} --new-topic NAME",
     )
 
 
@@ -106,10 +105,8 @@ def _topic_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medallio
     return RecordsGoneError(
         query.name,
         f"{query.broker} has no such topic or partition any more ({_shown(found[0])}). If the topic was "
-        "deleted, "
-        f"{query.name} keeps all records that it has read: declare another topic for a bronze table of "
-        "another "
-        "name. If this user may no longer see the topic, have its permission (ACL Describe, Read) restored",
+        f"deleted, create it and go on with the new one: medallion recover {query.name} --new-topic NAME. If "
+        "this user may no longer see the topic, have its permission (ACL Describe, Read) restored",
     )
 
 
@@ -118,8 +115,7 @@ def _file_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medallion
     return HistoryGoneError(
         f"{query.name}: {query.read} has no longer the file {file}, which {query.name} has not read yet. "
         "VACUUM deletes a file some time after OPTIMIZE, DELETE or MERGE has replaced it. Restore the file "
-        "from "
-        f"a backup. {query.refill}."
+        f"from a backup. {query.refill}."
     )
 
 
@@ -129,10 +125,8 @@ def _log_gone(query: FailedQuery, found: re.Match[str], text: str) -> MedallionE
     left = f"; the oldest that is left is {oldest}" if oldest else ""
     return HistoryGoneError(
         f"{query.name}: the log of {query.read} has no longer version {wanted}, which {query.name} has not "
-        "read "
-        f"yet{left}. Delta's log cleanup deletes versions older than delta.logRetentionDuration. Skipping "
-        "them "
-        f"(Delta's option failOnDataLoss) would lose their rows. Restore the log from a backup. "
+        f"read yet{left}. Delta's log cleanup deletes versions older than delta.logRetentionDuration. "
+        "Skipping them (Delta's option failOnDataLoss) would lose their rows. Restore the log from a backup. "
         f"{query.refill}."
     )
 
@@ -151,8 +145,7 @@ def _entry_damaged(query: FailedQuery, found: re.Match[str], text: str) -> Medal
     return StateDamagedError(
         query.name,
         f"its checkpoint cannot be read: {file} is damaged ({_shown(found[0])}). Nothing was written. "
-        "Restore "
-        f"the checkpoint {query.checkpoint} as a whole. {query.refill}",
+        f"Write it again by the table's commits: medallion recover {query.name}",
     )
 
 
@@ -162,26 +155,23 @@ def _disk_full(query: FailedQuery, found: re.Match[str], text: str) -> Medallion
     return DiskFullError(
         query.name,
         f"{found[0]}: the disk of the tables, the checkpoints or Spark's temporary files{place} is full. "
-        "Make "
-        "room and repeat the command: what is committed stays, and the interrupted micro-batch is replayed",
+        "Make room and repeat the command: what is committed stays, and the interrupted micro-batch is "
+        "replayed",
     )
 
 
 def _no_permission(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     return BrokerError(
         f"{query.name}: {query.broker} refuses this user: {_sentence(found[1])} Grant the permission (an "
-        "ACL: "
-        "Describe and Read on the topic and its consumer groups medallion-…; Write where rows are "
-        "published), "
-        "or correct the login in kafka.options."
+        "ACL: Describe and Read on the topic and its consumer groups medallion-…; Write where rows are "
+        "published), or correct the login in kafka.options."
     )
 
 
 def _login_refused(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     return BrokerError(
         f"{query.name}: {query.broker} refuses the login: {_sentence(found[1])} Correct sasl.mechanism, user "
-        "and "
-        "password in kafka.options."
+        "and password in kafka.options."
     )
 
 
@@ -195,8 +185,7 @@ def _no_tls(query: FailedQuery, found: re.Match[str], text: str) -> MedallionErr
     )
     return BrokerError(
         f"{query.name}: {query.broker} and this client do not agree on TLS: {_sentence(cause or found[1])} "
-        "Check "
-        "the certificates and host names: ssl.truststore.*, ssl.keystore.* and security.protocol in "
+        "Check the certificates and host names: ssl.truststore.*, ssl.keystore.* and security.protocol in "
         "kafka.options."
     )
 
@@ -204,8 +193,7 @@ def _no_tls(query: FailedQuery, found: re.Match[str], text: str) -> MedallionErr
 def _broker_away(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     return BrokerAwayError(
         f"{query.name}: {query.broker} does not answer ({_shown(found[0])}). Check that the broker runs and "
-        "can be "
-        "reached from here. Nothing is lost."
+        "can be reached from here. Nothing is lost."
     )
 
 

@@ -6,15 +6,23 @@ from medallion import (
     Aggregate,
     Expect,
     History,
+    InRange,
     Json,
+    Matches,
+    NullShare,
     Pipeline,
     Quality,
+    References,
+    RowCount,
     Rule,
+    SameDistribution,
     Silver,
     Storage,
     Topic,
+    Unique,
     Upsert,
     Window,
+    gx,
 )
 
 # The feed at times changes a version without a new `updated`: id and `updated` alone do not tell two apart.
@@ -155,17 +163,22 @@ pipeline = Pipeline(
             "silver.quakes",
             [
                 Expect("expect_column_values_to_not_be_null", {"column": "place"}),
-                Expect("expect_column_values_to_match_regex", {"column": "network", "regex": "^[a-z]{2}$"}),
-                Expect("expect_compound_columns_to_be_unique", {"column_list": list(VERSION)}),
+                Matches("network", "^[a-z]{2}$"),
+                Unique(VERSION),
+                SameDistribution("network", max_change=0.2, severity="warn"),
             ],
         ),
         Quality(
             "gold.quakes_latest",
             [
-                Expect("expect_table_row_count_to_be_between", {"min_value": 1}),
-                Expect("expect_column_values_to_be_unique", {"column": "quake_id"}),
-                Expect("expect_column_max_to_be_between", {"column": "magnitude", "max_value": 10}),
+                RowCount(min=1),
+                Unique(["quake_id"]),
+                InRange("magnitude", max=9.5),  # the strongest that was ever measured: Valdivia, 1960
+                NullShare("magnitude", max=0.05),
+                References(["quake_id"], "silver.quakes"),
+                gx.expectations.ExpectColumnMeanToBeBetween(column="depth_km", min_value=0, max_value=100),
             ],
+            gate="publish",  # readers of gold.quakes_latest__published get a version that passed
         ),
     ],
 )

@@ -20,6 +20,7 @@ from orchestration.audit.offset_ranges import (
     bronze_progress,
     files_of,
     lowest_and_highest,
+    lowest_erased,
     unprocessed_from,
 )
 from orchestration.audit.other_records import IS_OTHER, Decision
@@ -164,6 +165,9 @@ class TableAudit:
             files = tuple(file for one in first_commits.values() for file in one.commit.added)
             only = files if bronze.is_whole and all_exist(bronze, files) else None
             lows = lowest_and_highest(self.spark, bronze, only) if first_commits else {}
+            for place, low in lowest_erased(bronze).items() if only is None else ():
+                known_low, high = lows.get(place, (low, low))
+                lows[place] = (min(low, known_low), high)
             known_firsts = self.start.processed if self.start else {}
             # A partition without records starts at the end that the first micro-batch that names it recorded.
             empty = {place: kafka_positions(one)[place] for place, one in progress.first_batches.items()}

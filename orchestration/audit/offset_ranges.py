@@ -160,6 +160,17 @@ def files_of(commits: Sequence[TableCommit]) -> tuple[DataFile, ...]:
     return tuple(file for one in commits for file in (*one.commit.removed, *one.commit.added))
 
 
+def lowest_erased(bronze: TableLog) -> dict[Partition, int]:
+    """The lowest offset per partition that erasures have removed, as their commits say."""
+    lowest: dict[Partition, int] = {}
+    for one in bronze.commits:
+        for topic, partitions in one.metadata.get("lowest", {}).items() if one.by == "erasure" else ():
+            for partition, offset in partitions.items():
+                place = (topic, int(partition))
+                lowest[place] = min(lowest.get(place, offset), offset)
+    return lowest
+
+
 def lowest_and_highest(
     spark: SparkSession, bronze: TableLog, files: tuple[DataFile, ...] | None
 ) -> dict[Partition, tuple[int, int]]:

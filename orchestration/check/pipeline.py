@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from common.config.settings import Settings
-from common.declare import Aggregate, Avro, Custom, Expect, Join, Pipeline, Quality, Silver
+from common.declare import (
+    Aggregate,
+    Avro,
+    Custom,
+    Expect,
+    Join,
+    Pipeline,
+    Quality,
+    References,
+    Silver,
+    SumsEqual,
+)
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
 from common.errors import PipelineError, Problem, nearest
 from common.schema import avro as avro_schema
@@ -21,7 +32,16 @@ from orchestration.check.gold import gold_problems, gold_scopes
 from orchestration.check.names import each, name_faults, named, references
 from orchestration.check.publish import publish_problems, storage_problems
 from orchestration.check.throwing_sql import throwing_faults
-from orchestration.check.visible_columns import KAFKA, KAFKA_OF_RECORD, METADATA, Scope, unknown
+from orchestration.check.visible_columns import (
+    BRONZE,
+    KAFKA,
+    KAFKA_OF_RECORD,
+    LATE,
+    METADATA,
+    QUARANTINE,
+    Scope,
+    unknown,
+)
 from orchestration.pipeline.lineage import in_data_order, lineage_problems
 from orchestration.pipeline.load_file import Draft
 
@@ -91,6 +111,26 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
     if is_whole:
         for suite in pipeline.quality:
             yield from _quality(suite, scopes)
+
+
+def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
+    """The columns of all tables, side tables included, as far as they are known before a start."""
+    scopes = {topic.table: Scope(topic.table, BRONZE) for topic in pipeline.bronze}
+    with extra_functions(are_possible=True):
+        of_silver = {silver.table: _silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}
+        scopes |= of_silver
+        for gold in in_data_order(pipeline.gold):
+            seen = scopes if isinstance(gold, Join | Aggregate) else of_silver
+            scopes |= gold_scopes(gold, seen)
+    for silver in pipeline.silver:
+        fields = scopes[silver.table].fields
+        if silver.unknown_fields in {"rescue", "evolve"}:
+            fields = None  # the table may have more columns
+        late = None if fields is None else (*fields, *LATE)
+        scopes[silver.table] = Scope(silver.table, fields)
+        scopes[silver.late_table] = Scope(silver.late_table, late)
+        scopes[silver.quarantine] = Scope(silver.quarantine, QUARANTINE)
+    return scopes
 
 
 def _may_add_functions(pipeline: Pipeline, settings: Settings | None) -> bool:
@@ -298,13 +338,41 @@ def _quality(suite: Quality, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
         yield Problem(place, f"{suite.table!r} {what}; {nearest(suite.table, scopes)}", source_of(suite))
         return
     for expectation in suite.expectations:
+        named_place = f"{place}, {getattr(expectation, 'name', type(expectation).__name__)}"
         for argument, name in _columns_of(expectation):
             if (fault := _column_fault(name, scopes[suite.table])) is not None:
-                text = f"{argument} {fault}"
-                yield Problem(f"{place}, {expectation.name}", text, source_of(expectation))
+                yield Problem(named_place, f"{argument} {fault}", source_of(expectation))
+        if isinstance(expectation, References | SumsEqual):
+            yield from each(named_place, _other_table_faults(expectation, scopes), source_of(expectation))
 
 
-def _columns_of(expectation: Expect) -> Iterator[tuple[str, str]]:
+def _columns_of(expectation: object) -> Iterator[tuple[str, str]]:
+    if isinstance(expectation, Expect):
+        yield from _columns_of_arguments(expectation)
+        return
+    if isinstance(name := getattr(expectation, "column", None), str) and name != "*":
+        yield "column", name
+    if isinstance(names := getattr(expectation, "columns", None), tuple | list):
+        yield from (("columns", name) for name in names)
+
+
+def _other_table_faults(expectation: References | SumsEqual, scopes: Mapping[str, Scope]) -> Iterator[str]:
+    if expectation.table not in scopes:
+        yield f"{expectation.table!r} is no silver or gold table of the pipeline; " + nearest(
+            expectation.table, scopes
+        )
+        return
+    scope = scopes[expectation.table]
+    argument = "to" if isinstance(expectation, References) else "equals"
+    names = expectation.other_columns if isinstance(expectation, References) else (expectation.other_column,)
+    for name in names:
+        if name != "*" and (fault := _column_fault(name, scope)) is not None:
+            yield f"{argument} {fault}"
+    if isinstance(expectation, SumsEqual) and expectation.where is not None:
+        yield from (f"where {fault}" for fault in row_faults(expectation.where, scope))
+
+
+def _columns_of_arguments(expectation: Expect) -> Iterator[tuple[str, str]]:
     for argument in ("column", "column_A", "column_B"):
         if isinstance(name := expectation.arguments.get(argument), str):
             yield argument, name

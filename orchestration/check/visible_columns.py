@@ -33,6 +33,23 @@ METADATA = parse(
 """The columns that a silver table has besides the declared ones."""
 
 
+BRONZE = parse(
+    "topic string, partition int, offset bigint, kafka_timestamp timestamp, kafka_timestamp_type int,"
+    " ingested_at timestamp, key binary, value binary, headers array<struct<key: string, value: binary>>"
+)
+"""The columns of a bronze table."""
+
+QUARANTINE = (
+    *(field for field in BRONZE if field.name not in {"key", "value", "headers"}),
+    *parse("reasons array<string>, field string, verdict string, rule_version string"),
+    *(field for field in BRONZE if field.name in {"key", "value", "headers"}),
+)
+"""The columns of a quarantine table."""
+
+LATE = parse("_watermark timestamp")
+"""The column that a table of late rows has besides those of its silver table."""
+
+
 def unknown(name: str) -> Field:
     """A column whose type is known only to Spark."""
     return Field(name, "")

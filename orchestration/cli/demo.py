@@ -18,16 +18,19 @@ from common.errors import UsageError
 from common.machine.console import err, out, say
 from orchestration.cli import demo_output
 from orchestration.cli.status_output import WIDTH, render
+from orchestration.http.page_of import page_of
 from orchestration.jobs.job import Job, open_job
 from orchestration.kafka import client as kafka
 from orchestration.kafka import producer
 from orchestration.query.duckdb_views import Database, run_query
-from orchestration.status.collect import Collector, Status
+from orchestration.status.collect import Collector
+from orchestration.status.model import Status
 from orchestration.status.row_balance import balance
 from orchestration.status.topic_offsets import BrokerOffsets
 
 _CATCH_UP_SECONDS = 60.0
 _PLAIN_SECONDS = 10.0
+_FREE_PORT = "127.0.0.1:0"
 
 
 @dataclass
@@ -142,7 +145,10 @@ def run(  # noqa: PLR0913  # one argument per option
             "embedded broker only. To send events to a broker of your own: medallion produce"
         )
     layout = Layout.of(pipeline, settings)
-    with open_job(pipeline, settings, name="demo", compiled="quickly") as job:
+    with (
+        page_of(pipeline, settings, settings.http.address or _FREE_PORT),
+        open_job(pipeline, settings, name="demo", compiled="quickly") as job,
+    ):
         address = job.wiring.bootstrap_servers
         samples = Samples([Sample(topic, rate / len(topics), seed) for topic in topics])
         samples.start(address)

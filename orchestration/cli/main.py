@@ -1,6 +1,7 @@
 """The ``medallion`` command: arguments in, exit code out.
 
-Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 130 interrupted.
+Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 5 a case
+of a pipeline's own tests failed, 130 interrupted.
 A ``MedallionError`` is printed as its message; any other exception is a bug and keeps its traceback.
 """
 
@@ -16,10 +17,12 @@ from typing import Annotated
 import typer
 
 from common.errors import MedallionError, RegistryError, SetupError
+from common.machine import event_log
 from common.machine.console import err, out
 from common.machine.output_encoding import substitute_unknown_characters
 from common.machine.terminal import visible, wrapped
 from common.streaming.query import registry_failure
+from orchestration.cli.options import add_environment_options
 
 app = typer.Typer(
     name="medallion",
@@ -33,9 +36,12 @@ COMMANDS = (
     "try_out.demo",
     "author.init",
     "author.check",
+    "author.cases",
     "operate.run",
     "try_out.produce",
     "inspect.status",
+    "inspect.page",
+    "inspect.metrics",
     "inspect.query",
     "inspect.quarantine",
     "inspect.quality",
@@ -73,6 +79,7 @@ def _options(
 
 for _name in COMMANDS:
     importlib.import_module(f"orchestration.cli.commands.{_name}").register(app)
+add_environment_options(app)
 
 
 # Some versions of Typer contain their own copy of click: the base class of Typer's errors is found from them.
@@ -125,6 +132,9 @@ def main() -> None:
 
 
 def _print_error(error: MedallionError) -> None:
+    if event_log.is_json():
+        event_log.emit(visible(str(error)), {"exception": type(error).__name__}, "error")
+        return
     head = "error: "
     text = visible(str(error))
     if err.is_terminal:

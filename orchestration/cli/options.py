@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from common.config.settings import PREFIX
 
 PipelineOption = Annotated[
     Path | None,
@@ -22,3 +29,75 @@ SetOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+EnvironmentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--env", metavar="NAME", help="The environment: medallion.NAME.yaml is laid over medallion.yaml."
+    ),
+]
+SandboxOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sandbox", metavar="NAME", help="Read the bronze tables of another environment, write own tables."
+    ),
+]
+
+
+def add_environment_options(app: typer.Typer) -> None:
+    """Give every command that takes settings the options ``--env`` and ``--sandbox``."""
+    for command in app.registered_commands:
+        if command.callback is not None and "settings" in inspect.signature(command.callback).parameters:
+            command.callback = _in_environment(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            add_environment_options(group.typer_instance)
+
+
+def _in_environment(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with two more options, which are variables while it runs: child processes get them too."""
+    signature = inspect.signature(command, eval_str=True)
+    added = {"env": EnvironmentOption, "sandbox": SandboxOption}
+    parameters = [
+        *signature.parameters.values(),
+        *(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in added.items()
+        ),
+    ]
+
+    @functools.wraps(command)
+    def run(*args: Any, env: str | None = None, sandbox: str | None = None, **given: Any) -> Any:
+        with _variables({"env": env, "sandbox": sandbox}):
+            return command(*args, **given)
+
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+@contextmanager
+def _variables(given: Mapping[str, str | None]) -> Iterator[None]:
+    """Within the block the settings have these values as variables."""
+    names = {f"{PREFIX}{name.upper()}": value for name, value in given.items() if value is not None}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+HttpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve page, metrics and health there, such as 127.0.0.1:8484.",
+        show_default="the setting http.address",
+    ),
+]

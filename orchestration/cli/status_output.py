@@ -1,11 +1,10 @@
-"""The status for people, as panels that fit the terminal, and for machines, as a JSON document."""
+"""The status for people, as panels that fit the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -16,8 +15,9 @@ from rich.text import Text
 from common.machine.terminal import packed
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.pipeline.query_states import QueryState
-from orchestration.status.collect import Quarantine, Status, TableStatus
 from orchestration.status.late_rows import Late, OtherRecords
+from orchestration.status.model import Quarantine, Status, TableStatus
+from orchestration.status.problems import duration, problems
 
 WIDTH = 100
 """Columns of the stacked layout, and of a status that goes into a pipe or a file."""
@@ -116,84 +116,14 @@ class _Picture:
     def _parts(self, blocks: Sequence[_Block], width: int) -> Iterator[RenderableType]:
         layout = _Layout.of(blocks, width)
         yield from _title(self._status, layout.panel)
+        for problem in problems(self._status):
+            if problem.severity == "critical":  # warnings stand beside the numbers of their tables
+                yield Text(f" ! {problem.table}: {problem.text}", style="red")
         for layer, colour in _COLOURS.items():
             own = [block for block in blocks if block.table.layer == layer]
             if own:
                 parts = [_head(layer, colour, layout), *(part for one in own for part in _drawn(one, layout))]
                 yield Panel(Group(*parts), border_style=colour, width=layout.panel, padding=0)
-
-
-def document(status: Status) -> dict[str, Any]:
-    """The same as JSON. Keys are stable; times are ISO 8601 in UTC; null is what is not known.
-
-    ``pipeline``, ``at``, ``broker`` (``address``, ``note``) and ``tables``, each with:
-    ``table``, ``layer``, ``kind`` (topic, silver, aggregate, upsert), ``reads`` (topics or a table),
-    ``path``, ``exists``, ``rows``, ``files``, ``bytes``, ``version``, ``committed_at``,
-    ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``),
-    ``rows_per_second`` (last 60 s), ``last_batch_id``, ``watermark_at``,
-    ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason; null except for silver),
-    ``late`` (``unit``: rows, or groups of an aggregate; ``count``, ``left_out``, ``of``, ``is_many``,
-    ``since``: null if all commits are counted; null for tables without a watermark),
-    ``other`` (``count``, ``of``, ``since``: records for which the condition ``where`` is not true; null for
-    tables without one),
-    ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
-    in the schema; ``absent``: fields of the schema that no record has; null where they are not compared),
-    ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped),
-    ``failures`` of the query since its job started (``state``: works, waits, restarted, failed; ``kind``:
-    transient, data, operator, unknown; ``subject``, ``error``, ``since``, ``next_restart_at``, ``restarts``,
-    ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed).
-    """
-    return {
-        "pipeline": status.pipeline,
-        "at": _iso(status.at),
-        "broker": {"address": status.broker, "note": status.broker_note},
-        "tables": [_table_document(table, status.at) for table in status.tables],
-    }
-
-
-def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
-    now, lag, rejected, job = table.now, table.lag, table.quarantine, table.holder
-    late, used = table.late, table.fields
-    return {
-        "table": table.table,
-        "layer": table.layer,
-        "kind": table.kind,
-        "reads": list(table.reads),
-        "path": table.path,
-        "exists": now is not None,
-        "rows": now and now.rows,
-        "files": now and now.files,
-        "bytes": now and now.bytes,
-        "version": now and now.version,
-        "committed_at": _iso(now.timestamp) if now else None,
-        "lag": {name: getattr(lag, name) for name in ("unit", "count", "versions", "files", "bytes", "note")},
-        "rows_per_second": None if table.rows_per_second is None else round(table.rows_per_second, 1),
-        "last_batch_id": table.last_batch_id,
-        "watermark_at": _iso(table.watermark),
-        "quarantine": rejected
-        and {"table": rejected.table, "rows": rejected.rows, "reasons": dict(rejected.reasons)},
-        "late": late
-        and {
-            **{name: getattr(late, name) for name in ("unit", "count", "left_out", "of", "is_many")},
-            "since": _iso(late.since),
-        },
-        "other": table.other
-        and {"count": table.other.count, "of": table.other.of, "since": _iso(table.other.since)},
-        "fields": used
-        and {"records": used.records, "unknown": dict(used.unknown), "absent": list(used.absent)},
-        "job": job
-        and {"name": job.job, "pid": job.pid, "host": job.host, "started_at": _iso(job.started_at)},
-        "failures": table.failures and _failures_document(table.failures, at),
-    }
-
-
-def _failures_document(failures: QueryState, at: datetime) -> dict[str, Any]:
-    names = ("state", "kind", "subject", "error", "since", "next_restart_at", "restarts")
-    return {
-        **{name: getattr(failures, name) for name in names},
-        "restarts_last_hour": failures.restarts_within(_HOUR, at),
-        "last_restarts": [asdict(one) for one in failures.last_restarts],
-    }
 
 
 def _title(status: Status, width: int) -> Iterator[Text]:
@@ -266,8 +196,8 @@ def _split(part: Text, width: int) -> list[Text]:
 
 def _block(table: TableStatus, at: datetime) -> _Block:
     mark = (" ● ", "green") if table.holder is not None else (" ○ ", "dim")
-    if table.failures is not None and table.failures.state != "works":
-        mark = (" ● ", "red" if table.failures.state == "failed" else "yellow")
+    if table.query.is_faulty:
+        mark = (" ● ", "red")
     name = Text.assemble(mark, (table.table.partition(".")[2], "bold"))
     idle = table.rows_per_second is None or (table.now is None and table.layer != "publish")
     rate = Text("" if idle else _number(round(table.rows_per_second or 0)))
@@ -276,8 +206,8 @@ def _block(table: TableStatus, at: datetime) -> _Block:
 
 
 def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
-    details = [list(_source(table))]
-    if table.failures is not None and (shown := _failures(table.failures, at)):
+    details = [list(_source(table)), list(_now(table, at))]
+    if table.failures is not None and (shown := _restarts(table.failures, at)):
         details.append([shown])
     if table.watermark is not None:
         ago = _age(at, table.watermark)
@@ -334,15 +264,30 @@ def _source(table: TableStatus) -> Iterator[Text]:
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 
 
-def _failures(failures: QueryState, at: datetime) -> Text | None:
-    """The failure of a query that does not run, or its restarts of the last hour."""
+def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
+    """What the query does, how far it is behind Kafka, its last micro-batch and its state."""
+    query, fresh = table.query, table.freshness
+    if query.state not in {"waiting", "stopped"}:
+        yield Text(query.phase, style="red" if query.is_faulty else "dim")
+    waiting = None if fresh is None else fresh.waiting_seconds(at)
+    if waiting:
+        yield Text(f"{duration(waiting)} behind Kafka", style="dim")
+    if table.uncommitted is not None and table.uncommitted.records:
+        yield Text(f"{_number(table.uncommitted.records)} records in open transactions", style="yellow")
+    if (last := query.last_batch) is not None and table.holder is not None:
+        yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
+        if last.state_rows is not None and last.state_bytes is not None:
+            yield Text(f"state {_number(last.state_rows)} rows, {_size(last.state_bytes)}", style="dim")
+
+
+def _restarts(failures: QueryState, at: datetime) -> Text | None:
+    """The restarts of a query in the last hour and what had failed."""
     restarts = failures.restarts_within(_HOUR, at)
-    if failures.state == "failed":
-        return Text(f"! stopped since {failures.since[11:19]}: {failures.error}", style="red")
+    if not restarts or failures.state == "failed":
+        return None
     times = f"{restarts} restart{'' if restarts == 1 else 's'} in the last hour"
-    if failures.state == "works":
-        return Text(f"{times}: {failures.subject}", style="dim") if restarts else None
-    return Text(f"! fails since {failures.since[11:19]}, {times}: {failures.error}", style="yellow")
+    colour = "dim" if failures.state == "works" else "yellow"
+    return Text(f"{times}: {failures.subject or failures.error}", style=colour)
 
 
 def _rejected(quarantine: Quarantine) -> Text:
@@ -397,11 +342,3 @@ def _age(at: datetime, then: datetime) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return (
-        None
-        if moment is None
-        else moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )

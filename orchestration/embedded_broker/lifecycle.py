@@ -101,7 +101,7 @@ def _start(settings: Settings) -> Broker:
             "Name another with the setting data_dir."
         ) from error
     with _start_lock(settings):
-        users = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        users = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o666)
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(os.close, users)
             is_only_user = _locked(users, fcntl.LOCK_EX)
@@ -278,7 +278,7 @@ def _start_lock(settings: Settings) -> Iterator[None]:
     path = broker_dir(settings) / "start.lock"
     limit = settings.kafka.start_timeout_seconds + 2 * settings.kafka.stop_timeout_seconds
     deadline, is_announced = time.monotonic() + limit, False
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         while not _locked(descriptor, fcntl.LOCK_EX):
             if not is_announced:

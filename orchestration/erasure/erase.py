@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,10 +25,9 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
-from common.rows.driver_or_spark import SparkRows
-from common.spark.broadcast import broadcast_if_small
+from common.rows.driver_or_spark import Rows
 from orchestration.erasure.gold import Follower, followers
-from orchestration.erasure.records import matching_records
+from orchestration.erasure.records import kept, matching_records
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load
 
@@ -117,7 +116,7 @@ class Erasure:
         layout: Paths of the tables.
         silver: The table whose columns the condition is about.
         plan: What it does.
-        records: Topic, partition and offset of each record; persisted.
+        records: Topic, partition and offset of each record.
         facts: Its ``run_id``, and the value of bronze's property ``delta.appendOnly`` before it.
     """
 
@@ -125,22 +124,23 @@ class Erasure:
     layout: Layout
     silver: Silver
     plan: Plan
-    records: DataFrame
+    records: Rows
     facts: dict[str, Any]
 
     def carry_out(self, say: Say) -> None:
         """Erase the records; the caller holds the leases of ``written_tables``."""
-        spark = self.records.sparkSession
+        spark = self.records.session
         staging = _staging(self.layout, self.silver)
         metadata = self._metadata(self.silver.table, self.plan.records, append_only=self.facts["append_only"])
-        delta_table.replace_all(self.records, staging, metadata, partition_by="topic")
-        # Not the persisted records: what is lost of these would be looked for in tables that have changed.
-        records = _read_staged(spark, staging, LogReader(staging).latest_version())
+        delta_table.replace_all(self.records.frame, staging, metadata, partition_by="topic")
         total = len(self.plan.tables)
-        for number, one in enumerate(self.plan.tables, 1):
-            if one.erased:
-                say(f"{number} of {total}: erasing {one.erased:,} of {one.rows:,} rows of {one.table}")
-                self._erase(records, one)
+        with ExitStack() as stack:
+            # Not the records as they were found: what is lost of these would be looked for in changed tables.
+            records = kept(stack, _read_staged(spark, staging, LogReader(staging).latest_version())).frame
+            for number, one in enumerate(self.plan.tables, 1):
+                if one.erased:
+                    say(f"{number} of {total}: erasing {one.erased:,} of {one.rows:,} rows of {one.table}")
+                    self._erase(records, one)
         if self.facts["append_only"] is not None:
             bronze = self.silver.reads
             values = {_APPEND_ONLY: self.facts["append_only"]}
@@ -156,7 +156,8 @@ class Erasure:
         delta_table.set_properties(records.sparkSession, path, self._metadata(one.table, 0), values)
         names = _names(one.table)
         rows = records.select(*(F.col(own).alias(name) for own, name in zip(PLACE, names, strict=True)))
-        delta_merge.delete_matching(rows, path, self._metadata(one.table, one.erased), key=names)
+        facts = {"lowest": _lowest(records)} if is_bronze else {}
+        delta_merge.delete_matching(rows, path, self._metadata(one.table, one.erased, **facts), key=names)
 
     def _metadata(self, table: str, erased: int, **more: Any) -> str:
         facts = {"run_id": self.facts["run_id"], "counts": {"erased": erased}, **more}
@@ -199,21 +200,17 @@ def planned(  # noqa: PLR0913  # one per option
             "medallion run silver --available-now"
         )
     facts, staged = _cut_off(spark, layout, silver)
-    records = matching_records(spark, silver, readers, layout, where=where, say=say)
-    if staged is not None:
-        found, records = records, records.union(staged).distinct().persist()
-        records.count()
-        found.unpersist()
-    try:
-        count = records.count()
-        tables = tuple(_counts(spark, layout, records, count, _tables(silver, readers)))
-        changed = [one.table for one in tables if one.erased or staged is not None]
+    with ExitStack() as stack:
+        records = matching_records(stack, spark, silver, readers, layout, where=where, say=say)
+        cut_off = None
+        if staged is not None:
+            cut_off = staged.count()
+            records = kept(stack, records.frame.union(staged).distinct())
+        tables = tuple(_counts(spark, layout, records, _tables(silver, readers)))
+        changed = [one.table for one in tables if one.erased or cut_off is not None]
         follow = followers(pipeline, layout, changed)
-        cut_off = None if staged is None else staged.count()
-        plan = Plan(silver.table, count, tables, cut_off, follow, unread)
+        plan = Plan(silver.table, records.count, tables, cut_off, follow, unread)
         yield Erasure(pipeline, layout, silver, plan, records, facts)
-    finally:
-        records.unpersist()
 
 
 def _cut_off(spark: SparkSession, layout: Layout, silver: Silver) -> tuple[dict[str, Any], DataFrame | None]:
@@ -234,6 +231,14 @@ def _read_staged(spark: SparkSession, staging: str, version: int | None) -> Data
     return reader.load(staging).select(*PLACE)
 
 
+def _lowest(records: DataFrame) -> dict[str, dict[str, int]]:
+    """The lowest offset by topic and partition: the audit counts from there once the files are deleted."""
+    lowest: dict[str, dict[str, int]] = {}
+    for row in records.groupBy("topic", "partition").agg(F.min("offset")).collect():
+        lowest.setdefault(str(row[0]), {})[str(row[1])] = int(row[2])
+    return lowest
+
+
 def _staging(layout: Layout, silver: Silver) -> str:
     """The folder of an erasure's coordinates; one per bronze table, whatever silver table it looks in."""
     return f"{layout.checkpoint_path(silver.reads)}.erasure"
@@ -250,7 +255,7 @@ def _names(table: str) -> tuple[str, ...]:
 
 
 def _counts(
-    spark: SparkSession, layout: Layout, records: DataFrame, count: int, tables: Sequence[str]
+    spark: SparkSession, layout: Layout, records: Rows, tables: Sequence[str]
 ) -> Iterator[TableCount]:
     """How many rows of each table are erased; pruned by the bounds of the coordinates."""
     for table in tables:
@@ -260,12 +265,10 @@ def _counts(
             continue
         rows = spark.read.format("delta").load(path)
         erased = 0
-        if count:
+        if records.count:
             names = _names(table)
-            own = records.select(*(F.col(one).alias(name) for one, name in zip(PLACE, names, strict=True)))
-            for bound in SparkRows(own, count).bounds(names):
-                rows = rows.where(bound)
-            erased = rows.join(broadcast_if_small(own, count), list(names), "left_semi").count()
+            own = records.renamed(dict(zip(PLACE, names, strict=True)))
+            erased = delta_merge.frame_with_keys(rows, own, names).count()
         total = now.rows if now.rows is not None else spark.read.format("delta").load(path).count()
         yield TableCount(table, total, erased)
 

@@ -12,20 +12,22 @@ from contextlib import ExitStack
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
+from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.errors import UsageError
+from common.rows.driver_or_spark import Rows, SparkRows
 from common.spark.broadcast import broadcast_if_small
 from silver.judge.dedupe import event_key, key_text
 from silver.judge.judge import read_rows
 from silver.read.column_names import COORDINATES, META, PLACE
+from silver.read.where import is_other_record
 from silver.write.table_columns import PLACED
 
 if TYPE_CHECKING:
@@ -33,10 +35,22 @@ if TYPE_CHECKING:
 
 _KEY = "__key_text"
 
+_IN_DRIVER = DriverLimits(rows=100_000)
+"""Up to this many coordinates or keys are collected."""
+
 Say = Callable[[str], None]
 
 
+def kept(stack: ExitStack, frame: DataFrame) -> Rows:
+    """The rows of a frame, computed once, until the end of the block: few of them are in the driver.
+
+    What is computed from them has a short plan: Spark plans each step anew.
+    """
+    return stack.enter_context(SparkRows(frame, None, _IN_DRIVER).kept(whole=True))
+
+
 def matching_records(  # noqa: PLR0913
+    stack: ExitStack,
     spark: SparkSession,
     silver: Silver,
     readers: Sequence[Silver],
@@ -44,12 +58,13 @@ def matching_records(  # noqa: PLR0913
     *,
     where: str,
     say: Say,
-) -> DataFrame:
-    """Records that match a condition, and all copies of the events whose rows match. Persisted.
+) -> Rows:
+    """Records that match a condition, and all copies of the events whose rows match.
 
     Grain: one row per record: topic, partition, offset.
 
     Args:
+        stack: Releases the records, and what they were found with.
         spark: The session.
         silver: The table whose columns the condition is about.
         readers: All existing silver tables that read the same bronze table: they have the same records.
@@ -60,16 +75,16 @@ def matching_records(  # noqa: PLR0913
     Raises:
         UsageError: ``where`` is no condition over silver's columns, or fails on a row.
     """
-    finder = _Finder(spark, layout, say)
-    found = finder.matching(silver, where).persist(StorageLevel.MEMORY_AND_DISK)
+    finder = _Finder(stack, spark, layout, say)
     try:
-        count, before = found.count(), -1
+        found = kept(stack, finder.matching(silver, where))
     except PySparkException as error:
         raise UsageError(f"--where: {_first_line(error)}. Nothing was erased.") from error
-    while before != count:
-        before = count
+    before = -1
+    while before != found.count:
+        before = found.count
         for reader in readers:
-            found, count = finder.with_copies(reader, found, count)
+            found = finder.with_copies(reader, found)
         if len(readers) == 1:
             break  # copies of one table's rows have no row in it, so they have no copies there
     return found
@@ -79,13 +94,14 @@ class _Finder:
     """Reads the tables of an erasure.
 
     Attributes:
+        stack: Releases what was computed.
         spark: The session.
         layout: Paths of the tables.
         say: Reports each step.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, say: Say) -> None:
-        self.spark, self.layout, self.say = spark, layout, say
+    def __init__(self, stack: ExitStack, spark: SparkSession, layout: Layout, say: Say) -> None:
+        self.stack, self.spark, self.layout, self.say = stack, spark, layout, say
 
     def table(self, name: str) -> DataFrame | None:
         """A table's newest version; None where there is no table."""
@@ -107,50 +123,37 @@ class _Finder:
                 found.append(_typed(raw, silver, rows).where(condition).select(*_placed()))
         return reduce(DataFrame.unionAll, found).distinct()
 
-    def with_copies(self, silver: Silver, found: DataFrame, count: int) -> tuple[DataFrame, int]:
+    def with_copies(self, silver: Silver, found: Rows) -> Rows:
         """The records and their copies: records that a table left out as duplicates of rows that are erased.
 
         Only an event that has no other row in the table is erased with its copies.
-
-        Args:
-            silver: The table.
-            found: The records that are erased; persisted, and released where copies are added.
-            count: How many there are.
-
-        Returns:
-            All records, persisted, and their number.
         """
         rows, raw = self.table(silver.table), self.table(silver.reads)
-        if rows is None or raw is None or not count:
-            return found, count
-        with ExitStack() as stack:
-            key = event_key(silver)
-            rows = rows.select(*_placed(), key_text(rows, key).alias(_KEY))
-            few = broadcast_if_small(found, count)
-            gone = _kept(stack, rows.join(few, list(PLACE), "left_semi").select(_KEY).distinct())
-            number = gone.count()
-            if not number:
-                return found, count
-            self.say(f"looking for copies of {number:,} events of {silver.table} in {silver.reads}")
-            other = rows.join(few, list(PLACE), "left_anti").select(_KEY)
-            other = other.join(broadcast_if_small(gone, number), _KEY, "left_semi").distinct()
-            lost = broadcast_if_small(gone.join(other, _KEY, "left_anti"), number)
-            same = _kept(stack, _keys(raw, silver).join(lost, _KEY, "left_semi").select(*PLACE))
-            others = self._with_own_row(silver, same, same.count())
-            copies = reduce(lambda left, each: left.join(each, list(PLACE), "left_anti"), others, same)
-            more = found.union(copies).distinct().persist(StorageLevel.MEMORY_AND_DISK)
-            count = more.count()
-            found.unpersist()
-            return more, count
+        if rows is None or raw is None or not found.count:
+            return found
+        rows = rows.select(*_placed(), key_text(rows, event_key(silver)).alias(_KEY))
+        few = broadcast_if_small(found.frame, found.count)
+        gone = kept(self.stack, rows.join(few, list(PLACE), "left_semi").select(_KEY).distinct())
+        if not gone.count:
+            return found
+        self.say(f"looking for copies of {gone.count:,} events of {silver.table} in {silver.reads}")
+        other = rows.join(few, list(PLACE), "left_anti").select(_KEY)
+        other = other.join(broadcast_if_small(gone.frame, gone.count), _KEY, "left_semi").distinct()
+        lost = kept(self.stack, gone.frame.join(other, _KEY, "left_anti"))
+        events = broadcast_if_small(lost.frame, lost.count)
+        same = kept(self.stack, _keys(raw, silver).join(events, _KEY, "left_semi").select(*PLACE))
+        others = reduce(DataFrame.unionAll, self._with_own_row(silver, same))
+        copies = same.frame.join(others, list(PLACE), "left_anti")
+        return kept(self.stack, found.frame.union(copies).distinct())
 
-    def _with_own_row(self, silver: Silver, records: DataFrame, count: int) -> list[DataFrame]:
+    def _with_own_row(self, silver: Silver, records: Rows) -> list[DataFrame]:
         """Those of some records that have a row of their own: they are nobody's duplicates."""
         tables = [(silver.table, _placed()), (silver.quarantine, [F.col(name) for name in PLACE])]
         if silver.late == "keep":
             tables.append((silver.late_table, _placed()))
-        few = broadcast_if_small(records, count)
+        few = broadcast_if_small(records.frame, records.count)
         return [
-            rows.select(*columns).join(few, list(PLACE), "left_semi").distinct()
+            rows.select(*columns).join(few, list(PLACE), "left_semi")
             for name, columns in tables
             if (rows := self.table(name)) is not None
         ]
@@ -175,8 +178,13 @@ def _first_line(error: PySparkException) -> str:
 
 def _typed(raw: DataFrame, silver: Silver, like: DataFrame) -> DataFrame:
     """Raw records with silver's columns; a column that today's declaration does not give is null."""
-    rows = read_rows(raw.select(*SCHEMA.names), silver)
+    rows = _own_records(raw, silver)
     return _like(rows.withColumns({name: F.col(f"{META}.{field}") for name, field in PLACED.items()}), like)
+
+
+def _own_records(raw: DataFrame, silver: Silver) -> DataFrame:
+    """Raw records read as silver reads them, without those of other tables (``Silver.where``)."""
+    return read_rows(raw.select(*SCHEMA.names), silver).where(~is_other_record())
 
 
 def _like(rows: DataFrame, like: DataFrame) -> DataFrame:
@@ -191,18 +199,11 @@ def _like(rows: DataFrame, like: DataFrame) -> DataFrame:
 
 def _keys(raw: DataFrame, silver: Silver) -> DataFrame:
     """The events of raw records: coordinates and key text; without tombstones that silver only counts."""
-    typed = read_rows(raw.select(*SCHEMA.names), silver)
+    typed = _own_records(raw, silver)
     if silver.tombstones != "keep":
         typed = typed.where(F.col(f"{META}.value").isNotNull())
     places = (F.col(f"{META}.{name}").alias(name) for name in PLACE)
     return typed.select(*places, key_text(typed, event_key(silver)).alias(_KEY))
-
-
-def _kept(stack: ExitStack, frame: DataFrame) -> DataFrame:
-    """The frame, persisted until the end of the block."""
-    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
-    stack.callback(kept.unpersist)
-    return kept
 
 
 def _placed() -> list[Column]:

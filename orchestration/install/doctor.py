@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from common.config.paths import broker_dir
+from common.config.references import holds_secret
 from common.config.settings import Settings
 from common.errors import JavaError, MedallionError
 from common.java import jar_cache
@@ -190,6 +191,14 @@ def _port(name: str, port: int, own: Container[object]) -> Finding:
     return Finding("kafka", name, "fail", f"{port} is taken by {describe_listener(port)}", advice)
 
 
+def _secrets(settings: Settings) -> Iterator[Finding]:
+    given = {"kafka.options": settings.kafka.options, "spark.conf": settings.spark.conf}
+    for section, values in given.items():
+        if named := [f"{section}.{name}" for name, value in values.items() if holds_secret(name, value)]:
+            advice = "Write env:NAME or file:/path there, and the secret where it says."
+            yield Finding("settings", "secrets", "warn", f"held by {', '.join(named)}", advice)
+
+
 def _named_broker(settings: Settings) -> Iterator[Finding]:
     options: dict[str, str] = {}
     if settings.pipeline is not None and not settings.kafka.bootstrap_servers:
@@ -254,4 +263,5 @@ PROBES: dict[str, Probe] = {
     "pipeline": _pipeline,
     "embedded broker": _embedded,
     "broker": _named_broker,
+    "secrets": _secrets,
 }

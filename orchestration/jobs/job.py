@@ -27,6 +27,8 @@ from common.spark.session import Compiled, build_session
 from orchestration.channel.client import fingerprint
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.jobs import topic_checks
+from orchestration.jobs.quality_gates import QualityGates
+from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.restarts import RestartPolicy
 from orchestration.jobs.serving.channel import Channel, serving
 from orchestration.jobs.serving.commands import Commands
@@ -55,6 +57,7 @@ class Job:
     wiring: Wiring
     supervisor: Supervisor
     stop: StopSignal
+    gates: QualityGates | None = None
 
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
@@ -98,6 +101,15 @@ class Job:
         with serving(channel, wiring.layout.channel):
             yield
 
+    def judge(self) -> None:
+        """Evaluate the gates of quality suites on the newest versions, where the job has ended its work.
+
+        Raises:
+            QualityFailedError: A suite with a gate failed, or a gate stopped a query.
+        """
+        if self.gates is not None:
+            self.gates.judge(evaluate=not self.stop.is_requested())
+
     def publish(self) -> None:
         """Publish the rows that the tables have now, then end. Call it after gold's queries have ended."""
         if "gold" in self.layers and self.wiring.pipeline.publish and not self.stop.is_requested():
@@ -129,8 +141,10 @@ def open_job(
         OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended while the job was running.
         SetupError: Java, a jar or the broker is missing.
+        UsageError: The job is to write a table that its sandbox only reads.
     """
     layout = Layout.of(pipeline, settings)
+    layout.require_own(written_tables(pipeline, layers))
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
@@ -145,11 +159,7 @@ def open_job(
             if kafka.named_broker(pipeline, settings) is not None:
                 require_topics(pipeline, settings, address.result())
         began = time.monotonic()
-        spark = build_session(settings, name, layout.log, compiled=compiled)
-        output = layout.log / f"{name}.jvm.log"
-        stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
-        if (child := jvm.process(spark)) is not None:
-            leases.record_jvm(child.pid)
+        spark = stack.enter_context(_spark(settings, layout, leases, name, compiled))
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
@@ -159,12 +169,27 @@ def open_job(
             stop_timeout_seconds=settings.stop_timeout_seconds,
             policy=RestartPolicy.of(settings.supervision),
             states=layout.query_states,
-            watch=functools.partial(_lost_broker, pipeline, settings, address.result()),
+            broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
         )
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
+        # It ends before Spark does, whose queries it looks at.
+        stack.enter_context(recording(Recorder(pipeline, settings, layout, name, supervisor)))
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
-        yield Job(tuple(layers), wiring, supervisor, stop)
+        gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
+        yield Job(tuple(layers), wiring, supervisor, stop, gates)
+
+
+@contextmanager
+def _spark(
+    settings: Settings, layout: Layout, leases: Leases, name: str, compiled: Compiled
+) -> Iterator[SparkSession]:
+    """A session that ends with the block, whose JVM's process the leases name."""
+    spark = build_session(settings, name, layout.log, compiled=compiled)
+    with _stop_at_end(spark, layout.log / f"{name}.jvm.log", settings.spark.driver_memory):
+        if (child := jvm.process(spark)) is not None:
+            leases.record_jvm(child.pid)
+        yield spark
 
 
 @contextmanager
@@ -194,18 +219,15 @@ def spark_for_writing(
         OutOfMemoryError: Spark's JVM ended because its heap was full.
         QueryFailedError: Spark's JVM ended while the command was running.
         SetupError: Java or a jar is missing.
+        UsageError: The command is to write a table that its sandbox only reads.
     """
     layout = Layout.of(pipeline, settings)
+    layout.require_own(tables)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(Leases(layout.leases, tables, name))
-        spark = build_session(settings, name, layout.log, compiled="rows")
-        output = layout.log / f"{name}.jvm.log"
-        stack.enter_context(_stop_at_end(spark, output, settings.spark.driver_memory))
-        if (child := jvm.process(spark)) is not None:
-            leases.record_jvm(child.pid)
-        yield spark
+        yield stack.enter_context(_spark(settings, layout, leases, name, "rows"))
 
 
 @contextmanager
@@ -307,6 +329,17 @@ def sinks_on_pipeline_broker(pipeline: Pipeline) -> tuple[KafkaSink, ...]:
     """The Kafka sinks on the broker that the pipeline reads from."""
     sinks = (publish.to for publish in pipeline.publish)
     return tuple(s for s in sinks if isinstance(s, KafkaSink) and "bootstrap.servers" not in s.kafka)
+
+
+def layers_to_run(settings: Settings) -> tuple[Layer, ...]:
+    """The layers of a job that runs all of them: a sandbox has no bronze of its own."""
+    return LAYERS if settings.sandbox_source is None else ("silver", "gold")
+
+
+def written_queries(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The names of the queries of these layers: the tables that they write, and the publications."""
+    side = {name for table in pipeline.tables for name in table.side_tables}
+    return tuple(name for name in written_tables(pipeline, layers) if name not in side)
 
 
 def written_tables(pipeline: Pipeline, layers: Sequence[Layer]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ that is added after that loads bronze from a snapshot, by event time (``silver.w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,16 +18,14 @@ from common.delta import compaction
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, Snapshot
+from common.delta.published_version import SUFFIX, read_published
+from common.delta.retention import FILES, retention
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
 from orchestration.pipeline.lineage import Reader, readers, sources, written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_RETENTION = "delta.deletedFileRetentionDuration"
-_STANDARD = timedelta(days=7)
-_DURATION = re.compile(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def plan_maintenance(
     now = log.snapshot()
     if now is None:
         return MaintenanceResult(table, None)
-    keeps = timedelta(0) if at_once else retention(log)
+    keeps = timedelta(0) if at_once else retention(log.properties(), FILES)
     return MaintenanceResult(table, now, kept_because=_needed(pipeline, layout, table, log, now, keeps))
 
 
@@ -104,12 +101,6 @@ def maintain(
     return MaintenanceResult(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
 
 
-def retention(log: LogReader) -> timedelta:
-    """How long a table keeps data files that its current version does not need."""
-    match = _DURATION.search(log.properties().get(_RETENTION, ""))
-    return _STANDARD if match is None else timedelta(**{f"{match[2].lower()}s": int(match[1])})
-
-
 def reason_to_keep_files(pipeline: Pipeline, layout: Layout, table: str) -> str:
     """The reason to keep the old files of a table; empty if no query needs them, or there is no table."""
     return plan_maintenance(pipeline, layout, table).kept_because
@@ -121,6 +112,8 @@ def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed fo
     """The reason to keep files of a table that are older than ``keeps``; empty if no query needs them."""
     is_erased = table.startswith("bronze.") and delta_table.ERASED in log.properties()
     oldest = datetime.now(UTC) - keeps
+    if (needed := _needed_by_readers(layout, table, log, now, oldest)) is not None:
+        return needed
     for reader in _readers(pipeline, table):
         version = _next_version(layout, reader, now.table_id)
         has_begun = version > 0
@@ -134,6 +127,22 @@ def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed fo
             state = f"has yet to read its version {version}" if has_begun else "has not begun to read it"
             return f"{reader.table} {state}; let the job of {reader.table} catch up first"
     return ""
+
+
+def _needed_by_readers(
+    layout: Layout, table: str, log: LogReader, now: Snapshot, oldest: datetime
+) -> str | None:
+    """The reason to keep files of the version that a quality gate has published."""
+    published = read_published(layout.table_path(table))
+    if published is None or published.table_id != now.table_id or published.version >= now.version:
+        return None
+    commit = log.commit(published.version + 1)
+    if commit is not None and commit.timestamp >= oldest:
+        return None  # no file of that version is older than the retention
+    return (
+        f"readers of {table}{SUFFIX} read its version {published.version}, and no newer one has passed its "
+        f"suite; see: medallion quality status {table}"
+    )
 
 
 def _skips_changes(reader: Reader | Publish) -> bool:

@@ -47,6 +47,7 @@ def checkpoint_to_move(pipeline: Pipeline, layout: Layout, table: str) -> tuple[
             "Stop the gold job, move everything under the checkpoint elsewhere, and start the job again: the "
             "job refills the table."
         )
+    layout.require_own((gold.table,))
     return gold, checkpoint
 
 

@@ -86,9 +86,11 @@ def recover(  # noqa: PLR0913  # the options of the command
         LeaseHeldError: A job writes the table.
         PipelineError: The pipeline declares no table of that name.
         TopicChangedError: A topic that is named does not exist on the broker.
-        UsageError: The query has not written the table yet, or does not read a topic that is named.
+        UsageError: The query has not written the table yet, or does not read a topic that is named; or the
+            table is one that a sandbox only reads.
     """
     declared = pipeline.table(table)
+    layout.require_own((declared.table,))
     with Leases(layout.leases, (declared.table, *declared.side_tables), "recover"):
         steps: list[str] = []
         if topics is not None and topics.names:

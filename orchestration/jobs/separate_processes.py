@@ -11,9 +11,8 @@ from pathlib import Path
 from common.errors import QueryFailedError
 from common.machine import processes
 from common.machine.console import say
-from orchestration.jobs.job import open_broker, require_topics
+from orchestration.jobs.job import layers_to_run, open_broker, require_topics
 from orchestration.jobs.supervisor import StopSignal, term_interrupts
-from orchestration.jobs.wiring import LAYERS
 from orchestration.pipeline.context import Context
 
 _POLL_SECONDS = 0.2
@@ -29,14 +28,15 @@ def run_separately(
     """
     arguments = ["-p", str(pipeline_file)] if pipeline_file else []
     arguments += ["--settings", str(settings_file)] if settings_file else []
-    arguments += [part for text in overrides for part in ("--set", text)]
+    # The page of this process shows all layers; a job's own would take the same address.
+    arguments += [part for text in (*overrides, "http.address=null") for part in ("--set", text)]
     with (
         term_interrupts(),
         open_broker(ready.pipeline, ready.settings) as address,
         StopSignal().installed() as stop,
     ):
         require_topics(ready.pipeline, ready.settings, address)
-        jobs = {layer: _start(layer, arguments) for layer in LAYERS}
+        jobs = {layer: _start(layer, arguments) for layer in layers_to_run(ready.settings)}
         try:
             while not stop.is_requested() and all(job.poll() is None for job in jobs.values()):
                 stop.wait(_POLL_SECONDS)

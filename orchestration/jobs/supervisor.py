@@ -36,10 +36,11 @@ from orchestration.jobs.restarts import RestartPolicy, Restarts
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_POLL_SECONDS, _BOUNDARY_SECONDS = 0.2, 0.05
-_WATCH_SECONDS = 1.0
-
 Result = TypeVar("Result")
+
+_POLL_SECONDS, _BOUNDARY_SECONDS = 0.2, 0.05
+_BROKER_SECONDS = 1.0
+_GONE_SECONDS = 10.0
 
 
 class StopSignal:
@@ -91,19 +92,19 @@ class Supervisor:
         stop_timeout_seconds: float,
         policy: RestartPolicy | None = None,
         states: Path | None = None,
-        watch: Callable[[], MedallionError | None] = lambda: None,
+        broker_failure: Callable[[], MedallionError | None] = lambda: None,
     ) -> None:
         """Create a supervisor without queries.
 
         Args:
             spark: The session.
             stop: The request to stop.
-            stop_timeout_seconds: How long a stop waits for the boundary of a micro-batch.
+            stop_timeout_seconds: How long a stop waits for a micro-batch boundary.
             policy: How queries are restarted; unset: the defaults.
             states: Folder for the failures and restarts of the queries; unset: they are not written.
-            watch: Called once a second; an error that it returns ends the run.
+            broker_failure: Called once a second: the error for a broker that has ended, which ends the run.
         """
-        self._watch, self._watched = watch, time.monotonic()
+        self._broker_failure, self._broker_checked = broker_failure, time.monotonic()
         self._spark, self._stop = spark, stop
         self._policy = policy or RestartPolicy()
         self._notices = RestartNotices(states)
@@ -173,6 +174,11 @@ class Supervisor:
         """The tables of the queries: first those of running queries, then those of waiting ones."""
         return (*(query.name for query in self.queries), *(stream.name for stream, _ in self._waiting))
 
+    def is_retried(self, name: str) -> bool:
+        """Whether a query has failed for a temporary reason and is restarted."""
+        restarts = self._restarts.get(name)
+        return restarts is not None and restarts.began is not None and name not in self._failed
+
     def poll(self) -> MedallionError | None:
         """Start waiting queries whose condition is met, and restart failed ones that are due.
 
@@ -180,6 +186,7 @@ class Supervisor:
             The error that ends the run: of the first failed query with an end, or of any with ``fail_fast``.
         """
         with self._changing:
+            self._stop_closed()
             for waiting in list(self._waiting):
                 stream, is_ready = waiting
                 if is_ready() and not self._stop.is_requested():
@@ -231,6 +238,25 @@ class Supervisor:
     def _ends_run(self, name: str) -> bool:
         return self._policy.fail_fast or name in self._bounded
 
+    def stop_query(self, name: str) -> None:
+        """Stop one query at a micro-batch boundary, for the rest of the run; the others go on.
+
+        May be called from any thread. ``poll`` stops the query.
+        """
+        self.gate.closed_for.add(name)
+
+    def _stop_closed(self) -> None:
+        """Stop queries that may start no micro-batch, and forget those that wait for their start."""
+        closed = self.gate.closed_for
+        if not closed:
+            return
+        self._waiting = [waiting for waiting in self._waiting if waiting[0].name not in closed]
+        for query in self.queries:
+            if query.name in closed:
+                self._restarts.pop(query.name, None)
+                if query.is_active and query.is_idle:
+                    query.stop()
+
     def _is_fed(self, stream: Stream) -> bool:
         """Whether no query of this process still has to write a table that ``stream`` reads."""
         waiting = {other.name for other, _ in self._waiting}
@@ -240,6 +266,8 @@ class Supervisor:
 
     def _supervise(self, place: int, query: RunningQuery) -> None:
         """Restart a query that failed for a transient cause, once its pause is over; report each change."""
+        if query.name in self.gate.closed_for:
+            return
         failure = query.failure()
         if failure is None:
             self._note_that_it_works(query)
@@ -311,34 +339,39 @@ class Supervisor:
             MedallionError: The error of the first query that failed for good.
         """
         failure: MedallionError | None = None
+        timeout = self._timeout
         try:
             while not self._stop.is_requested():
-                failure = self._watched_failure() or self.poll() or self.watch()
+                if (failure := self._lost_broker()) is not None:
+                    # A query that waits for what is gone reaches no boundary.
+                    timeout = min(timeout, _GONE_SECONDS)
+                    break
+                failure = self.poll() or self.watch()
                 if failure is not None or not self._is_any_left():
                     break
                 each_poll()
                 self._stop.wait(_POLL_SECONDS)
         finally:
             if not keep_open or self._stop.is_requested() or self._is_any_active():
-                self.end()
+                self.end(timeout)
         failure = failure or self._first_failure()
         if failure is not None:
             raise failure
 
-    def _watched_failure(self) -> MedallionError | None:
-        if time.monotonic() - self._watched < _WATCH_SECONDS:
+    def _lost_broker(self) -> MedallionError | None:
+        if time.monotonic() - self._broker_checked < _BROKER_SECONDS:
             return None
-        self._watched = time.monotonic()
-        return self._watch()
+        self._broker_checked = time.monotonic()
+        return self._broker_failure()
 
-    def end(self) -> list[str]:
-        """Stop every query at a micro-batch boundary.
+    def end(self, timeout_seconds: float | None = None) -> list[str]:
+        """Stop every query at a micro-batch boundary, or after the timeout inside of a micro-batch.
 
         Returns:
             The tables of the queries that were stopped inside a micro-batch.
         """
         self.gate.close()
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + (self._timeout if timeout_seconds is None else timeout_seconds)
         requests = self._stop.count
         active = [query for query in self.queries if query.is_active]
         while active and time.monotonic() < deadline and self._stop.count <= max(requests, 1):

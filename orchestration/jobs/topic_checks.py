@@ -46,6 +46,16 @@ def topic_identity(
     """
     options = kafka.client_options(settings, pipeline, topic)
     last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+
+    def lookup(new: Sequence[str]) -> Mapping[str, str]:
+        try:
+            return topic_ids(address, new, options, _NEW_TOPIC_SECONDS)
+        except BrokerError:
+            return {}  # the records are there; their topic's id is looked up again at the next start
+
+    if last is None:
+        # Nothing was read that could be compared; the first micro-batch looks the ids up.
+        return TopicIdentity(topic.table, lookup=lookup)
     recorded = recorded_topics(last)
     # Topics of a pattern that were not read yet are looked up in the micro-batch that reads them.
     names = topic.topic_names or tuple(read_ends(last))
@@ -61,12 +71,6 @@ def topic_identity(
     known = {
         name: TopicState(one.id, recorded.get(name, TopicState()).generation) for name, one in found.items()
     }
-
-    def lookup(new: Sequence[str]) -> Mapping[str, str]:
-        try:
-            return topic_ids(address, new, options, _NEW_TOPIC_SECONDS)
-        except BrokerError:
-            return {}  # the records are there; their topic's id is looked up again at the next start
 
     return TopicIdentity(topic.table, known, lookup)
 

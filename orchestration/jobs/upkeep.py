@@ -27,11 +27,12 @@ from common.declare.intervals import parse_duration
 from common.delta import compaction, delta_rs
 from common.delta import table as delta_table
 from common.delta.log import LogReader
+from common.delta.retention import FILES, retention
 from common.errors import MedallionError
 from common.machine.console import say
 from common.streaming.turns import Turns
 from gold.table.compact_every import clustered_by
-from orchestration.jobs.maintenance import reason_to_keep_files, retention
+from orchestration.jobs.maintenance import reason_to_keep_files
 from orchestration.pipeline.lineage import written_by
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class Upkeep:
         if waited < min(self._sweep_seconds, _SHORTEST_SWEEP_SECONDS):
             return False
         if kept.sweep_seconds is None:
-            keeps = max(_SHORTEST_SWEEP_SECONDS, retention(kept.log).total_seconds())
+            keeps = max(_SHORTEST_SWEEP_SECONDS, retention(kept.log.properties(), FILES).total_seconds())
             kept.sweep_seconds = min(self._sweep_seconds, keeps)
         return waited >= kept.sweep_seconds
 

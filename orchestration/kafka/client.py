@@ -10,10 +10,17 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Topic
@@ -25,8 +32,24 @@ Offsets = dict[str, dict[int, int]]
 
 _SERVERS = "bootstrap.servers"
 _REQUEST_SECONDS = 30.0
+_RETENTION = ("retention.ms", "retention.bytes")
 # The partition was created or moved to another broker a moment ago; a second request succeeds.
 _MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """Offsets by topic and partition.
+
+    Attributes:
+        first: The oldest record that Kafka still has.
+        end: The last stable offset: the end for a reader of committed records.
+        high: The high watermark: the end with the records of open transactions.
+    """
+
+    first: Offsets = field(default_factory=dict)
+    end: Offsets = field(default_factory=dict)
+    high: Offsets = field(default_factory=dict)
 
 
 def named_broker(pipeline: Pipeline, settings: Settings) -> str | None:
@@ -202,16 +225,63 @@ def first_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, s
     return _offsets(bootstrap, topics, options, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
-def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], spec: OffsetSpec) -> Offsets:
+def partition_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str]) -> PartitionOffsets:
+    """First offsets, last stable offsets and high watermarks of topics, by one client.
+
+    Raises:
+        BrokerError: The broker does not answer the request.
+    """
     client = admin_client(bootstrap, options)
     there = _partitions(client, bootstrap)
+    earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return PartitionOffsets(
+        first=_listed(client, bootstrap, topics, there, earliest),
+        # First the high watermark: the last stable offset that is read after it may only be larger.
+        high=_listed(client, bootstrap, topics, there, latest, IsolationLevel.READ_UNCOMMITTED),
+        end=_listed(client, bootstrap, topics, there, latest),
+    )
+
+
+def retention(bootstrap: str, topics: Sequence[str], options: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """What deletes records of each topic: ``retention.ms``, ``retention.bytes``, ``cleanup.policy.delete``.
+
+    A limit of -1 is none; ``cleanup.policy.delete`` is 0 for a topic that is only compacted.
+
+    Raises:
+        BrokerError: The broker does not answer, or this user may not describe the topics' configuration.
+    """
+    client = admin_client(bootstrap, options)
+    asked = client.describe_configs(
+        [ConfigResource(ResourceType.TOPIC, name) for name in topics], request_timeout=_REQUEST_SECONDS
+    )
+    found: dict[str, dict[str, int]] = {}
+    for resource, answer in asked.items():
+        with translated(f"configuration of {resource.name}", bootstrap):
+            values = {name: entry.value for name, entry in answer.result().items()}
+        found[resource.name] = {name: int(values.get(name) or -1) for name in _RETENTION} | {
+            "cleanup.policy.delete": int("delete" in (values.get("cleanup.policy") or "delete"))
+        }
+    return found
+
+
+def _offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str], spec: OffsetSpec) -> Offsets:
+    client = admin_client(bootstrap, options)
+    return _listed(client, bootstrap, topics, _partitions(client, bootstrap), spec)
+
+
+def _listed(  # noqa: PLR0913, PLR0917  # the parts of one request
+    client: AdminClient,
+    bootstrap: str,
+    topics: Sequence[str],
+    there: Mapping[str, Sequence[int]],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> Offsets:
     found: Offsets = {topic: {} for topic in topics}
     requested = {TopicPartition(topic, number): spec for topic in found for number in there.get(topic, ())}
     deadline = time.monotonic() + _REQUEST_SECONDS
     while requested:
-        answers = client.list_offsets(
-            requested, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_REQUEST_SECONDS
-        )
+        answers = client.list_offsets(requested, isolation_level=isolation, request_timeout=_REQUEST_SECONDS)
         requested = {}
         for partition, answer in answers.items():
             with translated(f"offsets of {partition.topic}-{partition.partition}", bootstrap):

@@ -138,6 +138,11 @@ def produce(  # noqa: PLR0913  # all options are keyword arguments
     return Produced(outbox.sent, outbox.bytes, time.monotonic() - began)
 
 
+def _text(error: KafkaError) -> str:
+    """What the client says of an error, which for some codes is only the code's name."""
+    return error.str() or error.name()
+
+
 class _Outbox:
     """The producer, with the number of sent messages and the failures of delivery."""
 
@@ -183,23 +188,23 @@ class _Outbox:
                 count += 1
                 size += len(key or b"") + len(value or b"")
         except KafkaException as error:
-            self._reason = self._reason or error.args[0].str()
+            self._reason = self._reason or _text(error.args[0])
             self._failed += 1
         self.sent += count
         self.bytes += size
-        self._producer.poll(0)
+        self._reports(lambda: self._producer.poll(0))
         self._raise_failure()
         return count
 
     def close(self) -> None:
         """Wait until every sent message is delivered or has failed."""
-        while self._producer.flush(_REPORT_SECONDS):
+        while self._reports(lambda: self._producer.flush(_REPORT_SECONDS)):
             self._raise_failure()
         self._raise_failure()
 
     def _send_when_possible(self, key: bytes | None, value: bytes | None) -> bool:
         while not self._stop.is_set():
-            self._producer.poll(SLICE_SECONDS)
+            self._reports(lambda: self._producer.poll(SLICE_SECONDS))
             self._raise_failure()
             try:
                 self._producer.produce(self._topic, value, key)
@@ -208,14 +213,26 @@ class _Outbox:
             return True
         return False
 
+    def _reports(self, call: Callable[[], int]) -> int:
+        """Let the client call back; returns what it returns, 0 after a failure that it cannot report.
+
+        The client raises SystemError out of the reports of messages that a broker has refused to authorize.
+        """
+        try:
+            return call()
+        except SystemError:
+            self._failed += 1
+            self._reason = self._reason or "the broker refused to authorize the messages"
+            return 0
+
     def _on_delivery(self, error: KafkaError | None, report: Report) -> None:
         if error is not None:
             self._failed += 1
-            self._reason = self._reason or error.str()
+            self._reason = self._reason or _text(error)
 
     def _on_connection_error(self, error: KafkaError) -> None:
-        if "brokers are down" not in error.str():
-            self._connection_error = error.str()
+        if "brokers are down" not in _text(error):
+            self._connection_error = _text(error)
 
     def _raise_failure(self) -> None:
         failed, self._failed = self._failed, 0
@@ -223,7 +240,7 @@ class _Outbox:
             return
         # The remaining messages would fail the same way, half a minute later.
         self._producer.purge()
-        self._producer.flush(1)
+        self._reports(lambda: self._producer.flush(1))
         self._failed = 0
         cause = f" ({self._connection_error})" if self._connection_error else ""
         raise BrokerError(

@@ -10,6 +10,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Pipeline
 from common.errors import PipelineError
+from orchestration.pipeline.environment import in_environment
 from orchestration.pipeline.load_file import Draft, load_draft
 
 
@@ -21,8 +22,11 @@ class Context:
 
     @functools.cached_property
     def draft(self) -> Draft:
-        """What the pipeline file holds, with the problems of its declarations."""
-        return load_draft(self.settings.pipeline)
+        """What the pipeline file holds, in the environment of the settings, with its problems."""
+        draft = load_draft(self.settings.pipeline)
+        if draft.pipeline is None or draft.problems:
+            return draft
+        return Draft(in_environment(draft.pipeline, self.settings))
 
     @functools.cached_property
     def pipeline(self) -> Pipeline:

@@ -8,7 +8,7 @@ source has updated or deleted are not counted here: their commits do not say how
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from common.config.paths import Layout
@@ -30,6 +30,55 @@ def streamed_sources(declared: Table | Publish) -> tuple[str, ...]:
     return sources(declared)
 
 
+def rows_between(
+    declared: Table | Publish,
+    start: PlannedBatch | None,
+    end: PlannedBatch,
+    log: Callable[[str], LogReader],
+    first: Offsets | None = None,
+) -> int | None:
+    """Rows, or records of Kafka, that a query reads between two of its micro-batches; None if not known.
+
+    Args:
+        declared: The declaration of the query.
+        start: The micro-batch at whose end the count begins; None: the beginning.
+        end: The micro-batch at whose end the count ends.
+        log: Opens the log of a table.
+        first: For a topic, the offsets at which partitions without a position begin.
+
+    Raises:
+        HistoryGoneError: The log's cleanup has deleted some of the commits.
+    """
+    if start is not None and start.batch_id == end.batch_id:
+        return 0
+    if isinstance(declared, Topic):
+        return _records(start, end, first)
+    total = 0
+    for place, source in enumerate(streamed_sources(declared)):
+        before = delta_position(start, place) if start else None
+        if (after := delta_position(end, place)) is None:
+            continue
+        rows = log(source).backlog_between(before, after).rows
+        if rows is None:
+            return None
+        total += rows
+    return total
+
+
+def _records(start: PlannedBatch | None, end: PlannedBatch, first: Offsets | None) -> int | None:
+    before = kafka_position(start) if start else {}
+    total = 0
+    for topic, partitions in kafka_position(end).items():
+        for partition, offset in partitions.items():
+            begin = before.get(topic, {}).get(partition)
+            if begin is None:
+                begin = (first or {}).get(topic, {}).get(partition)
+            if begin is None:
+                return None
+            total += max(0, offset - begin)
+    return total
+
+
 class RowsRead:
     """Counts the rows, or the records of Kafka, that one query reads while this object exists."""
 
@@ -42,9 +91,7 @@ class RowsRead:
             first: For a topic, the offsets at which partitions without a position begin.
         """
         self._checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
-        self._paths = [layout.table_path(source) for source in streamed_sources(declared)]
-        self._is_topic = isinstance(declared, Topic)
-        self._first = first
+        self._declared, self._layout, self._first = declared, layout, first
         self._position: PlannedBatch | None = None
         with suppress(
             MedallionError, OSError
@@ -56,39 +103,15 @@ class RowsRead:
         try:
             now = self._committed()
             before, self._position = self._position, now or self._position
-            return 0 if now is None else self._between(before, now)
+            if now is None:
+                return 0
+            return rows_between(self._declared, before, now, self._log, self._first)
         except (MedallionError, OSError):  # such as commits that the log's cleanup has deleted
             return None
 
     def _committed(self) -> PlannedBatch | None:
         return self._checkpoint.planned_batch(self._checkpoint.last_committed())
 
-    def _between(self, start: PlannedBatch | None, end: PlannedBatch) -> int | None:
-        if start is not None and start.batch_id == end.batch_id:
-            return 0
-        if self._is_topic:
-            return self._records(start, end)
-        total = 0
-        for place, path in enumerate(self._paths):
-            before = delta_position(start, place) if start else None
-            if (after := delta_position(end, place)) is None:
-                continue
-            # Another reader each time: a reader keeps all commits that it has read.
-            rows = LogReader(path).backlog_between(before, after).rows
-            if rows is None:
-                return None
-            total += rows
-        return total
-
-    def _records(self, start: PlannedBatch | None, end: PlannedBatch) -> int | None:
-        before = kafka_position(start) if start else {}
-        total = 0
-        for topic, partitions in kafka_position(end).items():
-            for partition, offset in partitions.items():
-                begin = before.get(topic, {}).get(partition)
-                if begin is None:
-                    begin = (self._first or {}).get(topic, {}).get(partition)
-                if begin is None:
-                    return None
-                total += max(0, offset - begin)
-        return total
+    def _log(self, table: str) -> LogReader:
+        # Another reader each time: a reader keeps all commits that it has read.
+        return LogReader(self._layout.table_path(table))

@@ -1,171 +1,183 @@
-"""Runs the pipeline's quality suites with Great Expectations; the only module that imports it.
+"""Great Expectations: evaluates what has no short form, and writes the Data Docs.
 
-A suite checks a whole table and takes many Spark jobs, so suites run beside the queries, never in them. Each
-table is read at one version, so that a result can be reproduced.
+No other module imports the library.
+
+An expectation of the library takes several Spark jobs, so it runs beside the queries, never in them.
 """
 
 from __future__ import annotations
 
+import html
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.config.paths import Layout
-from common.declare import Expect, Pipeline, Quality
-from common.delta.log import LogReader
-from common.errors import SettingsError, TableMissingError, UsageError, nearest
+from common.declare import Expect
+from common.errors import SettingsError
+from orchestration.quality.engines import Pinned, spark_frame
+from orchestration.quality.judgement import ExpectationResult, SuiteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_WHOLE = "one version of the table"
+_COUNTS = re.compile(r"^([\d,]+) of ([\d,]+) rows ")
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectationResult:
-    """The result of one expectation.
-
-    Attributes:
-        observed: What was found, in words; never contains values of rows.
-    """
-
-    expectation: str
-    column: str
-    is_met: bool
-    observed: str
+def load_in_background() -> threading.Thread:
+    """Import Great Expectations, which takes seconds, in a thread: queries run meanwhile."""
+    thread = threading.Thread(target=_library, name="great_expectations", daemon=True)
+    thread.start()
+    return thread
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteResult:
-    """The result of one suite on one table version."""
+def _library() -> Any:
+    # Set before the first import, which reads it.
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx  # imported here, because the import takes seconds
 
-    table: str
-    version: int
-    rows: int | None
-    is_met: bool
-    checked: tuple[ExpectationResult, ...]
+    return gx
 
 
-def run_suites(
-    spark: SparkSession, suites: Sequence[Quality], layout: Layout, say: Callable[[str], None]
-) -> tuple[list[SuiteResult], Path | None]:
-    """Validate the newest version of each suite's table, and write the Data Docs; returns their path too."""
-    versions = pin_versions(suites, layout)
-    validator = Validator(spark, layout.quality)
-    results: list[SuiteResult] = []
-    for suite in suites:
-        path, version = layout.table_path(suite.table), versions[suite.table]
-        say(f"validating {suite.table} at version {version}")
-        snapshot = LogReader(path).snapshot()
-        rows = snapshot.rows if snapshot and snapshot.version == version else None
-        results.append(validator.validate(suite, path, version, rows))
-    return results, validator.docs()
+class LibraryValidator:
+    """Evaluates expectations by Great Expectations with Spark."""
 
-
-def select_suites(pipeline: Pipeline, tables: Sequence[str]) -> tuple[Quality, ...]:
-    """The suites of these tables, or all suites if no table is named.
-
-    Raises:
-        UsageError: A named table has no suite, or the pipeline declares no suite.
-    """
-    if not pipeline.quality:
-        raise UsageError(
-            f"pipeline {pipeline.name} declares no quality suite. Add quality=[Quality(…)] to it."
-        )
-    known = [suite.table for suite in pipeline.quality]
-    for table in tables:
-        if table not in known:
-            raise UsageError(f"{table} has no quality suite; {nearest(table, known)}")
-    return tuple(suite for suite in pipeline.quality if not tables or suite.table in tables)
-
-
-def pin_versions(suites: Sequence[Quality], layout: Layout) -> dict[str, int]:
-    """The version of each table to validate: the newest one now.
-
-    Raises:
-        TableMissingError: A table does not exist yet.
-    """
-    versions: dict[str, int] = {}
-    for suite in suites:
-        path = layout.table_path(suite.table)
-        version = LogReader(path).latest_version()
-        if version is None:
-            raise TableMissingError(suite.table, path, "Fill it first: medallion up, or medallion backfill.")
-        versions[suite.table] = version
-    return versions
-
-
-class Validator:
-    """Validates suites and writes the Data Docs under ``folder``."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        # Set before the first import, which reads it.
-        os.environ["GX_ANALYTICS_ENABLED"] = "false"
-        import great_expectations as gx  # imported here, because the import takes seconds
-        from great_expectations.data_context.types.base import ProgressBarsConfig
-
-        folder.mkdir(parents=True, exist_ok=True)
-        _forget_definitions(folder)
-        self._gx: Any = gx
-        self._spark = spark
-        self._context = gx.get_context(mode="file", project_root_dir=folder)
-        self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    def __init__(self, spark: SparkSession) -> None:
+        self._gx, self._spark = _library(), spark
+        context = self._gx.get_context(mode="ephemeral")
         # By default Great Expectations persists each frame and never unpersists it.
-        self._source = self._context.data_sources.add_or_update_spark("medallion", persist=False)
+        source = context.data_sources.add_or_update_spark("medallion", persist=False)
+        asset = source.add_dataframe_asset("table")
+        self._batch = asset.add_batch_definition_whole_dataframe("one version of the table")
 
-    def validate(self, suite: Quality, path: str, version: int, rows: int | None) -> SuiteResult:
-        """Validate one version of a table with a suite, and update the Data Docs.
+    def validate(self, expects: Sequence[Expect], pinned: Pinned) -> tuple[ExpectationResult, ...]:
+        """The result of each expectation on one version of a table, in order.
 
         Raises:
             SettingsError: An expectation does not accept its arguments.
         """
-        gx = self._gx
-        frame = self._spark.read.format("delta").option("versionAsOf", version).load(path)
-        batch = self._batch_definition(suite.table)
-        named = gx.ExpectationSuite(name=suite.table)
-        for expect in suite.expectations:
-            named.add_expectation(_expectation(gx, suite.table, expect))
-        context = self._context
-        definition = gx.ValidationDefinition(
-            name=suite.table, data=batch, suite=context.suites.add_or_update(named)
-        )
-        checkpoint = gx.Checkpoint(
-            name=suite.table,
-            validation_definitions=[context.validation_definitions.add_or_update(definition)],
-            actions=[gx.checkpoint.UpdateDataDocsAction(name="data_docs")],
-            result_format={"result_format": "SUMMARY", "partial_unexpected_count": 0},
-        )
+        frame = spark_frame(self._spark, pinned)
         frame.persist()
         try:
-            outcome = context.checkpoints.add_or_update(checkpoint).run(
-                batch_parameters={"dataframe": frame},
-                run_id=gx.core.run_identifier.RunIdentifier(run_name=f"{suite.table} version {version}"),
-            )
+            batch = self._batch.get_batch(batch_parameters={"dataframe": frame})
+            found = [
+                batch.validate(
+                    _expectation(self._gx, pinned.table, expect),
+                    result_format={"result_format": "SUMMARY", "partial_unexpected_count": 0},
+                )
+                for expect in expects
+            ]
         finally:
             frame.unpersist()
-        (result,) = outcome.run_results.values()
-        checked = tuple(_checked(one) for one in result.results)
-        return SuiteResult(suite.table, version, rows, bool(result.success), checked)
+        return tuple(map(_checked, found))
 
-    def _batch_definition(self, table: str) -> Any:  # the library's own class
-        known = {asset.name: asset for asset in self._source.assets}
-        asset = known.get(table) or self._source.add_dataframe_asset(table)
-        kept = {definition.name: definition for definition in asset.batch_definitions}
-        return kept.get(_WHOLE) or asset.add_batch_definition_whole_dataframe(_WHOLE)
 
-    def docs(self) -> Path | None:
-        """The first page of the Data Docs."""
+class DataDocs:
+    """The Data Docs of a pipeline's suites, under ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        gx = _library()
+        from great_expectations.data_context.types.base import ProgressBarsConfig
+
+        folder.mkdir(parents=True, exist_ok=True)
+        _forget_definitions(folder)
+        self._gx = gx
+        self._context: Any = gx.get_context(mode="file", project_root_dir=folder)
+        self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
+        _own_expectation(gx)
+
+    def write(self, results: Sequence[SuiteResult]) -> Path | None:
+        """Write a page per result and the index; returns the index."""
+        from great_expectations.data_context.types.resource_identifiers import (
+            ExpectationSuiteIdentifier,
+            ValidationResultIdentifier,
+        )
+
+        identifiers = []
+        for result in results:
+            name = f"{result.table} version {result.version}"
+            identifier = ValidationResultIdentifier(
+                expectation_suite_identifier=ExpectationSuiteIdentifier(result.table),
+                run_id=self._gx.core.run_identifier.RunIdentifier(run_name=name, run_time=result.at),
+                batch_identifier=name,
+            )
+            document = _document(self._gx, result, identifier.run_id)
+            self._context.validation_results_store.set(identifier, document)
+            identifiers.append(identifier)
+        self._context.build_data_docs(resource_identifiers=identifiers)
         for site in self._context.get_docs_sites_urls():
             if url := site["site_url"]:
                 return Path(url.removeprefix("file://"))
         return None
 
 
+def index_page(folder: Path) -> Path | None:
+    """The first page of the Data Docs; None before the first run."""
+    return next(iter(sorted(folder.glob("gx/uncommitted/data_docs/*/index.html"))), None)
+
+
+def _own_expectation(gx: Any) -> None:
+    """Make the type known under which results of short forms are shown; it is never evaluated."""
+    from great_expectations.expectations.expectation import BatchExpectation
+
+    class MedallionExpectation(BatchExpectation):
+        column: str = ""
+
+        def _validate(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+
+def _document(gx: Any, result: SuiteResult, run_id: Any) -> Any:
+    """A result as Great Expectations stores it."""
+    met = sum(one.is_met for one in result.checked)
+    statistics = {
+        "evaluated_expectations": len(result.checked),
+        "successful_expectations": met,
+        "unsuccessful_expectations": len(result.checked) - met,
+        "success_percent": 100 * met / len(result.checked) if result.checked else None,
+    }
+    meta = {
+        "run_id": run_id,
+        "great_expectations_version": gx.__version__,
+        "validation_time": result.at,
+        "active_batch_definition": {"data_asset_name": result.table, "datasource_name": result.engine},
+        "batch_kwargs": {"data_asset_name": f"{result.table} version {result.version}"},
+    }
+    return gx.core.ExpectationSuiteValidationResult(
+        success=result.is_met,
+        results=[_evaluation(gx, one) for one in result.checked],
+        suite_name=result.table,
+        statistics=statistics,
+        meta=meta,
+        suite_parameters={},
+    )
+
+
+def _evaluation(gx: Any, one: ExpectationResult) -> Any:
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    words = f"{one.expectation.removeprefix('expect_').replace('_', ' ')}: {one.expected}".removesuffix(": ")
+    if one.severity == "warn":
+        words += " (a failure is a warning)"
+    configuration = ExpectationConfiguration(
+        type="medallion_expectation",
+        kwargs={"column": one.column} if one.column else {},
+        description=html.escape(words),
+    )
+    found: dict[str, Any] = {"observed_value": html.escape(one.observed or "met")}
+    if counts := _COUNTS.match(one.observed):
+        rows = int(counts[2].replace(",", ""))
+        found |= {"element_count": rows, "unexpected_count": one.failing_rows}
+    return gx.core.ExpectationValidationResult(
+        success=one.is_met, expectation_config=configuration, result=found, meta={}, exception_info={}
+    )
+
+
 def _forget_definitions(folder: Path) -> None:
-    """Delete all definitions, which are created again from the pipeline; results of earlier runs are kept."""
+    """Delete definitions of earlier versions of the engine; results of earlier runs are kept."""
     for name in ("expectations", "validation_definitions", "checkpoints"):
         shutil.rmtree(folder / "gx" / name, ignore_errors=True)
     (folder / "gx" / "great_expectations.yml").unlink(missing_ok=True)
@@ -198,7 +210,13 @@ def _checked(one: Any) -> ExpectationResult:
     if result.get("unexpected_count"):
         parts.append(f"{result['unexpected_count']:,} of {result['element_count']:,} rows do not meet it")
     column = kwargs.get("column") or ", ".join(kwargs.get("column_list", ()))
-    return ExpectationResult(one.expectation_config.type, column, bool(one.success), "; ".join(parts))
+    return ExpectationResult(
+        one.expectation_config.type,
+        column,
+        bool(one.success),
+        "; ".join(parts),
+        failing_rows=result.get("unexpected_count"),
+    )
 
 
 def _exception(info: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Runs SQL over the pipeline's tables with DuckDB in this process: no Spark, no server, no network.
 
-Every existing table that the SQL names becomes a view: ``gold.x``, ``silver.x__quarantine``. DuckDB reads the
+Every existing table that the SQL names becomes a view: ``gold.x``, ``silver.x__quarantine``;
+``gold.x__published`` is the version of ``gold.x`` that passed its quality suite. DuckDB reads the
 tables with its Delta extension, which is installed as a package. Without the extension, and for tables in an
 object store, delta-rs reads the tables for DuckDB.
 
@@ -20,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from common.config.paths import Layout, is_local
 from common.delta.log import latest_version
+from common.delta.published_version import SUFFIX, read_published
 from common.errors import TableError, TableMissingError, UsageError, nearest
 from orchestration.query.allowed_sql import explain_refusal, refuse_unsafe
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_NAMED = re.compile(r'(?<![\w"])"?(bronze|silver|gold)"?\s*\.\s*"?(\w+)"?', re.IGNORECASE)
+_NAMED = re.compile(r'(?<![\w"])"?(bronze|silver|gold|quality|ops)"?\s*\.\s*"?(\w+)"?', re.IGNORECASE)
 _UNKNOWN = re.compile(r"Table with name (\S+) does not exist")
 _BATCH = 2_048
 
@@ -189,7 +191,14 @@ def _refuse_version(version: int, newest: Mapping[str, int | None]) -> None:
 def _create_views(database: Database, layout: Layout, tables: Sequence[str], version: int | None) -> None:
     for table in tables:
         layer, _, name = table.partition(".")
-        source = database.source(layout.table_path(table), version)
+        path, at = layout.table_path(table), version
+        if table.endswith(SUFFIX):
+            path = path.removesuffix(SUFFIX)
+            if version is not None:
+                raise UsageError(f"{table} is the published version; --version reads a version of the table")
+            published = read_published(path)
+            at = None if published is None else published.version
+        source = database.source(path, at)
         database.connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{layer}"')
         database.connection.execute(f'CREATE OR REPLACE VIEW "{layer}"."{name}" AS SELECT * FROM {source}')  # noqa: S608  # declared names only
 
@@ -213,9 +222,10 @@ def _explained(
         if table not in tables:
             return UsageError(f"{table}: no such table in this pipeline; {nearest(table, tables)}")
         if table not in written:
-            return TableMissingError(
-                table, layout.table_path(table), "Its job has not written a first micro-batch."
-            )
+            advice = "Its job has not written a first micro-batch."
+            if table.endswith(SUFFIX):
+                advice = "No version has passed its quality suite yet; see: medallion quality status"
+            return TableMissingError(table, layout.table_path(table), advice)
     match = _UNKNOWN.search(str(error))
     if match is None:
         return UsageError(_text(error))

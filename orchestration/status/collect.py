@@ -1,119 +1,46 @@
-"""Collects the status of every table from tables, checkpoints, leases and the broker; without Spark.
+"""Computes the model of a pipeline from tables, checkpoints, leases, job states and the broker.
 
-Nothing here writes or prints; ``orchestration.cli.status_output`` prints. A missing fact (a broker that is
-down, a checkpoint of another table) becomes a note, never an error.
+Starts no Spark, writes and prints nothing. A missing fact (a broker that is down, a checkpoint of another
+table) becomes a note, never an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
 from common.declare import Aggregate, Join, Pipeline, Publish, Silver, Table, Topic
-from common.delta.checkpoint import Checkpoint, DeltaPosition, PlannedBatch, delta_position, kafka_position
+from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
+from common.delta.commit import from_epoch_ms
 from common.delta.log import LogReader, Snapshot
-from common.errors import TableError
+from common.errors import HistoryGoneError, TableError
+from orchestration.history.job_state import JobState, read_states
 from orchestration.pipeline.context import Context
-from orchestration.pipeline.field_use import FieldSampler, FieldUse
+from orchestration.pipeline.field_use import FieldSampler
 from orchestration.pipeline.lineage import sources
 from orchestration.pipeline.query_states import QueryState, read_state
+from orchestration.pipeline.rows_read import rows_between
 from orchestration.query.duckdb_views import Database, count_reasons
+from orchestration.status import time_to_loss
+from orchestration.status.freshness import TIMESTAMP, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
 from orchestration.status.lease_holder import Holder, find_holder
+from orchestration.status.model import Freshness, Lag, Quarantine, Status, TableStatus, TimeToLoss
+from orchestration.status.query_state import Planned, query_now
 from orchestration.status.throughput import rate_per_second
-from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
+from orchestration.status.topic_offsets import (
+    BrokerOffsets,
+    Offsets,
+    TopicOffsets,
+    kept_before,
+    records_behind,
+    uncommitted,
+    unread_since,
+)
 
-Between = Callable[[PlannedBatch | None, PlannedBatch], int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """What a table's query has yet to read of its source.
-
-    Attributes:
-        unit: ``records`` of Kafka, or ``rows`` of a table.
-        count: Number of records or rows; None if it is not known.
-        versions: Number of commits of the source table that hold the rows; None for Kafka.
-        files: Number of files that hold the rows; None for Kafka.
-        bytes: Size of these files; None for Kafka.
-        note: The reason why a number is not known; empty if all are.
-    """
-
-    unit: str
-    count: int | None = None
-    versions: int | None = None
-    files: int | None = None
-    bytes: int | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantine:
-    """Rows in quarantine, per reason; a row with two reasons counts for both."""
-
-    table: str
-    rows: int | None
-    reasons: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TableStatus:
-    """The status of one table.
-
-    Attributes:
-        table: The full name.
-        kind: ``topic``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``.
-        reads: The topics or tables that the table's query reads.
-        path: The table's path.
-        now: Rows, files, bytes, version and newest commit; None before the first write.
-        lag: What the table's query has yet to read.
-        rows_per_second: The query's reading rate over the micro-batches that ended in the last 60 s; 0 if
-            the query is idle, None if the rate is not known.
-        last_batch_id: The newest finished micro-batch.
-        watermark: The event-time watermark; None if there is none yet.
-        quarantine: The quarantine of a silver table; None for other tables.
-        late: Late rows of a table with a watermark; None for other tables and before the first write.
-        other: Other tables' records that a silver table with a condition ``where`` has read; None for other
-            tables and before the first write.
-        fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
-            compared (``orchestration.pipeline.field_use``).
-        holder: The process that writes the table; None if its job is stopped.
-        failures: Failures and restarts of the query since its job started; None if there are none.
-    """
-
-    table: str
-    kind: str
-    reads: tuple[str, ...]
-    path: str
-    now: Snapshot | None
-    lag: Lag
-    rows_per_second: float | None
-    last_batch_id: int | None
-    watermark: datetime | None
-    quarantine: Quarantine | None
-    late: Late | None
-    other: OtherRecords | None
-    fields: FieldUse | None
-    holder: Holder | None
-    failures: QueryState | None = None
-
-    @property
-    def layer(self) -> str:
-        """``bronze``, ``silver``, ``gold``, or ``publish`` for a query that writes no table."""
-        return self.table.partition(".")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The status of a pipeline; ``broker_note`` is the reason if the broker's offsets are not known."""
-
-    pipeline: str
-    at: datetime
-    broker: str | None
-    broker_note: str
-    tables: tuple[TableStatus, ...]
+_KEPT_COMMITS = 2_000
+"""Commits of each table that stay in memory, besides those that a query has yet to read."""
 
 
 def collect(context: Context) -> Status:
@@ -123,8 +50,26 @@ def collect(context: Context) -> Status:
     ).collect()
 
 
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """What a checkpoint says; ``entry`` is the newest finished micro-batch, if its file is there.
+
+    Attributes:
+        note: The reason why the checkpoint cannot be used; empty if it can.
+    """
+
+    entry: PlannedBatch | None
+    planned: Planned
+    note: str = ""
+
+    @property
+    def watermark(self) -> datetime | None:
+        newest = self.planned.newest
+        return from_epoch_ms(newest.watermark_ms) if newest and newest.watermark_ms else None
+
+
 class Collector:
-    """Collects the status repeatedly; reads only the commits that are new since the last time."""
+    """Computes the model repeatedly; reads only the commits that are new since the last time."""
 
     def __init__(self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets) -> None:
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
@@ -133,40 +78,65 @@ class Collector:
         self._fields = FieldSampler(pipeline, layout)
         self._late: dict[str, LateCounter] = {}
         self._reasons: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {}
+        self._needed: dict[str, int] = {}
+        """The oldest version of each table that a query has yet to read, as of the last time."""
+        self._trail = RecordTrail(pipeline.tables, self.log, self._checkpoint)
 
     def collect(self) -> Status:
         """The status of every table now."""
-        offsets = self._broker.read(self._topics())
-        at = datetime.now(UTC)
         queries = (*self._pipeline.tables, *self._pipeline.publish)
-        tables = tuple(self._table(declared, at, offsets) for declared in queries)
+        progress = {declared.table: self._progress(declared.table) for declared in queries}
+        offsets = self._broker.read(
+            {topic.table: _position(progress[topic.table]) for topic in self._pipeline.bronze}
+        )
+        at = datetime.now(UTC)
+        jobs = read_states(self._layout.jobs)
+        tables = tuple(self._table(one, progress[one.table], at, offsets, jobs) for one in queries)
+        self._release_commits()
         return Status(self._pipeline.name, at, offsets.address, offsets.note, tables)
 
-    def _table(self, declared: Table | Publish, at: datetime, offsets: TopicOffsets) -> TableStatus:
+    def log(self, table: str) -> LogReader:
+        """The log of a table of the pipeline; it keeps what it has read."""
+        if table not in self._logs:
+            bounds_of = TIMESTAMP if table.startswith("bronze.") else ""
+            self._logs[table] = LogReader(self._layout.table_path(table), bounds_of)
+        return self._logs[table]
+
+    def _table(
+        self,
+        declared: Table | Publish,
+        progress: _Progress,
+        at: datetime,
+        offsets: TopicOffsets,
+        jobs: tuple[JobState, ...],
+    ) -> TableStatus:
         name = declared.table
-        checkpoint = Checkpoint(self._layout.checkpoint_path(name))
-        log = self._log(name)
+        log = self.log(name)
         now = log.snapshot()
-        lag, rate, batch, watermark = self._query_progress(declared, checkpoint, at, offsets)
+        rate = self._rate(declared, progress, at, offsets)
+        lag, loss = self._lag_and_loss(declared, progress, at, offsets, rate)
         holder = find_holder(self._layout.leases, name)
+        topic = declared if isinstance(declared, Topic) else None
         return TableStatus(
             table=name,
             kind=type(declared).__name__.lower(),
-            reads=declared.topic_names or (declared.pattern or "",)
-            if isinstance(declared, Topic)
-            else sources(declared),
+            reads=_reads(declared),
             path=log.path,
             now=now,
             lag=lag,
-            rows_per_second=rate,
-            last_batch_id=batch,
-            watermark=watermark,
+            rows_per_second=rate if lag.count is not None or lag.unit == "records" else None,
+            last_batch_id=progress.planned.committed,
+            watermark=progress.watermark,
             quarantine=self._quarantine(declared) if isinstance(declared, Silver) else None,
             late=self._count_late(declared, log, now) if now is not None else None,
             other=self._count_other(declared, log, now) if now is not None else None,
             fields=self._fields.use(name),
             holder=holder,
+            query=query_now(name, jobs, holder, progress.planned, at),
             failures=self._failures(name, holder),
+            freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets),
+            loss=loss,
+            uncommitted=None if topic is None else uncommitted(topic, offsets, _position(progress)),
         )
 
     def _failures(self, query: str, holder: Holder | None) -> QueryState | None:
@@ -174,76 +144,96 @@ class Collector:
         found = read_state(self._layout.query_states, query)
         return found if holder is not None or (found is not None and found.state == "failed") else None
 
-    def _query_progress(
-        self, declared: Table | Publish, checkpoint: Checkpoint, at: datetime, offsets: TopicOffsets
-    ) -> tuple[Lag, float | None, int | None, datetime | None]:
-        unit = "records" if isinstance(declared, Topic) else "rows"
+    def _progress(self, table: str) -> _Progress:
+        checkpoint = self._checkpoint(table)
         try:
             batch = checkpoint.last_committed()
             entry = checkpoint.planned_batch(batch)
-            newest = checkpoint.planned_batch(checkpoint.last_planned())
-            watermark = (
-                datetime.fromtimestamp(newest.watermark_ms / 1000, UTC)
-                if newest and newest.watermark_ms
-                else None
-            )
-            if batch is not None and entry is None:
-                return Lag(unit, note=f"its checkpoint lacks offsets/{batch}"), None, batch, watermark
-            if isinstance(declared, Topic):
-                lag, read = self._kafka_lag(declared, entry, offsets), self._kafka_read(declared)
-            else:
-                lag, read = self._delta_lag(declared.reads, entry), self._delta_read(declared.reads)
-            rate = (
-                None if lag.count is None and unit == "rows" else rate_per_second(checkpoint, batch, at, read)
-            )
+            planned = Planned(checkpoint.planned_batch(checkpoint.last_planned()), batch)
         except TableError as error:
-            return Lag(unit, note=str(error).partition(". ")[0]), None, None, None
-        return lag, rate, batch, watermark
+            return _Progress(None, Planned(), str(error).partition(". ")[0])
+        note = "" if batch is None or entry is not None else f"its checkpoint lacks offsets/{batch}"
+        return _Progress(entry, planned, note)
 
-    def _kafka_lag(self, topic: Topic, entry: PlannedBatch | None, offsets: TopicOffsets) -> Lag:
-        if offsets.note:
-            return Lag("records", note=offsets.note)
-        behind = records_behind(topic, offsets, None if entry is None else kafka_position(entry))
-        return Lag("records", behind, note="" if behind is not None else "not started; begins where declared")
+    def _lag_and_loss(
+        self,
+        declared: Table | Publish,
+        progress: _Progress,
+        at: datetime,
+        offsets: TopicOffsets,
+        rate: float | None,
+    ) -> tuple[Lag, TimeToLoss]:
+        unit = "records" if isinstance(declared, Topic) else "rows"
+        if progress.note:
+            return Lag(unit, note=progress.note), time_to_loss.UNKNOWN
+        if isinstance(declared, Topic):
+            return _kafka_lag(declared, _position(progress), at, offsets, rate)
+        try:
+            return self._delta_lag(declared.reads, progress.entry, at, rate)
+        except HistoryGoneError as error:
+            note = str(error).partition(". ")[0]
+            lost = TimeToLoss(0.0, f"the log of {declared.reads}: commits are lost already")
+            return Lag(unit, note=note), lost
+        except TableError as error:
+            return Lag(unit, note=str(error).partition(". ")[0]), time_to_loss.UNKNOWN
 
-    def _kafka_read(self, topic: Topic) -> Between:
-        def read(start: PlannedBatch | None, end: PlannedBatch) -> int | None:
-            if start is None:  # the checkpoint does not hold the first offsets, but the table holds every row
-                now = self._log(topic.table).snapshot()
-                return now.rows if now else None
-            before = kafka_position(start)
-            return sum(
-                max(0, last - before.get(name, {}).get(partition, 0))
-                for name, partitions in kafka_position(end).items()
-                for partition, last in partitions.items()
-            )
-
-        return read
-
-    def _delta_lag(self, source: str, entry: PlannedBatch | None) -> Lag:
-        log = self._log(source)
+    def _delta_lag(
+        self, source: str, entry: PlannedBatch | None, at: datetime, rate: float | None
+    ) -> tuple[Lag, TimeToLoss]:
+        log = self.log(source)
         position = None if entry is None else delta_position(entry)
         now = log.snapshot()
         if now is None:
-            return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}")
+            return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}", seconds=0.0), time_to_loss.NEVER
         if position is not None and position.table_id != now.table_id:
-            return Lag("rows", note=f"its checkpoint belongs to another {source}")
+            return Lag("rows", note=f"its checkpoint belongs to another {source}"), time_to_loss.UNKNOWN
+        begin = 0 if position is None else position.version
+        self._needed[source] = min(begin, self._needed.get(source, begin))
         left = log.backlog(position)
         note = "" if left.rows is not None else f"files of {source} lack statistics"
-        return Lag("rows", left.rows, left.versions, left.files, left.bytes, note)
+        if not left.files:
+            lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, 0.0)
+            return lag, time_to_loss.NEVER
+        if position is None:
+            begin = log.oldest_version() or 0
+        commits = [commit for commit in map(log.commit, range(begin, now.version + 1)) if commit is not None]
+        oldest = next((commit.timestamp for commit in commits if commit.added), now.timestamp)
+        seconds = max(0.0, (at - oldest).total_seconds())
+        lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, seconds)
+        if left.rows is None or rate is None:
+            return lag, time_to_loss.UNKNOWN
+        unread = time_to_loss.Unread(left.rows, seconds, rate)
+        return lag, time_to_loss.in_delta(unread, commits, log.properties(), source, at)
 
-    def _delta_read(self, source: str) -> Between:
-        def position(entry: PlannedBatch | None) -> DeltaPosition | None:
-            return None if entry is None else delta_position(entry)
+    def _rate(
+        self, declared: Table | Publish, progress: _Progress, at: datetime, offsets: TopicOffsets
+    ) -> float | None:
+        if progress.note:
+            return None
 
         def read(start: PlannedBatch | None, end: PlannedBatch) -> int | None:
-            last = position(end)
-            return 0 if last is None else self._log(source).backlog_between(position(start), last).rows
+            if start is None and isinstance(declared, Topic):
+                # The checkpoint does not hold the first offsets, but the table holds every row.
+                now = self.log(declared.table).snapshot()
+                return now.rows if now else None
+            return rows_between(declared, start, end, self.log, offsets.first)
 
-        return read
+        try:
+            return rate_per_second(self._checkpoint(declared.table), progress.planned.committed, at, read)
+        except TableError:
+            return None
+
+    def _freshness(self, table: str, offsets: TopicOffsets) -> Freshness:
+        """From Kafka to a table; of several bronze tables, the one that the table reads counts."""
+        source = self._trail.bronze_of(table)
+        topic = next(one for one in self._pipeline.bronze if one.table == source)
+        position = _position(self._progress(source))
+        behind = None if offsets.note else records_behind(topic, offsets, position)
+        since = unread_since(topic, offsets, position)
+        return self._trail.freshness(table, since, is_unread_known=behind == 0 or since is not None)
 
     def _quarantine(self, silver: Silver) -> Quarantine:
-        log = self._log(silver.quarantine)
+        log = self.log(silver.quarantine)
         now = log.snapshot()
         if now is None or now.files == 0:
             return Quarantine(silver.quarantine, 0, ())
@@ -261,27 +251,47 @@ class Collector:
         counter = self._late.setdefault(declared.table, LateCounter(declared))
         return counter.count(log, now.version, now.table_id)
 
+    def _checkpoint(self, table: str) -> Checkpoint:
+        return Checkpoint(self._layout.checkpoint_path(table))
+
     def _count_other(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> OtherRecords | None:
         if not isinstance(declared, Silver) or declared.where is None:
             return None
         counter = self._late.setdefault(declared.table, LateCounter(declared))
         return counter.count_other(log, now.version, now.table_id)
 
-    def _topics(self) -> Mapping[str, frozenset[str]]:
-        """Topic names per bronze table; names that match a pattern are known after the first micro-batch."""
-        found: dict[str, frozenset[str]] = {}
-        for topic in self._pipeline.bronze:
-            checkpoint = Checkpoint(self._layout.checkpoint_path(topic.table))
-            try:
-                entry = checkpoint.planned_batch(checkpoint.last_committed())
-            except TableError:
-                entry = None
-            found[topic.table] = frozenset(topic.topic_names) | frozenset(
-                kafka_position(entry) if entry else ()
-            )
-        return found
+    def _release_commits(self) -> None:
+        """Release commits that nothing needs: the model is computed every second, in jobs of a year."""
+        for table, log in self._logs.items():
+            if (latest := log.latest_version()) is not None:
+                log.forget_before(min(self._needed.get(table, latest), latest - _KEPT_COMMITS))
+        self._needed.clear()
 
-    def _log(self, table: str) -> LogReader:
-        if table not in self._logs:
-            self._logs[table] = LogReader(self._layout.table_path(table))
-        return self._logs[table]
+
+def _kafka_lag(
+    topic: Topic, position: Offsets | None, at: datetime, offsets: TopicOffsets, rate: float | None
+) -> tuple[Lag, TimeToLoss]:
+    if offsets.note:
+        return Lag("records", note=offsets.note), time_to_loss.UNKNOWN
+    behind = records_behind(topic, offsets, position)
+    if behind is None:
+        return Lag("records", note="not started; begins where declared"), time_to_loss.UNKNOWN
+    since = unread_since(topic, offsets, position)
+    seconds = 0.0 if not behind else None if since is None else max(0.0, (at - since).total_seconds())
+    lag = Lag("records", behind, seconds=seconds)
+    kept, name = kept_before(topic, offsets, position)
+    if behind and (seconds is None or rate is None):
+        return lag, time_to_loss.UNKNOWN
+    unread = time_to_loss.Unread(behind, seconds or 0.0, rate or 0.0)
+    return lag, time_to_loss.in_kafka(unread, offsets.retention.get(name, {}), kept, name)
+
+
+def _reads(declared: Table | Publish) -> tuple[str, ...]:
+    """The topics, or their pattern, or the tables that a query reads."""
+    if isinstance(declared, Topic):
+        return declared.topic_names or (declared.pattern or "",)
+    return sources(declared)
+
+
+def _position(progress: _Progress) -> Offsets | None:
+    return None if progress.entry is None else kafka_position(progress.entry)

@@ -16,7 +16,7 @@ from common.config.paths import Layout
 from common.declare import Silver
 from common.delta.commit import Commit
 from common.delta.log import LogReader
-from orchestration.status.collect import Status, TableStatus
+from orchestration.status.model import Status, TableStatus
 
 
 @dataclass(frozen=True, slots=True)

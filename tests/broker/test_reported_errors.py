@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
+import bronze.query
+from common.config.paths import Layout
 from common.declare import Aggregate, Json, Message, Pipeline, Silver, Topic, Upsert
 from common.errors import (
     BrokerAwayError,
@@ -22,8 +24,10 @@ from common.errors import (
     RecordsGoneError,
     StateDamagedError,
 )
+from common.streaming.topic_identity import TopicIdentity
+from orchestration.jobs.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Layer, Wiring
+from orchestration.jobs.wiring import Layer
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -128,23 +132,6 @@ def test_records_that_retention_has_deleted(shop: Shop, broker: str) -> None:
     assert "fail_on_data_loss=False" in message
 
 
-def test_a_topic_that_is_gone(shop: Shop, broker: str) -> None:
-    AdminClient({"bootstrap.servers": broker}).delete_topics([shop.topic])[shop.topic].result()
-    message = shop.error("bronze", kind=RecordsGoneError)
-    assert "another name" in message
-
-
-def test_a_topic_with_fewer_partitions(shop: Shop, broker: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker})
-    admin.delete_topics([shop.topic])[shop.topic].result()
-    while shop.topic in admin.list_topics(timeout=10).topics:
-        pass
-    admin.create_topics([NewTopic(shop.topic, 1, 1)])[shop.topic].result()
-    shop.send(300)
-    message = shop.error("bronze", kind=RecordsGoneError)
-    assert f"{shop.topic}-" in message
-
-
 @pytest.mark.parametrize(
     "damage",
     ["cut", "empty", "bit", "deleted"],
@@ -178,23 +165,6 @@ def _damage(state: Path, damage: str) -> None:
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("entry", ["offsets", "commits", "metadata"])
-def test_a_checkpoint_with_an_empty_entry(shop: Shop, entry: str) -> None:
-    shop.engine.run("bronze")
-    folder = shop.keep("silver.orders")
-    file = folder / entry
-    if file.is_dir():
-        file = max((each for each in file.iterdir() if each.name.isdigit()), key=lambda each: int(each.name))
-    file.write_bytes(b"")
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-    with pytest.raises(MedallionError) as refused:
-        shop.engine.run("silver")
-    assert str(folder) in str(refused.value)
-    shop.restore("silver.orders")
-    shop.engine.run("silver", "gold")
-    assert len(shop.engine.rows("gold.counts")) == 60
-
-
 def test_files_that_were_vacuumed_before_they_were_read(shop: Shop) -> None:
     shop.engine.run("bronze")
     table = DeltaTable(shop.engine.path("bronze.orders"))
@@ -224,14 +194,25 @@ def test_a_log_that_was_cleaned_before_it_was_read(shop: Shop) -> None:
     assert "medallion rebuild" in message
 
 
-def test_a_broker_that_does_not_answer_is_waited_for(shop: Shop, tmp_path: Path) -> None:
+def test_a_broker_that_does_not_answer_is_waited_for(spark: Any, tmp_path: Path) -> None:
     """Spark's client gives up after a minute, here after three seconds."""
     away = "127.0.0.1:9"
-    short = ("default.api.timeout.ms", "request.timeout.ms")
-    given = [f"kafka.options.{name}=3000" for name in short]
-    engine = Engine(shop.engine.spark, shop.engine.pipeline, make_settings(tmp_path, away, *given), away)
-    wiring = Wiring(engine.spark, engine.pipeline, engine.settings, engine.layout, away)
-    supervisor = Supervisor(engine.spark, StopSignal(), stop_timeout_seconds=60, give_up_seconds=2)
-    supervisor.start(wiring.streams("bronze"), available_now=True)
+    options = {"default.api.timeout.ms": "3000", "request.timeout.ms": "3000"}
+    settings = make_settings(tmp_path, away)
+    declared = pipeline("orders")
+    stream = bronze.query.build_query(
+        spark,
+        "shop",
+        declared.bronze[0],
+        settings=settings,
+        layout=Layout.of(declared, settings),
+        bootstrap_servers=away,
+        client=options,
+        identity=TopicIdentity("bronze.orders", {}, lambda new: {}),
+    )
+    supervisor = Supervisor(
+        spark, StopSignal(), stop_timeout_seconds=60, policy=RestartPolicy(bounded_give_up_seconds=2)
+    )
+    supervisor.start(iter([stream]), available_now=True)
     with pytest.raises(BrokerAwayError, match=f"bronze.orders: Kafka at {away} does not answer"):
         supervisor.run()

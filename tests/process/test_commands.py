@@ -36,6 +36,7 @@ from tests.support.processes import (
     example_on,
     is_caught_up,
     medallion,
+    public_files,
 )
 
 FIELDS = ("quake_id", "updated_at", "event_at", "magnitude", "latitude", "status", "is_retracted")
@@ -145,6 +146,11 @@ def test_up_that_was_killed_goes_on_with_the_broker_that_it_left(up: Up) -> None
     assert up.killed.code() == -signal.SIGKILL
     assert 0 < up.rows_at_kill <= 1200
     assert "the broker of pid" in up.up.stderr
+
+
+def test_what_up_writes_is_this_users_alone(up: Up) -> None:
+    """Tables, checkpoints, logs, leases and Kafka's data; written by Python, delta-rs and two JVMs."""
+    assert public_files(up.commands.settings.data_dir) == {}
 
 
 def test_a_second_job_ends_at_once_with_exit_code_4_and_names_the_first(up: Up) -> None:

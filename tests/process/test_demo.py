@@ -18,7 +18,8 @@ from rich.console import Console
 
 from orchestration.cli.status_output import WIDTH, render
 from orchestration.pipeline.load_file import load_pipeline
-from orchestration.status.collect import Collector, Status
+from orchestration.status.collect import Collector
+from orchestration.status.model import Status
 from orchestration.status.topic_offsets import BrokerOffsets
 from tests.support.processes import DEADLINE_SECONDS, EXAMPLE, ROOT, Command, Medallion, medallion
 from tests.unit.test_docs import README

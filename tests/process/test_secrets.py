@@ -6,7 +6,6 @@ Spark logs at DEBUG and writes its event log.
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,12 +13,12 @@ import psutil
 import pytest
 
 from common.declare import Message
-from tests.support.processes import Command, Medallion, medallion
+from tests.support.processes import Command, Medallion, medallion, public_files
 
 pytestmark = pytest.mark.long
 
 _PIPELINE = """
-from common.declare import Aggregate, Json, KafkaSink, Pipeline, Publish, Rule, Silver, Topic
+from common.declare import Aggregate, Json, KafkaSink, Pipeline, Publish, Rule, Silver, Storage, Topic
 
 pipeline = Pipeline(
     name="shop",
@@ -28,7 +27,8 @@ pipeline = Pipeline(
     silver=[Silver("orders", reads="bronze.orders", value=Json("id int, ms bigint"),
                    columns={{"id": "id", "ordered_at": "timestamp_millis(ms)"}}, key=["id"],
                    event_time="ordered_at", watermark="7 days", rules=[Rule("small", "id < 5")])],
-    gold=[Aggregate("counts", reads="silver.orders", by=["id"], measures={{"orders": "count(*)"}})],
+    gold=[Aggregate("counts", reads="silver.orders", by=["id"], measures={{"orders": "count(*)"}},
+                    storage=Storage(change_feed=True))],
     publish=[Publish("sent", reads="gold.counts",
                      to=KafkaSink({topic_out!r}, kafka={{"sasl.username": "me",
                                                         "sasl.password": "env:CANARY_3"}}))],
@@ -93,6 +93,8 @@ def process_lines(command: Command) -> Iterator[str]:
 
 def test_no_command_leaves_a_secret_anywhere(shop: Medallion, tmp_path: Path) -> None:
     env = {f"CANARY_{number}": canary(number) for number in range(1, 13)}
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    env["CANARY_4"] = f'{module} required username="me" password="{canary(4)}";'
     running = shop.start("backfill", env=env)
     lines = set(process_lines(running))
     assert running.code() == 0, running.stderr
@@ -126,14 +128,4 @@ def test_no_command_leaves_a_secret_anywhere(shop: Medallion, tmp_path: Path) ->
         for number in range(1, 13)
     }
     assert {number: places for number, places in found.items() if places} == {}
-    _assert_private(tmp_path / "run" / "data")
-
-
-def _assert_private(folder: Path) -> None:
-    """Written by Python, by Spark's JVM and by delta-rs: folders 0700, files 0600."""
-    public = {
-        str(path.relative_to(folder)): oct(stat.S_IMODE(path.stat().st_mode))
-        for path in (folder, *folder.rglob("*"))
-        if stat.S_IMODE(path.stat().st_mode) & 0o077
-    }
-    assert public == {}
+    assert public_files(tmp_path / "run" / "data") == {}

@@ -22,7 +22,24 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Windows and bounds of time", ("Window", "Session", "Within")),
     ("How a table is read and stored", ("Reading", "Storage")),
     ("Publishing", ("Publish", "KafkaSink", "ForeachSink", "ConsoleSink")),
-    ("Data quality", ("Quality", "Expect")),
+    (
+        "Data quality",
+        (
+            "Quality",
+            "RowCount",
+            "Freshness",
+            "Unique",
+            "NullShare",
+            "InRange",
+            "InSet",
+            "Matches",
+            "ValueShare",
+            "SameDistribution",
+            "References",
+            "SumsEqual",
+            "Expect",
+        ),
+    ),
 )
 
 _TYPES: Mapping[str, str] = {
@@ -45,13 +62,18 @@ _TYPES: Mapping[str, str] = {
     "bool": "`True` or `False`",
     "bytes": "bytes",
     "Any": "function, or object",
+    "Scalar": "number, text, boolean, date or time",
+    "Sequence[Any]": "list of values",
+    "Severity": '`"warn"` or `"error"`',
+    "float": "number",
+    "Sequence[AnyExpectation]": "list of expectations",
     "Callable[[int], Iterator[Message]]": "function",
     "Callable[[Any, Any], None]": "function",
 }
 """Types of attributes in words; a type that is not here is shown as a list of classes, or not at all."""
 
-_UNIONS = ("Gold", "Hook", "Table", "Value")
-"""Public names that are types of several classes."""
+_UNIONS = ("Gold", "Hook", "Table", "Value", "gx")
+"""Public names that are types of several classes, and the name of Great Expectations."""
 
 
 def reference() -> str:
@@ -124,7 +146,7 @@ def _own_attributes(cls: type) -> dict[str, tuple[str, str]]:
     }
 
 
-def _default(value: ast.expr | None) -> str:
+def _default(value: ast.expr | None) -> str:  # noqa: PLR0911  # a return per kind
     if value is None:
         return ""
     text = ast.unparse(value)
@@ -132,6 +154,8 @@ def _default(value: ast.expr | None) -> str:
         return "unset"
     if text == "()":
         return "`[]`"
+    if (constant := re.match(r"field\(default='(\w+)'", text)) is not None:
+        return f'`"{constant[1]}"`'
     if text.startswith("field("):
         factory = re.search(r"default_factory=(\w+)", text)
         return f"`{factory[1]}()`" if factory is not None and factory[1] != "lambda" else "`{}`"

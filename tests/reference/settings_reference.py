@@ -53,7 +53,10 @@ def reference() -> str:
     lines = [
         "# Settings",
         "",
-        "Defaults < `medallion.yaml` < environment < flags. A key that does not exist is an error.",
+        (
+            "Defaults < `medallion.yaml` < `medallion.<env>.yaml` < variables < flags. A key that does not "
+            "exist is an error."
+        ),
         "`bronze.trigger` is `bronze: {trigger: …}` in the file, `MEDALLION_BRONZE__TRIGGER` in the",
         "environment, and `--set bronze.trigger='5 seconds'` on the command line.",
         "",

@@ -247,6 +247,15 @@ def descendants(pid: int) -> list[int]:
     return _running(pid, recursive=True)
 
 
+def public_files(folder: Path) -> dict[str, str]:
+    """Files and folders that others than this user may read or write, with their permissions."""
+    return {
+        str(path.relative_to(folder)): oct(path.stat().st_mode & 0o777)
+        for path in (folder, *folder.rglob("*"))
+        if path.stat().st_mode & 0o077
+    }
+
+
 def _running(pid: int, *, recursive: bool) -> list[int]:
     try:
         below = psutil.Process(pid).children(recursive=recursive)

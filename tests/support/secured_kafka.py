@@ -158,8 +158,9 @@ def secured_kafka(folder: Path, settings: Settings) -> Iterator[SecuredKafka]:
 
 def _await_ready(running: SecuredKafka, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 120
+    admin = running.admin()  # its results come only while the client exists
     while True:
-        created = running.admin().create_topics([NewTopic("ready", 1, 1)], request_timeout=2)
+        created = admin.create_topics([NewTopic("ready", 1, 1)], request_timeout=2)
         if created["ready"].exception() is None:
             return
         log = (running.folder / "out.log").read_text()[-3000:]

@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_medallion_has_the_names_of_common_declare() -> None:
-    """The same objects under the same names."""
-    assert medallion.__all__ == common.declare.__all__
-    for name in medallion.__all__:
+    """The same objects under the same names, and ``case`` for a pipeline's own tests."""
+    assert medallion.__all__ == sorted([*common.declare.__all__, "case"])
+    for name in common.declare.__all__:
         assert getattr(medallion, name) is getattr(common.declare, name)
 
 

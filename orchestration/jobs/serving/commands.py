@@ -19,7 +19,6 @@ from orchestration.jobs.maintenance import MaintenanceResult
 from orchestration.jobs.rebuild import checkpoint_to_move, move_aside
 from orchestration.jobs.serving.channel import Operation, Say
 from orchestration.jobs.topic_checks import broker_asker
-from orchestration.quality.expectations import SuiteResult
 from orchestration.quarantine import replay as quarantine_replay
 from orchestration.quarantine.contents import select_silver_tables
 from orchestration.quarantine.replay import Replay
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from orchestration.jobs.wiring import Wiring
 
 ACCOUNTS: TypeAdapter[list[Account]] = TypeAdapter(list[Account])
-SUITES: TypeAdapter[tuple[list[SuiteResult], str]] = TypeAdapter(tuple[list[SuiteResult], str])
 REPLAYED: TypeAdapter[Replay] = TypeAdapter(Replay)
 MAINTAINED: TypeAdapter[list[MaintenanceResult]] = TypeAdapter(list[MaintenanceResult])
 """The results, as dataclasses here and as JSON on the way."""
@@ -48,7 +46,6 @@ class Commands:
         """The work by the name that a request has."""
         return {
             "audit": self.audit,
-            "quality": self.quality,
             "replay": self.replay,
             "maintain": self.maintain,
             "rebuild": self.rebuild,
@@ -74,14 +71,6 @@ class Commands:
             for silver in silvers
         ]
         return ACCOUNTS.dump_python(accounts, mode="json")
-
-    def quality(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
-        """``tables``; the results of their suites, and the path of the Data Docs. Reads only."""
-        from orchestration.quality import expectations
-
-        suites = expectations.select_suites(self._pipeline, arguments["tables"])
-        results, docs = expectations.run_suites(spark, suites, self._layout, say)
-        return SUITES.dump_python((results, str(docs)), mode="json")
 
     def replay(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
         """``table``, ``where``, ``with_new_rules`` and ``dry_run``; what became of the rows.

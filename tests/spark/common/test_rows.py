@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
-from common.rows.driver_or_spark import ORDER, ArrowRows, Rows, SparkRows, of_batch
+from common.rows.driver_or_spark import ORDER, ArrowRows, Rows, SparkRows
 from common.rows.expressions import (
     Expression,
     column,
@@ -257,9 +257,10 @@ def test_a_batch_that_reads_much_is_spark_s(spark: Any, tmp_path: Any) -> None:
     spark.range(1000).write.parquet(path)
     frame = spark.read.parquet(path)
     limits = DriverLimits(rows=9_999, batch_bytes=2**20)
-    assert of_batch(frame, limits).limits == limits
-    assert of_batch(frame, limits, also_read=2**18).limits == NO_DRIVER
-    assert of_batch(frame, DriverLimits(rows=9_999, batch_bytes=1024)).limits == NO_DRIVER
+    assert SparkRows(frame, None, limits).without_driver_if_much_is_read(0).limits == limits
+    assert SparkRows(frame, None, limits).without_driver_if_much_is_read(2**18).limits == NO_DRIVER
+    small = SparkRows(frame, None, DriverLimits(rows=9_999, batch_bytes=1024))
+    assert small.without_driver_if_much_is_read(0).limits == NO_DRIVER
 
 
 def test_keys_in_the_driver_bring_the_rows_that_have_them(spark: Any) -> None:

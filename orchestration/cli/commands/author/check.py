@@ -17,6 +17,7 @@ from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
+from orchestration.cases.suite import file_problems
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import draft_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
@@ -43,12 +44,14 @@ def check_pipeline(
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Validate a pipeline and its settings, in a second and without Spark; print every problem.
+    """Validate a pipeline, its settings and its tests, in a second and without Spark; print every problem.
 
     Exit code 2 if there is a problem.
     """
     ready = context(path or pipeline, settings, set_)
     found, problems = ready.draft.pipeline, draft_problems(ready.draft, ready.settings)
+    if found is not None and not problems and ready.settings.pipeline is not None:
+        problems = file_problems(ready.settings.pipeline, found)
     if as_json:
         shown = None if ready.draft.problems else found
         typer.echo(json.dumps(_document(shown, ready.settings, problems), indent=2))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from common.machine.console import page, say
+from common.machine.file_modes import umask
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_holder
 from orchestration.pipeline.context import Context, context
@@ -110,6 +111,7 @@ def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[A
     run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)
     spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
     try:
-        return [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
+        with umask(ready.settings.umask):
+            return [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
     finally:
         spark.stop()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from common.config.paths import all_tables
+from common.config.paths import HISTORY, all_tables, queryable_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
@@ -51,8 +51,8 @@ def query(
 ) -> None:
     """Run SQL over the tables: medallion query "select * from gold.x".
 
-    Tables are bronze.x, silver.x, silver.x__quarantine and gold.x. Times are UTC. The SQL can read these
-    tables and nothing else, unless --unsafe is given.
+    Tables are bronze.x, silver.x, silver.x__quarantine, gold.x and ops.micro_batches. Times are UTC. The SQL
+    can read these tables and nothing else, unless --unsafe is given.
     """
     from orchestration.cli.query_output import print_table, write_csv, write_json
     from orchestration.query.duckdb_views import Database, run_query
@@ -70,7 +70,7 @@ def query(
         return
     if not text.strip():
         raise UsageError("The SQL is empty. Write it as one argument: medallion query 'select * from gold.x'")
-    tables = all_tables(ready.pipeline)
+    tables = (*queryable_tables(ready.pipeline), HISTORY)
     database = Database(None if is_unsafe else [ready.layout.table_path(table) for table in tables])
     if database.note:
         err.print(f"note: {database.note}", markup=False, style="dim")

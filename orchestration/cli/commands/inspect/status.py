@@ -39,8 +39,9 @@ def status(
 
     Reads tables, checkpoints, leases and the broker. Starts no process; jobs may be running or stopped.
     """
-    from orchestration.cli.status_output import document, render
+    from orchestration.cli.status_output import render
     from orchestration.status.collect import Collector
+    from orchestration.status.document import document
     from orchestration.status.topic_offsets import BrokerOffsets
 
     if as_json and watch:

@@ -93,9 +93,10 @@ def _carry_out(erasure: Erasure, *, is_dry_run: bool, is_confirmed: bool, as_jso
 
 def _show_old_files(ready: Context, plan: Plan) -> None:
     from common.delta.log import LogReader
+    from common.delta.retention import FILES, retention
     from orchestration.cli.erase_output import old_files
-    from orchestration.jobs.maintenance import retention
 
-    kept = {one.table: retention(LogReader(ready.layout.table_path(one.table))) for one in plan.tables}
+    logs = {one.table: LogReader(ready.layout.table_path(one.table)) for one in plan.tables}
+    kept = {table: retention(log.properties(), FILES) for table, log in logs.items()}
     for line in old_files(plan, kept, datetime.now(UTC)):
         say(line)

@@ -8,15 +8,18 @@ from typing import Annotated
 
 import typer
 
+from common.errors import QualityFailedError
+from common.machine import event_log
 from common.machine.console import out, say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
-from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.options import HttpOption, JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.http.page_of import page_of
 from orchestration.jobs import backfill as layers_in_order
 from orchestration.jobs import separate_processes
 from orchestration.jobs.field_notices import FieldNotices
-from orchestration.jobs.job import Job, open_job
-from orchestration.jobs.wiring import LAYERS, Layer
+from orchestration.jobs.job import Job, layers_to_run, open_job, written_queries
+from orchestration.jobs.wiring import Layer
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
 
@@ -41,18 +44,20 @@ def up(
     separate_: Annotated[
         bool, typer.Option("--separate", help="One process per layer instead of one for all layers.")
     ] = False,
+    http: HttpOption = None,
     fail_fast: FailFastOption = False,
 ) -> None:
     """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
     set_ = _with_fail_fast(set_, fail_fast)
     ready = _checked(context(pipeline, settings, set_))
-    if separate_:
-        separate_processes.run_separately(
-            ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_
-        )
-        return
-    with open_job(ready.pipeline, ready.settings, name="up") as job:
-        _run(job)
+    with page_of(ready.pipeline, ready.settings, http):
+        if separate_:
+            separate_processes.run_separately(
+                ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_
+            )
+            return
+        with open_job(ready.pipeline, ready.settings, layers_to_run(ready.settings), name="up") as job:
+            _run(job)
 
 
 def run(
@@ -63,12 +68,16 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Process what is available now, then end.")
     ] = False,
+    http: HttpOption = None,
     fail_fast: FailFastOption = False,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
     ready = _checked(context(pipeline, settings, _with_fail_fast(set_, fail_fast)))
     compiled: Compiled = "rows" if available_now else "all"
-    with open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job:
+    with (
+        page_of(ready.pipeline, ready.settings, http, written_queries(ready.pipeline, [layer])),
+        open_job(ready.pipeline, ready.settings, [layer], name=f"run-{layer}", compiled=compiled) as job,
+    ):
         _run(job, available_now=available_now)
 
 
@@ -83,19 +92,32 @@ def backfill(
     Ctrl-C stops at a micro-batch boundary; the same command continues from there.
     """
     ready = _checked(context(pipeline, settings, set_))
-    with open_job(ready.pipeline, ready.settings, LAYERS, name="backfill", compiled="rows") as job:
+    layers = layers_to_run(ready.settings)
+    with open_job(ready.pipeline, ready.settings, layers, name="backfill", compiled="rows") as job:
         results = layers_in_order.catch_up(job)
         job.publish()
-    is_complete = len(results) == len(LAYERS) and all(done.is_whole for done in results)
+        failure = _gate_failure(job)
+    is_complete = len(results) == len(layers) and all(done.is_whole for done in results)
     if as_json:
-        layers = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
-        out.print_json(data={"complete": is_complete, "layers": layers})
+        documents = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
+        out.print_json(data={"complete": is_complete, "layers": documents})
     for done in results:
         rate = done.rows / done.seconds if done.seconds else 0
         say(f"{done.layer}: {done.rows:,} rows in {done.seconds:.1f} s ({rate:,.0f} rows/s)")
     if not is_complete:
         say("stopped at a micro-batch boundary; no data is lost. To continue: medallion backfill")
         raise typer.Exit(130)
+    if failure is not None:
+        raise failure
+
+
+def _gate_failure(job: Job) -> QualityFailedError | None:
+    """The failure of a quality gate, to be raised after the results of the run are printed."""
+    try:
+        job.judge()
+    except QualityFailedError as failure:
+        return failure
+    return None
 
 
 def _with_fail_fast(overrides: list[str] | None, is_given: bool) -> list[str]:  # noqa: FBT001  # a flag
@@ -107,6 +129,8 @@ def _checked(ready: Context) -> Context:
 
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
+    if ready.settings.log.format == "json":
+        event_log.write_json(ready.pipeline.name, exception_messages=ready.settings.log.exception_messages)
     return ready
 
 
@@ -125,7 +149,10 @@ def _run(job: Job, *, available_now: bool = False) -> None:
     if available_now:
         job.publish()
     reporter.report()
+    failure = _gate_failure(job)
     say("stopped at a micro-batch boundary" if job.stop.is_requested() else "done")
+    if failure is not None:
+        raise failure
 
 
 class _Reporter:
@@ -160,4 +187,9 @@ class _Reporter:
             self._reported[query.name] = int(batches[-1]["batchId"])
             if rows:
                 took = max(int(p["batchDuration"]) for p in batches) / 1000
-                say(f"{query.name}: {rows:,} rows in {len(batches)} micro-batches, the slowest {took:.1f} s")
+                say(
+                    f"{query.name}: {rows:,} rows in {len(batches)} micro-batches, the slowest {took:.1f} s",
+                    query=query.name,
+                    batch_id=self._reported[query.name],
+                    rows=rows,
+                )

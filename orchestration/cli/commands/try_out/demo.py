@@ -10,6 +10,7 @@ import typer
 from orchestration.cli import demo as live
 from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
+from orchestration.pipeline.environment import refuse_in_sandbox
 
 
 def register(app: typer.Typer) -> None:
@@ -28,4 +29,5 @@ def demo(
     """Watch sample events flow from a real Kafka broker through bronze, silver and gold for a minute."""
     began = time.monotonic()
     ready = context(pipeline, settings, set_)
+    refuse_in_sandbox(ready.settings, "demo")
     live.run(ready.pipeline, ready.settings, seconds=seconds, rate=rate, seed=seed, began=began)

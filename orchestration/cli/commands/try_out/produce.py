@@ -22,6 +22,7 @@ from common.machine.stop_signals import handled
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.kafka.producer import Produced, produce
 from orchestration.pipeline.context import Context, context
+from orchestration.pipeline.environment import refuse_in_sandbox
 
 _SEED = 7
 _FASTEST = 1_000_000
@@ -139,6 +140,7 @@ def _fill(
     from orchestration.jobs.job import open_broker
     from orchestration.kafka import client as kafka
 
+    refuse_in_sandbox(ready.settings, "produce")
     options = kafka.client_options(ready.settings, ready.pipeline, table)
     with open_broker(ready.pipeline, ready.settings) as address:
         ends = kafka.end_offsets(address, [topic], options)[topic]

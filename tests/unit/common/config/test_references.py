@@ -13,6 +13,7 @@ from common.config.settings import BronzeSettings, load_settings
 from common.declare import Topic
 from common.errors import SettingsError
 from common.spark.session import session_conf
+from orchestration.install.doctor import PROBES
 from orchestration.kafka.client_options import librdkafka_options
 
 CANARY = 'sword"fish\\ 7'
@@ -94,6 +95,21 @@ def test_one_login_serves_both_clients(mechanism: str, module: str) -> None:
     }
 
 
+def test_the_doctor_names_secrets_that_are_no_reference() -> None:
+    plain = ["kafka.options.sasl.password=hunter2", "spark.conf.spark.hadoop.fs.azure.account.key.x=hunter3"]
+    referred = ["kafka.options.ssl.key.password=env:X", "spark.conf.spark.hadoop.fs.s3a.secret.key=file:/x"]
+    other = [
+        "kafka.options.sasl.login.callback.handler.class=a.B",
+        "kafka.options.ssl.truststore.location=/a",
+    ]
+    findings = list(PROBES["secrets"](load_settings(overrides=[*plain, *referred, *other])))
+    assert [(finding.state, finding.value) for finding in findings] == [
+        ("warn", "held by kafka.options.sasl.password"),
+        ("warn", "held by spark.conf.spark.hadoop.fs.azure.account.key.x"),
+    ]
+    assert list(PROBES["secrets"](load_settings(overrides=[*referred, *other]))) == []
+
+
 def test_a_login_of_the_users_own_stays() -> None:
     own = {"sasl.jaas.config": "x", "sasl.username": "me", "sasl.password": "p", "client.id": "c"}
     assert java_options(own) == {"sasl.jaas.config": "x", "client.id": "c"}
@@ -104,5 +120,5 @@ def test_spark_gets_the_value_and_hides_it_under_any_name(tmp_path: Path) -> Non
     settings = load_settings(overrides=[f"spark.conf.{name}={value}" for name, value in own.items()])
     conf = session_conf(settings, "app", tmp_path, [], [], {})
     assert conf["spark.hadoop.vault.word"] == CANARY
-    assert conf["spark.redaction.regex"].endswith(r"|mine|^spark\.hadoop\.vault\.word$")
+    assert conf["spark.redaction.regex"].endswith(r"|mine|^(spark\.hadoop\.)?vault\.word$")
     assert conf["spark.redaction.regex"].startswith("(?i)secret|password")

@@ -213,3 +213,11 @@ def test_any_setting_with_a_letter_doubled_is_told_and_the_right_one_named(
     at = data.draw(st.integers(name.index(".") + 1, len(name) - 1))
     wrong = name[:at] + name[at] + name[at:]
     assert refusal(None, [f"{wrong}=1"]) == f"flag: {wrong} is not a setting; did you mean {name!r}?"
+
+
+def test_a_settings_file_that_refers_to_itself_is_refused(tmp_path: Path) -> None:
+    """By an alias of YAML; it ended in a ``RecursionError``."""
+    file = tmp_path / "medallion.yaml"
+    file.write_text("kafka: &loop\n  options: *loop\n")
+    with pytest.raises(SettingsError, match="an alias refers to the section that it is in"):
+        load_settings(file=file)

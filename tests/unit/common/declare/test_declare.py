@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,9 +15,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.declare import Aggregate, Expect, Json, Pipeline, Quality, Rule, Silver, Topic, Upsert
+from common.declare import (
+    Aggregate,
+    Expect,
+    Freshness,
+    InRange,
+    Json,
+    Matches,
+    NullShare,
+    Pipeline,
+    Quality,
+    References,
+    RowCount,
+    Rule,
+    Silver,
+    Topic,
+    Unique,
+    Upsert,
+    gx,
+)
 from common.declare.declared import folder_of, source_of
-from common.declare.great_expectations_names import EXPECTATIONS
+from common.declare.great_expectations_names import CLASSES, EXPECTATIONS
 from common.errors import PipelineError
 
 ROOT = Path(__file__).parents[4]
@@ -204,14 +223,82 @@ def test_an_expectation_with_a_letter_left_out_is_told(name: str, data: st.DataO
 
 def test_the_expectations_are_those_that_are_installed() -> None:
     program = (
-        "import great_expectations.expectations\n"
-        "from great_expectations.expectations import registry\n"
-        "names = registry.list_registered_expectation_implementations()\n"
-        "print(*(name for name in names if name.startswith('expect_')), sep='\\n')"
+        "import json\n"
+        "from great_expectations.expectations import core\n"
+        "known = lambda c: getattr(c, 'expectation_type', '').startswith('expect_')\n"
+        "found = list(filter(known, vars(core).values()))\n"
+        "print(json.dumps([(c.expectation_type, c.__name__, [f.name for f in c.__fields__.values()],"
+        " [f.name for f in c.__fields__.values() if f.required]) for c in found]))\n"
+        "from common.declare import Quality\n"
+        "one = core.ExpectColumnValuesToBeBetween(column='a', min_value=1, severity='warning')\n"
+        "(kept,) = Quality('gold.g', [one]).expectations\n"
+        "print(kept.name, dict(kept.arguments), kept.severity)"
     )
     # In a process of its own: it sets warnings, logging and threads going
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == EXPECTATIONS
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    classes, instance = done.stdout.splitlines()
+    assert instance.startswith("expect_column_values_to_be_between {'column': 'a'")
+    assert instance.endswith(" warn")  # an instance of the library's own class is an Expect
+    installed = {name: (kind, set(fields), set(needed)) for name, kind, fields, needed in json.loads(classes)}
+    assert {kind: name for name, (kind, _, _) in installed.items()} == CLASSES
+    of_all = {"id", "rendered_content", "result_format", "catch_exceptions", "batch_id", "windows"}
+    of_all |= {"severity", "meta", "notes", "description"}
+    assert {name: (set(needed), set(rest)) for name, (needed, rest) in EXPECTATIONS.items()} == {
+        name: (needed, fields - needed - of_all) for name, (_, fields, needed) in installed.items()
+    }
+
+
+def test_great_expectations_classes_are_declared_without_the_library() -> None:
+    program = (
+        "import sys\nfrom medallion import Quality, gx\n"
+        "one = gx.expectations.ExpectColumnValuesToBeBetween(column='a', min_value=1, severity='warning')\n"
+        "suite = Quality('gold.g', [one])\n"
+        "print(one.name, one.arguments, one.severity, 'great_expectations' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.strip() == (
+        "expect_column_values_to_be_between {'column': 'a', 'min_value': 1} warn False"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declare", "text"),
+    [
+        (lambda: InRange("a", min=3, max=2), "InRange: min 3 is greater than max 2"),
+        (lambda: InRange("a"), "InRange: has no bound; give min, max or both"),
+        (lambda: InRange("a", min=[1]), "min: must be a number, text, boolean, date or time"),
+        (lambda: Matches("a", "(?=x)"), "lookaround and atomic groups are not available"),
+        (lambda: Matches("a", r"(a)\1"), "has a back reference"),
+        (lambda: Matches("a", "("), "is no regular expression"),
+        (lambda: NullShare("a", max=2), "NullShare: max is 2.0; a share is from 0 to 1"),
+        (lambda: Freshness("a", "soon"), "Freshness: within: 'soon' is no interval"),
+        (lambda: Unique("a"), 'columns: must be a list, even of one: ["a"]'),
+        (lambda: References(["a", "b"], "silver.s", to=["a"]), "columns has 2 names and to has 1"),
+        (lambda: Quality("silver.s", [RowCount(1)], gate="publish"), 'gate="publish" is for gold tables'),
+        (lambda: Quality("gold.g", [], gate="stop"), "has a gate and no expectation"),
+        (
+            lambda: gx.expectations.ExpectColumnValueToBeBetween(column="a"),  # type: ignore[attr-defined]
+            "'ExpectColumnValueToBeBetween' is no expectation; did you mean 'ExpectColumnValuesToBeBetween'?",
+        ),
+        (
+            lambda: gx.expectations.ExpectColumnValuesToBeBetween(column="a", minvalue=1),  # type: ignore[call-arg]
+            "'minvalue' is no argument of expect_column_values_to_be_between; did you mean 'min_value'?",
+        ),
+        (
+            lambda: Expect("expect_column_values_to_not_be_null", {}),
+            "expect_column_values_to_not_be_null needs the argument 'column'",
+        ),
+    ],
+)
+def test_a_mistake_in_a_suite_is_named_with_its_place(declare: Callable[[], object], text: str) -> None:
+    with pytest.raises(PipelineError) as raised:
+        declare()
+    assert text in str(raised.value)
+    assert raised.value.problems[0].source.startswith("tests/unit/common/declare/test_declare.py:")
 
 
 def test_declaring_needs_no_spark_and_no_sql_parser() -> None:

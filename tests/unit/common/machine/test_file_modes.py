@@ -21,7 +21,7 @@ def mode(path: Path) -> int:
 
 @pytest.mark.parametrize(
     ("setting", "folder", "file"),
-    [(None, 0o700, 0o600), ("0700", 0o700, 0o600), ("0750", 0o750, 0o640), ("0o755", 0o755, 0o644)],
+    [(None, 0o700, 0o600), ("0700", 0o700, 0o600), ("0750", 0o750, 0o640), ("0o770", 0o770, 0o660)],
 )
 def test_a_lease_has_the_permissions_of_the_setting(
     tmp_path: Path, setting: str | None, folder: int, file: int

@@ -49,7 +49,7 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         BRONZE,
         f"{LOST}Partitions Set(orders-2) have been deleted.",
         RecordsGoneError,
-        ["Set(orders-2) have been deleted", "bronze table of another name"],
+        ["Set(orders-2) have been deleted", "medallion recover bronze.orders --new-topic NAME"],
     ),
     (
         BRONZE,
@@ -157,7 +157,7 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         SILVER,
         "java.lang.IllegalStateException: Incomplete log file in file:/cp/silver.orders/offsets/7",
         StateDamagedError,
-        ["file:/cp/silver.orders/offsets/7 is damaged", "Restore the checkpoint /cp/silver.orders"],
+        ["file:/cp/silver.orders/offsets/7 is damaged", "medallion recover silver.orders"],
     ),
     (
         GOLD,

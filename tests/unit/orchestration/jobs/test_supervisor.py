@@ -93,12 +93,12 @@ def test_with_fail_fast_a_query_that_dies_ends_the_others_and_is_what_is_raised(
     assert watching.gate.closed.is_set()
 
 
-def test_what_the_watch_finds_ends_the_run_as_a_failure_does() -> None:
-    """Such as an embedded broker that has ended: Spark would wait a minute and more for it."""
+def test_a_broker_that_has_ended_ends_the_run() -> None:
+    """Spark would wait for the broker for a minute and more."""
     query = Query("silver.a")
     session: Any = None
     found = iter([None, BrokerError("it has ended")])
-    watched = Supervisor(session, StopSignal(), stop_timeout_seconds=10, watch=lambda: next(found))
+    watched = Supervisor(session, StopSignal(), stop_timeout_seconds=10, broker_failure=lambda: next(found))
     watched.queries.append(query)  # type: ignore[arg-type]
     began = time.monotonic()
     with pytest.raises(BrokerError, match="it has ended"):

@@ -100,6 +100,22 @@ LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required "
             {"sasl.username": "a", "sasl.password": "b"},
         ),
         (
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": 'x.Module required clientId="me" clientSecret="s" scope="k";',
+                "sasl.oauthbearer.token.endpoint.url": "https://id/token",
+                "sasl.login.callback.handler.class": "x.OAuthBearerLoginCallbackHandler",
+            },
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": "me",
+                "sasl.oauthbearer.client.secret": "s",
+                "sasl.oauthbearer.scope": "k",
+                "sasl.oauthbearer.token.endpoint.url": "https://id/token",
+            },
+        ),
+        (
             {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"},
             {"ssl.ca.location": "/ca.pem"},
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -24,10 +24,12 @@ from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
 from common.machine.table_lease import Leases
 from orchestration.cli.commands.inspect.status import register
-from orchestration.cli.status_output import document, render
+from orchestration.cli.status_output import render
 from orchestration.pipeline.query_states import QueryState, Restart, write_state
-from orchestration.status.collect import Collector, TableStatus
+from orchestration.status.collect import Collector
+from orchestration.status.document import document
 from orchestration.status.lease_holder import find_holder
+from orchestration.status.model import TableStatus
 from orchestration.status.throughput import rate_per_second
 from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
 
@@ -58,8 +60,8 @@ class Answering(BrokerOffsets):
     def __init__(self, reach: TopicOffsets) -> None:
         self._reach = reach
 
-    def read(self, topics: object) -> TopicOffsets:
-        assert topics == {"bronze.quakes": frozenset({"quakes"})}
+    def read(self, positions: Mapping[str, object]) -> TopicOffsets:
+        assert list(positions) == ["bronze.quakes"]
         return self._reach
 
 
@@ -302,7 +304,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
     write(layout, "bronze.quakes", 10)
     batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}}, ago=10)
     written = document(Collector(PIPELINE, layout, Answering(REACH)).collect())
-    assert list(written) == ["pipeline", "at", "broker", "tables"]
+    assert list(written) == ["pipeline", "at", "broker", "waiting_seconds", "problems", "tables"]
     assert written["broker"] == {"address": "broker:9092", "note": ""}
     bronze = written["tables"][0]
     now = DeltaTable(layout.table_path("bronze.quakes"))
@@ -319,7 +321,17 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "files": 1,
         "bytes": now.get_add_actions().column("size_bytes").to_pylist()[0],
         "version": 0,
-        "lag": {"unit": "records", "count": 20, "versions": None, "files": None, "bytes": None, "note": ""},
+        "lag": {
+            "unit": "records",
+            "count": 20,
+            "versions": None,
+            "files": None,
+            "bytes": None,
+            "note": "",
+            "seconds": None,
+            "numFilesOutstanding": None,
+            "numBytesOutstanding": None,
+        },
         "last_batch_id": 0,
         "watermark_at": None,
         "quarantine": None,
@@ -328,6 +340,23 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "fields": None,
         "job": None,
         "failures": None,
+        "query": {
+            "state": "stopped",
+            "is_faulty": False,
+            "phase": "no job runs",
+            "since": None,
+            "error": "",
+            "restarts": 0,
+            "last_batch": None,
+        },
+        "freshness": {
+            "newest_at": None,
+            "newest_seconds": None,
+            "waiting_since": None,
+            "waiting_seconds": None,
+        },
+        "time_to_loss": {"seconds": None, "is_never": False, "cause": ""},
+        "uncommitted": {"records": 0, "seconds": 0.0},
     }
     json.dumps(written)
 

@@ -16,9 +16,10 @@ from rich.console import Console
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert, Window
-from orchestration.cli.status_output import document, render
+from orchestration.cli.status_output import render
 from orchestration.status import late_rows
 from orchestration.status.collect import Collector
+from orchestration.status.document import document
 from orchestration.status.late_rows import Late
 from orchestration.status.topic_offsets import BrokerOffsets
 

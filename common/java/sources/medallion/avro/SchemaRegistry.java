@@ -56,8 +56,8 @@ final class SchemaRegistry {
      * The registry of a place, one object per JVM.
      *
      * @param place an http(s) address, or a folder
-     * @param login name of the environment variable, or {@code file:} URI of the file, that holds the
-     *     login; empty without a login
+     * @param login name of the environment variable, or {@code file:} URI of the file, that holds
+     *     the login; empty without a login
      */
     static SchemaRegistry at(String place, String login) {
         String key = place + " " + login;

@@ -1,0 +1,218 @@
+"""Runs one case: bronze from its records, then the pipeline's own queries, then the rows of its tables.
+
+The queries are those of a job, built by the same wiring; only bronze is written without a broker. Only the
+queries run that write an expected table, or a table that such a query reads. Each micro-batch of the case is
+one commit of bronze, and the queries read one commit per micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Gold, Lookup, Pipeline, Silver
+from common.declare.declared import copy_with
+from common.delta import table as delta_table
+from common.errors import CaseError, MedallionError, Problem, SourceChangedError
+from common.streaming.query import Gate, Stream, start
+from orchestration.cases.bronze_rows import write_bronze, write_lookup
+from orchestration.cases.compare import Difference, compare
+from orchestration.cases.read.case import Case
+from orchestration.cases.tables import query_of
+from orchestration.jobs.wiring import Wiring
+from orchestration.pipeline.lineage import sources, written_by
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from common.schema.ddl import Field
+
+_LAYERS: tuple[Literal["silver"], Literal["gold"]] = ("silver", "gold")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        case: The case.
+        differences: What differs, per table; none if the case passed.
+        error: The error that ended the case before its tables could be compared.
+        seconds: How long the case took.
+    """
+
+    case: Case
+    differences: tuple[Difference, ...] = ()
+    error: MedallionError | None = None
+    seconds: float = 0.0
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether every table has the expected rows."""
+        return not self.differences and self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """The rows of a table as plain values.
+
+    Attributes:
+        fields: The columns.
+        rows: The rows.
+    """
+
+    fields: tuple[Field, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+def run_case(
+    spark: SparkSession, case: Case, pipeline: Pipeline, settings: Settings, folder: Path
+) -> Outcome:
+    """Run a case and compare its tables.
+
+    Args:
+        spark: A session in which no other case runs: two queries of one session cannot have the same name.
+        case: The case.
+        pipeline: The pipeline.
+        settings: The user's settings; only what concerns values and Spark is used.
+        folder: An empty folder of the case's own for tables and checkpoints.
+    """
+    began = monotonic()
+    try:
+        tables = run_tables(spark, case, tuple(case.expect), pipeline, settings, folder)
+    except MedallionError as error:
+        return Outcome(case, error=error, seconds=monotonic() - began)
+    found = (
+        compare(name, expected, tables[name].fields, tables[name].rows)
+        for name, expected in case.expect.items()
+    )
+    differences = tuple(each for each in found if each is not None)
+    return Outcome(case, differences, seconds=monotonic() - began)
+
+
+def run_tables(  # noqa: PLR0913, PLR0917
+    spark: SparkSession,
+    case: Case,
+    tables: Sequence[str],
+    pipeline: Pipeline,
+    settings: Settings,
+    folder: Path,
+) -> Mapping[str, TableRows]:
+    """The rows of tables after the records of a case.
+
+    Raises:
+        CaseError: The case does not fit the pipeline.
+        MedallionError: A query failed.
+    """
+    settings = _settings(settings, folder)
+    layout = Layout.of(pipeline, settings)
+    needed = _pruned(pipeline, tables)
+    needed = copy_with(needed, silver=[_with_lookups(one, case, folder) for one in needed.silver])
+    write_bronze(case, pipeline, layout)
+    wiring = Wiring(spark, needed, settings, layout, "")
+    for layer in _LAYERS:
+        for stream in wiring.streams(layer):
+            _run_query(spark, stream)
+    return {name: _rows(layout.table_path(name)) for name in tables}
+
+
+def _settings(settings: Settings, folder: Path) -> Settings:
+    """Settings under which a query reads one commit per micro-batch, all of them from the first."""
+    settings = settings.outside_of_environments()
+    one_file = {"max_files_per_trigger": 1, "max_bytes_per_trigger": None}
+    return settings.model_copy(
+        update={
+            "data_dir": folder,
+            "warehouse": None,
+            "checkpoints": None,
+            "spark": settings.spark.model_copy(update={"fsync": False}),
+            "silver": settings.silver.model_copy(update={**one_file, "first_load": "log"}),
+            "gold": settings.gold.model_copy(update={**one_file, "compact_every": 0}),
+        }
+    )
+
+
+def _run_query(spark: SparkSession, stream: Stream) -> None:
+    """Run a query over all commits of the tables that it reads.
+
+    Raises:
+        MedallionError: The query failed.
+    """
+    from pyspark.errors import PySparkException
+
+    running = start(spark, stream, Gate(), available_now=True)
+    try:
+        running.query.awaitTermination()
+    except PySparkException:
+        failure = running.failure()
+        if isinstance(failure, SourceChangedError) and stream.again is not None:
+            _run_query(spark, stream.again())
+            return
+        if failure is None:
+            raise
+        raise failure from None
+
+
+def _pruned(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
+    """The pipeline with the queries that the tables need, and without suites and publications."""
+    needed: set[str] = set()
+    waiting = [query.table for name in tables if (query := query_of(pipeline, name)) is not None]
+    while waiting:
+        name = waiting.pop()
+        query = query_of(pipeline, name)
+        if query is None or query.table in needed:
+            continue
+        needed.add(query.table)
+        if isinstance(query, Silver | Gold):
+            waiting += sources(query)
+    return copy_with(
+        pipeline,
+        silver=[silver for silver in pipeline.silver if silver.table in needed],
+        gold=[gold for gold in pipeline.gold if needed.intersection(written_by(gold))],
+        quality=(),
+        publish=(),
+    )
+
+
+def _with_lookups(silver: Silver, case: Case, folder: Path) -> Silver:
+    """The silver table with the case's rows in place of the tables that its rules look up."""
+    given = [
+        copy_with(lookup, table=write_lookup(case.lookups[lookup.name], folder / "lookups" / lookup.name))
+        if lookup.name in case.lookups
+        else lookup
+        for lookup in silver.lookups
+    ]
+    for lookup in given:
+        _refuse_pipeline_table(lookup, silver, case)
+    return copy_with(silver, lookups=given) if given else silver
+
+
+def _refuse_pipeline_table(lookup: Lookup, silver: Silver, case: Case) -> None:
+    if lookup.table.startswith(("bronze.", "silver.", "gold.")):
+        text = (
+            f"the rules of {silver.table} look up {lookup.table}; give its rows below 'lookups: "
+            f"{lookup.name}:', with names and types in the heading, as in | code string | name string |"
+        )
+        raise CaseError([Problem(f"case {case.name!r}", text, str(case.place))])
+
+
+def _rows(path: str) -> TableRows:
+    """The rows of a table; without columns if its query has not created it."""
+    if not delta_table.exists(path):
+        return TableRows((), ())
+    from deltalake import DeltaTable
+
+    from orchestration.cases.arrow_types import fields_of
+
+    table: pa.Table = DeltaTable(path).to_pyarrow_table()
+    return TableRows(fields_of(table.schema), tuple(_plain_rows(table)))
+
+
+def _plain_rows(table: pa.Table) -> Iterator[Mapping[str, Any]]:
+    yield from table.to_pylist()

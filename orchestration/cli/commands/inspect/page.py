@@ -1,0 +1,36 @@
+"""``medallion page`` shows a pipeline that other processes run, in a browser."""
+
+from __future__ import annotations
+
+import threading
+
+import typer
+
+from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
+
+_ADDRESS = "127.0.0.1:8484"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("page")(page)
+
+
+def page(
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    http: HttpOption = None,
+) -> None:
+    """Serve the page, metrics and health of a pipeline from its tables, until Ctrl-C; starts no job.
+
+    Without an address it listens at 127.0.0.1:8484. Needs no Spark. Jobs may be running or stopped, here or
+    on other hosts that share the tables.
+    """
+    from orchestration.http.page_of import page_of
+
+    ready = context(pipeline, settings, set_)
+    address = http or ready.settings.http.address or _ADDRESS
+    with page_of(ready.pipeline, ready.settings, address):
+        threading.Event().wait()

@@ -1,0 +1,136 @@
+"""The state of each job, in a file that its process rewrites every second and others read.
+
+A file per job name, ``jobs/<name>.json`` in the pipeline's local folder: process, queries, and the cause of
+the end. It holds nothing of a record. The tables do not depend on it: without it, the state of a query is
+read from its lease and its checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from common.machine.processes import start_mark
+
+SILENT_SECONDS = 5.0
+"""A job whose process lives but has not written its state for so long does not answer."""
+
+JobQueryState = Literal["starting", "working", "waiting", "restarting", "failed", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """Facts of a finished micro-batch, from Spark's progress report.
+
+    Attributes:
+        batch_id: Number of the micro-batch.
+        ended_at: When it ended.
+        duration_ms: From its trigger to its end.
+        phases_ms: The parts of the duration, by Spark's names: ``latestOffset``, ``queryPlanning``,
+            ``addBatch`` (reading, computing and writing), ``walCommit``, ``commitOffsets`` and others.
+        state_rows: Rows in the query's state after the batch; None for a query without state.
+        state_bytes: Memory of that state in bytes; None for a query without state.
+    """
+
+    batch_id: int
+    ended_at: datetime
+    duration_ms: int
+    phases_ms: Mapping[str, int]
+    state_rows: int | None
+    state_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """A query of a job; ``since`` is the start of its state, ``error`` the cause of a failure."""
+
+    state: JobQueryState
+    since: datetime
+    batch_id: int | None = None
+    error: str = ""
+    restarts: int = 0
+    last_batch: BatchFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """The state of one job.
+
+    Attributes:
+        run_id: Identifies this run of the job, also in logs and in the history.
+        at: When the state was written.
+        ended: Empty while the job runs, ``stopped`` after a requested stop, ``failed`` after an error.
+        error: The cause of the end, in one line.
+        mark: Start mark of the process, so that a process with the same id is not taken for the job.
+    """
+
+    job: str
+    run_id: str
+    pid: int
+    host: str
+    started_at: datetime
+    at: datetime
+    queries: Mapping[str, JobQuery] = field(default_factory=dict)
+    ended: str = ""
+    error: str = ""
+    mark: str = ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process of the job runs, on this host; true for a process of another host."""
+        if self.host != os.uname().nodename:
+            return True
+        mark = start_mark(self.pid)
+        return mark is not None and (not self.mark or self.mark == str(mark))
+
+    def is_silent(self, now: datetime) -> bool:
+        """Whether the job runs but has not written its state for ``SILENT_SECONDS``."""
+        return not self.ended and (now - self.at).total_seconds() > SILENT_SECONDS
+
+
+def write_state(folder: Path, state: JobState) -> None:
+    """Write a job's state; readers see the old or the new one, never a part.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{state.job}.json"
+    new = folder / f".{state.job}.json.new"
+    new.write_text(json.dumps(asdict(state), default=_plain), encoding="utf-8")
+    new.replace(file)
+
+
+def read_states(folder: Path) -> tuple[JobState, ...]:
+    """The states of all jobs that have run in this folder, newest first; a file that is damaged is absent."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        try:
+            found.append(_parsed(json.loads(file.read_text(encoding="utf-8"))))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return tuple(sorted(found, key=lambda state: state.at, reverse=True))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    raise TypeError(type(value).__name__)
+
+
+def _parsed(content: dict[str, Any]) -> JobState:
+    queries = {name: _query(each) for name, each in content["queries"].items()}
+    times = {name: datetime.fromisoformat(content[name]) for name in ("started_at", "at")}
+    return JobState(**{**content, **times, "queries": queries})
+
+
+def _query(content: dict[str, Any]) -> JobQuery:
+    last = content.get("last_batch")
+    if last is not None:
+        last = BatchFacts(**{**last, "ended_at": datetime.fromisoformat(last["ended_at"])})
+    return JobQuery(**{**content, "since": datetime.fromisoformat(content["since"]), "last_batch": last})

@@ -1,0 +1,1 @@
+"""The page, the metrics and the health of a pipeline, by HTTP."""

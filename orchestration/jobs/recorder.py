@@ -1,0 +1,357 @@
+"""Records what a job's queries do, beside the row path: the job's state every second, its history in batches.
+
+A thread of the job looks at the queries once a second: whether each is alive and inside a micro-batch, which
+Python knows without asking Spark. Spark's progress reports are fetched only of queries that have finished
+micro-batches meanwhile. Nothing here can fail a query: a disk that is full costs the history, not a row.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from common.config.paths import HISTORY, Layout
+from common.config.settings import Settings
+from common.declare import Pipeline, Topic
+from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
+from common.errors import MedallionError
+from common.machine import event_log
+from common.machine.processes import start_mark
+from common.streaming.query import RunningQuery, one_line
+from orchestration.history import micro_batches
+from orchestration.history.job_state import BatchFacts, JobQuery, JobState, write_state
+from orchestration.history.micro_batches import MicroBatchRow
+from orchestration.jobs.supervisor import Supervisor
+from orchestration.pipeline.rows_read import rows_between
+from orchestration.status.collect import Collector
+from orchestration.status.model import TableStatus
+from orchestration.status.topic_offsets import BrokerOffsets
+
+_EVERY_SECONDS = 1.0
+_FETCH_AFTER, _KEPT_REPORTS = 5, 20
+"""Finished micro-batches after which a query's reports are fetched, and reports that Spark keeps."""
+
+_TIDY_EVERY = 100
+"""Writes of the history between two deletions of its old rows."""
+
+_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Seen:
+    """What was seen of one query.
+
+    Attributes:
+        state: Its state and since when.
+        finished: Finished micro-batches when its reports were fetched last.
+        newest: The newest micro-batch whose report was fetched.
+        version: The newest version of its table that was searched for commits.
+        runs: Starts of the query.
+        query: The started query; a restarted one is another.
+        rows: Rows that are to be written to the history.
+        last: Facts of the newest micro-batch.
+    """
+
+    state: JobQuery
+    finished: int = 0
+    newest: int = -1
+    version: int | None = None
+    runs: int = 0
+    query: RunningQuery | None = None
+    rows: list[MicroBatchRow] = field(default_factory=list)
+    last: BatchFacts | None = None
+
+
+class Recorder:
+    """Records one job; ``recording`` runs it in a thread.
+
+    Args:
+        pipeline: The pipeline.
+        settings: The settings.
+        layout: Paths of the pipeline.
+        job: Name of the job.
+        supervisor: Has the queries.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, settings: Settings, layout: Layout, job: str, supervisor: Supervisor
+    ) -> None:
+        self._pipeline, self._layout, self._supervisor = pipeline, layout, supervisor
+        self._keep = timedelta(seconds=settings.history.keep_seconds)
+        self._every = settings.history.interval_seconds
+        self._path = layout.table_path(HISTORY)
+        self._collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
+        self._logs: dict[str, LogReader] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._warned = ""
+        self._writes, self._tidy_at = 0, 2
+        self._stop = threading.Event()
+        self._flushed = datetime.now(UTC)
+        now = datetime.now(UTC)
+        host, mark = os.uname().nodename, start_mark(os.getpid()) or ""
+        self._state = JobState(job, event_log.RUN_ID, os.getpid(), host, now, now, mark=mark)
+
+    def run(self) -> None:
+        """Record until ``end``."""
+        while not self._stop.wait(_EVERY_SECONDS):
+            self._guarded(self._look)
+            if self._every and (datetime.now(UTC) - self._flushed).total_seconds() >= self._every:
+                self._guarded(self._flush)
+                self._guarded(self._tidy)
+
+    def end(self, error: BaseException | None) -> None:
+        """Record the end of the job, and what was not written yet.
+
+        Args:
+            error: What ended the job; None after a requested stop or when all was processed.
+        """
+        self._stop.set()
+        self._guarded(self._look)
+        if self._every:
+            self._guarded(self._flush)
+        is_failure = error is not None and not isinstance(error, KeyboardInterrupt)
+        cause = one_line(str(error)) if is_failure else ""
+        self._state = replace(self._state, ended="failed" if is_failure else "stopped", error=cause)
+        self._guarded(self._write_state)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Run a step; what fails here must not end a job whose rows are right."""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001  # any library's
+            # An error of each second would fill the log with the same lines.
+            if type(error).__name__ != self._warned:
+                self._warned = type(error).__name__
+                _log.warning("the state of the job cannot be recorded", exc_info=error)
+
+    def _look(self) -> None:
+        for query in tuple(self._supervisor.queries):
+            self._look_at(query, is_retried=self._supervisor.is_retried(query.name))
+        for name in self._supervisor.names:
+            self._seen.setdefault(name, _Seen(JobQuery("starting", datetime.now(UTC))))
+        self._write_state()
+
+    def _write_state(self) -> None:
+        queries = {
+            name: replace(seen.state, restarts=max(0, seen.runs - 1), last_batch=seen.last)
+            for name, seen in self._seen.items()
+        }
+        self._state = replace(self._state, at=datetime.now(UTC), queries=queries)
+        write_state(self._layout.jobs, self._state)
+
+    def _look_at(self, query: RunningQuery, *, is_retried: bool) -> None:
+        now = datetime.now(UTC)
+        seen = self._seen.setdefault(query.name, _Seen(JobQuery("starting", now)))
+        if seen.query is not query:
+            seen.query, seen.runs, seen.finished = query, seen.runs + 1, 0
+        state = _state(query, is_retried=is_retried)
+        failure = None if state in {"working", "waiting", "ended"} else query.failure()
+        error = "" if failure is None else one_line(str(failure))
+        if (state, error) != (seen.state.state, seen.state.error):
+            seen.state = JobQuery(state, now, error=error)
+        is_ended = state in {"ended", "failed", "restarting"} and query.state.finished > seen.finished
+        if query.state.finished - seen.finished >= _FETCH_AFTER or is_ended:
+            self._fetch(query, seen)
+
+    def _fetch(self, query: RunningQuery, seen: _Seen) -> None:
+        """Fetch the reports of finished micro-batches that were not fetched yet."""
+        reports = [
+            report
+            for report in query.progress()
+            if "batchId" in report and int(report["batchId"]) > seen.newest
+        ]
+        if reports:
+            commits = self._new_commits(query.name, seen)
+            rows = [self._row(query.name, report, commits) for report in reports]
+            if event_log.is_json():
+                _log_batches(rows)
+            seen.rows += rows
+            seen.newest, seen.last = int(reports[-1]["batchId"]), _facts(reports[-1])
+        # Spark publishes a report a moment after the function of the micro-batch has returned.
+        seen.finished = (
+            query.state.finished if len(reports) >= _KEPT_REPORTS else seen.finished + len(reports)
+        )
+
+    def _row(
+        self, name: str, report: Mapping[str, Any], commits: Mapping[int, Mapping[str, Any]]
+    ) -> MicroBatchRow:
+        batch_id, took = int(report["batchId"]), report.get("durationMs") or {}
+        commit = dict(commits.get(batch_id, {}))
+        written = commit.pop("rows", None)
+        facts = _facts(report)
+        watermark = (report.get("eventTime") or {}).get("watermark")
+        watermark_at = None if watermark is None else datetime.fromisoformat(watermark)
+        return MicroBatchRow(
+            ended_at=facts.ended_at,
+            job=self._state.job,
+            run_id=self._state.run_id,
+            query=name,
+            batch_id=batch_id,
+            rows=self._rows(name, batch_id, written),
+            duration_ms=facts.duration_ms,
+            latest_offset_ms=took.get("latestOffset"),
+            planning_ms=took.get("queryPlanning"),
+            add_batch_ms=took.get("addBatch"),
+            wal_commit_ms=took.get("walCommit"),
+            commit_offsets_ms=took.get("commitOffsets"),
+            state_rows=facts.state_rows,
+            state_bytes=facts.state_bytes,
+            watermark_at=watermark_at if watermark_at and watermark_at.timestamp() > 0 else None,
+            **commit,
+        )
+
+    def _rows(self, name: str, batch_id: int, written: int | None) -> int | None:
+        """Rows that a micro-batch read; of a topic's first one, whose begin is not known, those written."""
+        checkpoint, declared = Checkpoint(self._layout.checkpoint_path(name)), self._pipeline.query(name)
+        try:
+            end, start = checkpoint.planned_batch(batch_id), checkpoint.planned_batch(batch_id - 1)
+            if end is None or (start is None and batch_id):
+                return None
+            rows = rows_between(declared, start, end, self._table_log)
+        except MedallionError:
+            return None
+        return written if rows is None and isinstance(declared, Topic) else rows
+
+    def _new_commits(self, name: str, seen: _Seen) -> dict[int, dict[str, Any]]:
+        """Version, files, bytes and counts by micro-batch, from the commits since the last call."""
+        log = self._table_log(name)
+        latest = log.latest_version()
+        found: dict[int, dict[str, Any]] = {}
+        if latest is None:
+            return found
+        begin = max(0, latest - 50) if seen.version is None else seen.version + 1
+        for version in range(begin, latest + 1):
+            commit = log.commit(version)
+            metadata = {} if commit is None else commit.metadata
+            if (
+                commit is None
+                or metadata.get("query") != name
+                or not isinstance(metadata.get("batch_id"), int)
+            ):
+                continue
+            facts = found.setdefault(metadata["batch_id"], {"files": 0, "bytes": 0, "rows": 0})
+            facts |= {
+                "version": version,
+                "files": facts["files"] + commit.files,
+                "bytes": facts["bytes"] + commit.bytes,
+                "rows": facts["rows"] + (commit.rows or 0),
+            }
+            counts = metadata.get("counts")
+            if isinstance(counts, dict):
+                facts |= {each: counts[each] for each in _COUNTS if isinstance(counts.get(each), int)}
+        seen.version = latest
+        log.forget_before(latest - 50)
+        return found
+
+    def _table_log(self, table: str) -> LogReader:
+        return self._logs.setdefault(table, LogReader(self._layout.table_path(table)))
+
+    def _flush(self) -> None:
+        """Write the rows since the last flush to the history, with the model's lag and freshness now."""
+        self._flushed = datetime.now(UTC)
+        for seen in self._seen.values():
+            if seen.query is not None and seen.query.state.finished > seen.finished:
+                self._fetch(seen.query, seen)
+        if not self._seen:
+            return
+        status = self._collector.collect()
+        tables = {table.table: table for table in status.tables}
+        rows: list[MicroBatchRow] = []
+        for name, seen in self._seen.items():
+            rows += self._with_model(name, seen, tables.get(name), status.at)
+            seen.rows = []
+        for log in self._logs.values():
+            if (latest := log.latest_version()) is not None:
+                log.forget_before(latest - 50)
+        if rows:
+            micro_batches.append(self._path, rows)
+            self._writes += 1
+
+    def _tidy(self) -> None:
+        """Tidy the history now and then, the first time soon: some jobs restart often."""
+        if self._writes >= self._tidy_at:
+            self._tidy_at = self._writes + _TIDY_EVERY
+            micro_batches.tidy(self._path, self._keep)
+
+    def _with_model(
+        self, name: str, seen: _Seen, table: TableStatus | None, at: datetime
+    ) -> Sequence[MicroBatchRow]:
+        """A query's rows; the newest has the model's numbers, which are those of the table now."""
+        if table is None:
+            return seen.rows
+        rows = list(seen.rows)
+        if not rows:
+            if not table.lag.count:
+                return ()
+            rows = [MicroBatchRow(self._flushed, self._state.job, self._state.run_id, name)]
+        fresh = table.freshness
+        rows[-1] = replace(
+            rows[-1],
+            newest_kafka_at=None if fresh is None else fresh.newest_at,
+            waiting_kafka_at=None if fresh is None else fresh.waiting_since,
+            waiting_seconds=None if fresh is None else fresh.waiting_seconds(at),
+            lag_rows=table.lag.count,
+            lag_bytes=table.lag.bytes,
+            lag_files=table.lag.files,
+            lag_seconds=table.lag.seconds,
+        )
+        return rows
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """Run a recorder in a thread inside the block; it records how the block ends."""
+    thread = threading.Thread(target=recorder.run, name="medallion-recorder", daemon=True)
+    thread.start()
+    try:
+        yield recorder
+    except BaseException as error:
+        recorder.end(error)
+        raise
+    else:
+        recorder.end(None)
+    finally:
+        thread.join(5)
+
+
+def _log_batches(rows: Sequence[MicroBatchRow]) -> None:
+    """One event per micro-batch."""
+    for row in rows:
+        facts = {"job": row.job, "query": row.query, "batch_id": row.batch_id, "rows": row.rows}
+        _log.info(
+            "micro-batch", extra={**facts, "duration_ms": row.duration_ms, "quarantined": row.quarantined}
+        )
+
+
+def _state(query: RunningQuery, *, is_retried: bool) -> Any:
+    """The state of a query, of those in ``job_state.JobQueryState``."""
+    if query.is_active:
+        return "working" if query.state.in_batch else "waiting"
+    if is_retried:
+        return "restarting"
+    return "ended" if query.failure() is None else "failed"
+
+
+def _facts(report: Mapping[str, Any]) -> BatchFacts:
+    """Facts of a micro-batch from Spark's progress report."""
+    took = {name: int(ms) for name, ms in (report.get("durationMs") or {}).items()}
+    operators = report.get("stateOperators") or ()
+    began = datetime.fromisoformat(str(report["timestamp"]))
+    duration = took.pop("triggerExecution", int(report.get("batchDuration") or 0))
+    return BatchFacts(
+        batch_id=int(report["batchId"]),
+        ended_at=began.astimezone(UTC) + timedelta(milliseconds=duration),
+        duration_ms=duration,
+        phases_ms=took,
+        state_rows=sum(int(one["numRowsTotal"]) for one in operators) if operators else None,
+        state_bytes=sum(int(one["memoryUsedBytes"]) for one in operators) if operators else None,
+    )

@@ -1,0 +1,201 @@
+"""Evaluates SQL on one version of a table: DuckDB for tables that fit one machine, Spark for all others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
+
+from common.config.paths import is_local
+from common.config.settings import Settings
+from common.delta.log import Snapshot
+from common.errors import TableError
+from orchestration.quality.dialects import Dialect, DuckDbDialect, SparkDialect
+from orchestration.query.duckdb_views import Database
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_views = itertools.count()
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """One version of a table, or the part of it that was written after an older version.
+
+    Attributes:
+        table: The table's full name.
+        path: Its path or URI.
+        version: The version that is read.
+        since: An older version; only rows in files that it did not have are read. Unset: all rows.
+    """
+
+    table: str
+    path: str
+    version: int
+    since: int | None = None
+
+    def new_files(self) -> list[str] | None:
+        """Paths of the files since ``since``, as delta-rs names them; None: all files.
+
+        Raises:
+            TableError: One of the versions can no longer be read.
+        """
+        if self.since is None:
+            return None
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            before = set(DeltaTable(self.path, version=self.since).file_uris())
+            now = DeltaTable(self.path, version=self.version).file_uris()
+        except DeltaError as error:
+            raise TableError(
+                f"{self.table} cannot be read at version {self.since}: {error}. Choose a newer --since."
+            ) from error
+        return [file for file in now if file not in before]
+
+
+class Engine(Protocol):
+    """Evaluates SQL over pinned tables."""
+
+    dialect: Dialect
+
+    def relation(self, pinned: Pinned) -> str:
+        """The table in a ``FROM`` clause."""
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+
+    def columns(self, relation: str) -> dict[str, str]:
+        """Names of the columns, with the engine's names of their types."""
+
+
+class DuckDbEngine:
+    """DuckDB in this process; it reads local files without a server and without a JVM."""
+
+    def __init__(self, *, threads: int | None = None, memory: str | None = None) -> None:
+        """Open an empty database.
+
+        Args:
+            threads: Threads of a query; unset: one per core.
+            memory: Most memory of a query, such as ``1GB``; more goes to temporary files.
+        """
+        self.dialect: Dialect = DuckDbDialect()
+        self._database = Database()
+        if threads is not None:
+            self._database.connection.execute(f"SET threads = {threads}")
+        if memory is not None:
+            self._database.connection.execute(f"SET memory_limit = '{memory}'")
+
+    def relation(self, pinned: Pinned) -> str:
+        """The table in a ``FROM`` clause."""
+        source = self._database.source(pinned.path, pinned.version)
+        files = pinned.new_files()
+        if files is None:
+            return source
+        if self._database.note:
+            raise TableError(f"A part of a table needs DuckDB's Delta extension. {self._database.note}")
+        listed = ", ".join(self.dialect.text(file.removeprefix("file://")) for file in files)
+        where = f"filename IN ({listed})" if files else "false"
+        return f"(SELECT * FROM {source} WHERE {where})"  # noqa: S608  # our own paths, quoted
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query.
+
+        Raises:
+            TableError: DuckDB refuses the query, or a file cannot be read.
+        """
+        import duckdb
+
+        try:
+            return self._database.connection.execute(sql).fetchall()
+        except duckdb.InterruptException:
+            raise KeyboardInterrupt from None
+        except duckdb.Error as error:
+            raise TableError(str(error).strip().partition("\n")[0]) from error
+
+    def columns(self, relation: str) -> dict[str, str]:
+        """Names of the columns, with DuckDB's names of their types."""
+        found = self.rows(f"DESCRIBE SELECT * FROM {relation}")  # noqa: S608  # our own relation
+        return {str(row[0]): str(row[1]).lower() for row in found}
+
+
+class SparkEngine:
+    """Spark, for tables in an object store and for tables larger than one machine reads well."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.dialect: Dialect = SparkDialect()
+        self._spark = spark
+        self._names: list[str] = []
+
+    def relation(self, pinned: Pinned) -> str:
+        """The table in a ``FROM`` clause: a temporary view."""
+        name = f"__quality_{next(_views)}"
+        spark_frame(self._spark, pinned).createOrReplaceTempView(name)
+        self._names.append(name)
+        return name
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query.
+
+        Raises:
+            TableError: Spark refuses the query, or a file cannot be read.
+        """
+        from pyspark.errors import PySparkException
+
+        try:
+            return [tuple(row) for row in self._spark.sql(sql).collect()]
+        except PySparkException as error:
+            raise TableError(str(error).strip().partition("\n")[0]) from error
+
+    def columns(self, relation: str) -> dict[str, str]:
+        """Names of the columns, with Spark's names of their types."""
+        return {name: kind.lower() for name, kind in self._spark.table(relation).dtypes}
+
+    def close(self) -> None:
+        """Drop the temporary views."""
+        for name in self._names:
+            self._spark.catalog.dropTempView(name)
+        self._names.clear()
+
+
+def spark_frame(spark: SparkSession, pinned: Pinned) -> DataFrame:
+    """The rows of a pinned table, or of the part of it that was written since."""
+    from pyspark.sql import functions as F
+
+    frame = spark.read.format("delta").option("versionAsOf", pinned.version).load(pinned.path)
+    files = pinned.new_files()
+    if files is None:
+        return frame
+    names = [unquote(file.rpartition("/")[2]) for file in files]
+    return frame.where(F.col("_metadata.file_name").isin(names))
+
+
+@contextmanager
+def spark_engine(spark: SparkSession) -> Iterator[SparkEngine]:
+    """Spark's engine; its temporary views are dropped at the end."""
+    engine = SparkEngine(spark)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def fits_duckdb(settings: Settings, path: str, others: Sequence[str], snapshot: Snapshot | None) -> bool:
+    """Whether DuckDB evaluates the short forms of a suite.
+
+    Args:
+        settings: The settings; ``quality.engine`` decides alone unless it is ``auto``.
+        path: The table's path or URI.
+        others: Paths of the other tables that the suite reads.
+        snapshot: The table's current state.
+    """
+    if settings.quality.engine != "auto":
+        return settings.quality.engine == "duckdb"
+    if not all(is_local(one) for one in (path, *others)):
+        return False
+    return snapshot is None or snapshot.bytes <= settings.quality.duckdb_mb * 2**20

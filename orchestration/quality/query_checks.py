@@ -1,0 +1,213 @@
+"""Expectations that need a query of their own: keys, distributions, references and sums of other tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from common.declare import References, SameDistribution, SumsEqual, Unique
+from common.declare.expectations import Expectation
+from orchestration.quality.dialects import Dialect
+from orchestration.quality.engines import Engine
+from orchestration.quality.judgement import Judgement, not_meeting, number, percent
+
+RANGES = 20
+"""Ranges of equal width in which numbers are compared."""
+MOST_VALUES = 50
+"""Values of a column that are compared one by one, the most frequent first."""
+
+_NUMBERS = ("int", "double", "float", "decimal", "hugeint", "ubigint")
+_RELATIVE = 1e-9
+"""How much sums of floating-point numbers may differ: their order of addition is not fixed."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a query check reads.
+
+    Attributes:
+        relation: The table, for a ``FROM`` clause.
+        columns: Its columns with their types.
+        others: Other tables of the pipeline by name, for a ``FROM`` clause.
+        last: Details that the last run of the same expectation has kept; empty: there was none.
+    """
+
+    engine: Engine
+    relation: str
+    columns: Mapping[str, str]
+    others: Mapping[str, str]
+    last: Mapping[str, Any]
+
+
+def columns_of(expectation: Expectation) -> tuple[str, ...]:
+    """The columns of an expectation with a query of its own."""
+    if isinstance(expectation, Unique | References):
+        return tuple(expectation.columns)
+    if isinstance(expectation, SameDistribution):
+        return (expectation.column,)
+    return (expectation.column,) if isinstance(expectation, SumsEqual) and expectation.column != "*" else ()
+
+
+def expected_of(expectation: Expectation) -> str:
+    """What is expected, in words."""
+    if isinstance(expectation, SameDistribution):
+        return f"at most {percent(expectation.max_change)} moved since the last run"
+    if isinstance(expectation, References):
+        return f"in {expectation.table}({', '.join(expectation.other_columns)})"
+    if isinstance(expectation, SumsEqual):
+        return f"sum equals {expectation.other_column} of {expectation.table}"
+    return "unique"
+
+
+def judge(expectation: Expectation, evidence: Evidence) -> Judgement:
+    """Judge an expectation by its own query."""
+    if isinstance(expectation, Unique):
+        return _unique(expectation, evidence)
+    if isinstance(expectation, SameDistribution):
+        return _distribution(expectation, evidence)
+    if isinstance(expectation, References):
+        return _references(expectation, evidence)
+    if isinstance(expectation, SumsEqual):
+        return _sums(expectation, evidence)
+    raise AssertionError(f"{type(expectation).__name__} has no query of its own")
+
+
+def failing_rows_query(
+    expectation: Expectation, evidence: Evidence, shown: Sequence[str], limit: int
+) -> str | None:
+    """A query for some failing rows; None where the expectation is not about single rows."""
+    quote = evidence.engine.dialect.identifier
+    names = ", ".join(quote(name) for name in shown)
+    if isinstance(expectation, Unique):
+        keys = ", ".join(quote(name) for name in expectation.columns)
+        return (
+            f"SELECT {keys}, count(*) FROM {evidence.relation} "  # noqa: S608  # quoted names only
+            f"WHERE {_some_key(evidence.engine.dialect, expectation.columns)} "
+            f"GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT {limit}"
+        )
+    if isinstance(expectation, References):
+        condition = _orphans(expectation, evidence)
+        return (
+            f"SELECT {names} FROM {evidence.relation} AS t WHERE {condition} ORDER BY {names} LIMIT {limit}"  # noqa: S608
+        )
+    return None
+
+
+def _some_key(dialect: Dialect, columns: Sequence[str]) -> str:
+    return " OR ".join(f"{dialect.identifier(name)} IS NOT NULL" for name in columns)
+
+
+def _unique(expectation: Unique, evidence: Evidence) -> Judgement:
+    dialect = evidence.engine.dialect
+    keys = ", ".join(dialect.identifier(name) for name in expectation.columns)
+    ((rows, wrong),) = evidence.engine.rows(
+        "SELECT coalesce(sum(n), 0), coalesce(sum(n) FILTER (WHERE n > 1), 0) "  # noqa: S608  # quoted names only
+        f"FROM (SELECT count(*) AS n FROM {evidence.relation} "
+        f"WHERE {_some_key(dialect, expectation.columns)} GROUP BY {keys}) AS t"
+    )
+    return Judgement(not wrong, not_meeting(int(wrong), int(rows)), int(wrong))
+
+
+def _orphans(expectation: References, evidence: Evidence) -> str:
+    """Condition of rows of ``t`` that have no row in the other table."""
+    quote = evidence.engine.dialect.identifier
+    given = " AND ".join(f"t.{quote(name)} IS NOT NULL" for name in expectation.columns)
+    same = " AND ".join(
+        f"o.{quote(other)} = t.{quote(own)}"
+        for own, other in zip(expectation.columns, expectation.other_columns, strict=True)
+    )
+    other = evidence.others[expectation.table]
+    return f"{given} AND NOT EXISTS (SELECT 1 FROM {other} AS o WHERE {same})"  # noqa: S608  # quoted names only
+
+
+def _references(expectation: References, evidence: Evidence) -> Judgement:
+    ((wrong,),) = evidence.engine.rows(
+        f"SELECT count(*) FROM {evidence.relation} AS t WHERE {_orphans(expectation, evidence)}"  # noqa: S608
+    )
+    noun = "row has" if wrong == 1 else "rows have"
+    text = f"{wrong:,} {noun} no row in {expectation.table}" if wrong else ""
+    return Judgement(not wrong, text, int(wrong))
+
+
+def _sums(expectation: SumsEqual, evidence: Evidence) -> Judgement:
+    dialect = evidence.engine.dialect
+    other = evidence.others[expectation.table]
+    where = f" WHERE {dialect.condition(expectation.where)}" if expectation.where is not None else ""
+    sql = "SELECT {} FROM {}{}"
+    ((own,),) = evidence.engine.rows(sql.format(_sum(dialect, expectation.column), evidence.relation, ""))
+    ((far,),) = evidence.engine.rows(sql.format(_sum(dialect, expectation.other_column), other, where))
+    text = f"{number(own)} here, {number(far)} in {expectation.table}"
+    return Judgement(_agree(own, far, expectation.tolerance), text)
+
+
+def _sum(dialect: Dialect, column: str) -> str:
+    return "count(*)" if column == "*" else f"sum({dialect.identifier(column)})"
+
+
+def _agree(own: Any, far: Any, tolerance: float) -> bool:
+    own, far = own if own is not None else 0, far if far is not None else 0
+    if isinstance(own, float) or isinstance(far, float):
+        return math.isclose(float(own), float(far), rel_tol=_RELATIVE, abs_tol=tolerance)
+    return abs(Decimal(own) - Decimal(far)) <= Decimal(str(tolerance))
+
+
+def _distribution(expectation: SameDistribution, evidence: Evidence) -> Judgement:
+    kind = evidence.columns.get(expectation.column, "")
+    is_number = kind.startswith(_NUMBERS) or kind.endswith("int")
+    now = (_ranges if is_number else _values)(expectation.column, evidence)
+    before, rows = evidence.last.get("shares"), sum(now["counts"].values())
+    shares = {key: round(count / rows, 9) for key, count in now["counts"].items()} if rows else {}
+    details = {"shares": shares, "edges": now.get("edges")}
+    if not before:
+        return Judgement(is_met=True, observed="first run; nothing to compare with", details=details)
+    if not shares:
+        return Judgement(is_met=False, observed="no rows", details=dict(evidence.last))
+    moved = sum(abs(shares.get(key, 0.0) - before.get(key, 0.0)) for key in {*shares, *before}) / 2
+    return Judgement(
+        moved <= expectation.max_change, f"{percent(moved)} moved since the last run", details=details
+    )
+
+
+def _ranges(column: str, evidence: Evidence) -> dict[str, Any]:
+    """Rows per range of a column of numbers; the ranges of the last run, where there was one."""
+    engine = evidence.engine
+    quoted = engine.dialect.identifier(column)
+    value = f"CAST({quoted} AS DOUBLE)"
+    edges = evidence.last.get("edges")
+    if not edges:
+        finite = f"{quoted} IS NOT NULL AND NOT {engine.dialect.is_nan(value)} AND abs({value}) < 1e300"
+        ((least, most),) = engine.rows(
+            f"SELECT min({value}), max({value}) FROM {evidence.relation} WHERE {finite}"  # noqa: S608
+        )
+        edges = [float(least or 0), float(most or 0)]
+    low, width = edges[0], (edges[1] - edges[0]) / RANGES or 1.0
+    place = (
+        f"CASE WHEN {quoted} IS NULL THEN -2 WHEN {value} < {low!r} THEN -1 "
+        f"WHEN {engine.dialect.is_nan(value)} OR {value} > {edges[1]!r} THEN {RANGES} "
+        f"ELSE least({RANGES - 1}, CAST(floor(({value} - {low!r}) / {width!r}) AS INT)) END"
+    )
+    found = engine.rows(f"SELECT {place} AS place, count(*) FROM {evidence.relation} GROUP BY 1")  # noqa: S608
+    return {"counts": {str(key): int(count) for key, count in found}, "edges": edges}
+
+
+def _values(column: str, evidence: Evidence) -> dict[str, Any]:
+    """Rows per value of a column, for the most frequent values or for those of the last run."""
+    engine = evidence.engine
+    quoted = engine.dialect.identifier(column)
+    before = evidence.last.get("shares")
+    found = engine.rows(
+        f"SELECT CAST({quoted} AS STRING) AS value, count(*) AS n FROM {evidence.relation} "  # noqa: S608
+        f"GROUP BY 1 ORDER BY n DESC, value LIMIT {10 * MOST_VALUES if before else MOST_VALUES}"
+    )
+    ((rows,),) = engine.rows(f"SELECT count(*) FROM {evidence.relation}")  # noqa: S608
+    counts: dict[str, int] = {}
+    for value, count in found:
+        key = "null" if value is None else f"={value}"
+        if not before or key in before:
+            counts[key] = int(count)
+    if rest := rows - sum(counts.values()):
+        counts["other"] = rest
+    return {"counts": counts}

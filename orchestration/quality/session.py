@@ -1,0 +1,125 @@
+"""Runs several suites, with one engine each; starts Spark only if a suite needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Expect, Pipeline, Quality
+from common.delta.log import LogReader
+from orchestration.quality import results
+from orchestration.quality.engines import DuckDbEngine, Engine, Pinned, SparkEngine, fits_duckdb
+from orchestration.quality.expectations import LibraryValidator
+from orchestration.quality.judgement import ExpectationResult, SuiteResult
+from orchestration.quality.run import SuiteRun, run_suite
+from orchestration.quality.versions import pin_others
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class QualitySession:
+    """Evaluates suites of one pipeline and keeps the results in ``quality.results``."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        settings: Settings,
+        layout: Layout,
+        spark: Callable[[], SparkSession],
+        *,
+        is_beside_queries: bool = False,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            pipeline: The pipeline.
+            settings: The settings.
+            layout: Paths of the tables.
+            spark: Gives the Spark session; called only for suites that need Spark.
+            is_beside_queries: Whether queries run in this process; DuckDB then takes one core and 1 GB.
+        """
+        self._pipeline, self._settings, self._layout = pipeline, settings, layout
+        self._spark, self._is_beside_queries = spark, is_beside_queries
+        self._library: LibraryValidator | None = None
+        self._last: dict[tuple[str, bool], dict[tuple[str, str, str], Mapping[str, Any]]] = {}
+
+    def engine_of(self, suite: Quality, pinned: Pinned) -> str:
+        """The engine that evaluates the short forms of a suite: ``duckdb`` or ``spark``."""
+        others = [one.path for one in pin_others(self._layout, suite, pinned).values()]
+        snapshot = LogReader(pinned.path).snapshot()
+        return "duckdb" if fits_duckdb(self._settings, pinned.path, others, snapshot) else "spark"
+
+    def engine_for(self, pinned: Pinned, suite: Quality | None = None) -> Engine:
+        """A new engine for a table, and for the other tables of a suite."""
+        if self.engine_of(suite or Quality(pinned.table, []), pinned) == "spark":
+            return SparkEngine(self._spark())
+        is_beside = self._is_beside_queries
+        return DuckDbEngine(threads=1 if is_beside else None, memory="1GB" if is_beside else None)
+
+    def prepare(
+        self,
+        suite: Quality,
+        pinned: Pinned,
+        *,
+        now: datetime | None = None,
+        accept: bool = False,
+    ) -> SuiteRun:
+        """A run of one suite on one version."""
+        last = self._last_details(suite.table, whole=pinned.since is None)
+        engine = self.engine_for(pinned, suite)
+        others = pin_others(self._layout, suite, pinned)
+        run = SuiteRun(suite, self._pipeline, engine, pinned, others, self._by_library, last, accept=accept)
+        return run if now is None else replace(run, now=now)
+
+    def evaluate(
+        self, suites: Sequence[tuple[Quality, Pinned]], *, accept: bool = False, reason: str = "command"
+    ) -> Iterator[tuple[SuiteRun, SuiteResult]]:
+        """Evaluate suites one after the other; each result is kept before it is yielded.
+
+        Raises:
+            TableError: A table cannot be read, or ``quality.results`` cannot be written.
+        """
+        now = datetime.now(UTC)
+        for suite, pinned in suites:
+            run = self.prepare(suite, pinned, now=now, accept=accept)
+            try:
+                result = run_suite(run)
+            finally:
+                close(run.engine)
+            results.append(self._layout, self._pipeline.name, [result], reason=reason)
+            self._remember(result)
+            yield run, result
+
+    def _last_details(self, table: str, *, whole: bool) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """Details of the last runs, which are read from ``quality.results`` once."""
+        if (table, whole) not in self._last:
+            rows = results.read(self._layout, tables=[table])
+            self._last[table, whole] = dict(results.last_details(rows, whole=whole))
+        return self._last[table, whole]
+
+    def _remember(self, result: SuiteResult) -> None:
+        last = self._last[result.table, result.since is None]
+        for one in result.checked:
+            if one.details and (one.is_met or one.expectation == "rule"):
+                last[one_key(result, one)] = {"version": result.version, **one.details}
+
+    def _by_library(self, expects: Sequence[Expect], pinned: Pinned) -> Sequence[ExpectationResult]:
+        if self._library is None:
+            self._library = LibraryValidator(self._spark())
+        return self._library.validate(expects, pinned)
+
+
+def one_key(result: SuiteResult, one: ExpectationResult) -> tuple[str, str, str]:
+    """What identifies an expectation among the results of all runs: table, name and columns."""
+    return result.table, one.expectation, one.column
+
+
+def close(engine: Engine) -> None:
+    """Release what an engine holds; it may be used again."""
+    if isinstance(engine, SparkEngine):
+        engine.close()

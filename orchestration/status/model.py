@@ -1,0 +1,228 @@
+"""What is happening in a pipeline: the one model that ``status``, the page, metrics and alerts read.
+
+Every number exists here once. ``orchestration.status.collect`` computes the model; its readers only choose
+what they show. Times are UTC; a number that is not known is None, and the nearest ``note`` says why.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from common.delta.log import Snapshot
+from orchestration.history.job_state import BatchFacts
+from orchestration.pipeline.field_use import FieldUse
+from orchestration.pipeline.query_states import QueryState
+from orchestration.status.late_rows import Late, OtherRecords
+from orchestration.status.lease_holder import Holder
+
+State = Literal["working", "waiting", "starting", "restarting", "stopped", "failed", "dead"]
+"""What a query does: it processes a micro-batch; it waits for data; its job has not started it yet; it failed
+for a temporary reason and is restarted; its job was stopped; it failed for good; its process has vanished or
+does not answer."""
+
+FAULTY: frozenset[State] = frozenset({"failed", "dead", "restarting"})
+"""States in which a query needs a person, or may soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What a table's query has yet to read of its source.
+
+    Attributes:
+        unit: ``records`` of Kafka, or ``rows`` of a table.
+        count: Number of records or rows; None if it is not known.
+        versions: Number of commits of the source table that hold the rows; None for Kafka.
+        files: Number of files that hold the rows (``numFilesOutstanding``); None for Kafka.
+        bytes: Size of these files (``numBytesOutstanding``); None for Kafka.
+        note: The reason why a number is not known; empty if all are.
+        seconds: Age of the oldest unread record (by Kafka's timestamp) or commit; 0 if nothing is unread.
+    """
+
+    unit: str
+    count: int | None = None
+    versions: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    note: str = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How fresh a table is, from Kafka to the table, by the Kafka timestamps of records.
+
+    A record counts as in the table once the table's query has processed it, also if it was rejected, a
+    duplicate, or changed nothing.
+
+    Attributes:
+        newest_at: Kafka timestamp of the newest record that is in the table; None before the first.
+        waiting_since: Kafka timestamp of the oldest record that is not; None if no record waits.
+        is_known: Whether ``waiting_since`` is known; if not, records may wait.
+    """
+
+    newest_at: datetime | None
+    waiting_since: datetime | None
+    is_known: bool
+
+    def newest_seconds(self, at: datetime) -> float | None:
+        """Age of the newest record that is in the table; grows also while producers send nothing."""
+        return None if self.newest_at is None else max(0.0, (at - self.newest_at).total_seconds())
+
+    def waiting_seconds(self, at: datetime) -> float | None:
+        """Age of the oldest record that is not in the table; 0 if none waits, None if it is not known."""
+        if not self.is_known:
+            return None
+        return 0.0 if self.waiting_since is None else max(0.0, (at - self.waiting_since).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class TimeToLoss:
+    """When, at the present rates, unread data is deleted before the query reads it.
+
+    Attributes:
+        seconds: Seconds until then; infinite (``never``) if the reader gains or nothing limits it; 0 if data
+            is lost already; None if it is not known.
+        cause: What deletes the data, such as ``retention.ms of topic quakes``; empty for never.
+    """
+
+    seconds: float | None
+    cause: str = ""
+
+    @property
+    def is_never(self) -> bool:
+        """Whether nothing unread will be deleted."""
+        return self.seconds == math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Uncommitted:
+    """Records of open transactions: behind them a reader of committed records sees an end that is too early.
+
+    Attributes:
+        records: Records between the last stable offset and the end of the topic.
+        seconds: How long the last stable offset has not moved, as far as this process has seen it.
+    """
+
+    records: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueryNow:
+    """What the query of a table does now.
+
+    Attributes:
+        state: See ``State``.
+        phase: The same in words for people, such as ``micro-batch 17 for 3 s``.
+        since: Start of the state; None if it is not known.
+        error: The cause of a failure, in one line; contains nothing of a record.
+        restarts: Restarts of the query since its job started.
+        last_batch: Facts of the newest finished micro-batch; None if its job recorded none.
+    """
+
+    state: State
+    phase: str
+    since: datetime | None = None
+    error: str = ""
+    restarts: int = 0
+    last_batch: BatchFacts | None = None
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether the query has failed, or its process is gone."""
+        return self.state in FAULTY
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Rows in quarantine, per reason; a row with two reasons counts for both."""
+
+    table: str
+    rows: int | None
+    reasons: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """The status of one table.
+
+    Attributes:
+        table: The full name.
+        kind: ``topic``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``.
+        reads: The topics or tables that the table's query reads.
+        path: The table's path.
+        now: Rows, files, bytes, version and newest commit; None before the first write.
+        lag: What the table's query has yet to read.
+        rows_per_second: The query's reading rate over the micro-batches that ended in the last 60 s; 0 if
+            the query is idle, None if the rate is not known.
+        last_batch_id: The newest finished micro-batch.
+        watermark: The event-time watermark; None if there is none yet.
+        quarantine: The quarantine of a silver table; None for other tables.
+        late: Late rows of a table with a watermark; None for other tables and before the first write.
+        other: Other tables' records that a silver table with a condition ``where`` has read; None for other
+            tables and before the first write.
+        fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
+            compared (``orchestration.pipeline.field_use``).
+        holder: The process that writes the table; None if its job is stopped.
+        query: What the query does now.
+        freshness: From Kafka to this table; None for a publication.
+        loss: When unread data is deleted.
+        uncommitted: Records of open transactions in the topics of a bronze table; None for other tables and
+            if the broker does not answer.
+        failures: Failures and restarts of the query since its job started; None if there are none.
+    """
+
+    table: str
+    kind: str
+    reads: tuple[str, ...]
+    path: str
+    now: Snapshot | None
+    lag: Lag
+    rows_per_second: float | None
+    last_batch_id: int | None
+    watermark: datetime | None
+    quarantine: Quarantine | None
+    late: Late | None
+    other: OtherRecords | None
+    fields: FieldUse | None
+    holder: Holder | None
+    query: QueryNow
+    freshness: Freshness | None
+    loss: TimeToLoss
+    uncommitted: Uncommitted | None = None
+    failures: QueryState | None = None
+
+    @property
+    def layer(self) -> str:
+        """``bronze``, ``silver``, ``gold``, or ``publish`` for a query that writes no table."""
+        return self.table.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The status of a pipeline; ``broker_note`` is the reason if the broker's offsets are not known."""
+
+    pipeline: str
+    at: datetime
+    broker: str | None
+    broker_note: str
+    tables: tuple[TableStatus, ...]
+
+    @property
+    def waiting_seconds(self) -> float | None:
+        """Age of the oldest record that a gold table lacks (of silver or bronze where none is declared).
+
+        None if it is not known of a table; 0 if no record waits.
+        """
+        layers = {table.layer for table in self.tables if table.freshness is not None}
+        last = next((layer for layer in ("gold", "silver", "bronze") if layer in layers), "")
+        ages = [
+            table.freshness.waiting_seconds(self.at)
+            for table in self.tables
+            if table.layer == last and table.freshness is not None
+        ]
+        known = [age for age in ages if age is not None]
+        return max(known, default=0.0) if len(known) == len(ages) else None

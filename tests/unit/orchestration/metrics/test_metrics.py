@@ -1,0 +1,112 @@
+"""Board, rules and reference name only metrics that exist; promtool loads the rules where it is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from common.config.settings import Settings
+from orchestration.http.live import Live
+from orchestration.metrics.board import PANELS, board
+from orchestration.metrics.catalogue import METRICS
+from orchestration.metrics.exposition import prometheus_text
+from orchestration.metrics.reference import reference
+from orchestration.metrics.rules import alert_rules, rules
+from tests.support.in_process import run
+from tests.support.lived_in import PIPELINE, LivedIn
+
+PROMTOOL = shutil.which("promtool")
+SERIES = {metric.series for metric in METRICS}
+DOCS = Path(__file__).parents[4] / "docs"
+UNITS = (
+    "_seconds",
+    "_bytes",
+    "_rows",
+    "_files",
+    "_records",
+    "_per_second",
+    "_total",
+    "_up",
+    "_state",
+    "_id",
+    "_version",
+)
+
+
+def named(text: str) -> set[str]:
+    """The engine's metrics that an expression names."""
+    return set(re.findall(r"\bmedallion_\w+", text))
+
+
+def test_each_metric_of_the_board_exists() -> None:
+    drawn = {name for panel in PANELS for expression, _ in panel.lines for name in named(expression)}
+    assert drawn <= SERIES
+    content = json.loads(board())
+    assert len(content["panels"]) == len(PANELS)
+    places = [tuple(panel["gridPos"].values()) for panel in content["panels"]]
+    assert len(set(places)) == len(places)
+    assert all(place[0] + place[2] <= 24 for place in places)
+    assert named(json.dumps(content)) <= SERIES
+
+
+def test_each_metric_of_the_rules_exists() -> None:
+    found = yaml.safe_load(rules(600))
+    (group,) = found["groups"]
+    assert len(group["rules"]) == len(alert_rules(600))
+    for rule in group["rules"]:
+        assert named(rule["expr"]) <= SERIES, rule["alert"]
+        assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+    assert any("> 600" in rule["expr"] for rule in group["rules"])
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+def test_promtool_loads_the_rules(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yml"
+    file.write_text(rules(Settings().http.goal_seconds))
+    done = subprocess.run(
+        [PROMTOOL or "", "check", "rules", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+def test_promtool_finds_no_fault_in_the_exported_text(tmp_path: Path) -> None:
+    """Also with characters in a reason that the format escapes."""
+    lived_in = LivedIn(tmp_path)
+    lived_in.caught_up()
+    lived_in.job()
+    lived_in.quarantine({b"a": 'x"y\\ \n', b"b": "unreadable"})
+    text = prometheus_text(Live(PIPELINE, lived_in.settings, lived_in.layout).status())
+    done = subprocess.run([PROMTOOL or "", "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_names_end_with_their_unit_and_are_unique() -> None:
+    assert len(SERIES) == len(METRICS)
+    assert [metric.series for metric in METRICS if not metric.series.endswith(UNITS)] == []
+    assert all(metric.name.startswith("medallion_") and metric.help.endswith(".") for metric in METRICS)
+
+
+def test_labels_are_bounded_by_the_declaration() -> None:
+    known = {"pipeline", "layer", "table", "state", "phase", "reason"}
+    assert {label for metric in METRICS for label in metric.labels} <= known
+
+
+def test_the_page_of_metrics_is_in_step() -> None:
+    """Written by `medallion metrics reference > docs/metrics.md`."""
+    assert (DOCS / "metrics.md").read_text(encoding="utf-8") == reference()
+
+
+@pytest.mark.parametrize(
+    ("what", "begins"), [("board", "{\n"), ("rules", "groups:\n"), ("reference", "# Metrics\n")]
+)
+def test_the_command_prints_each(what: str, begins: str) -> None:
+    ended = run("metrics", what)
+    assert (ended.code, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(begins)

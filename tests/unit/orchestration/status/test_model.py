@@ -1,0 +1,273 @@
+"""Freshness from Kafka to gold, states of queries, problems: from files, as another process sees them."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from common.delta.log import LogReader
+from common.machine.table_lease import Leases
+from orchestration.cli.status_output import render
+from orchestration.history.job_state import JobState, read_states, write_state
+from orchestration.status.collect import Collector
+from orchestration.status.document import document
+from orchestration.status.model import Status, TableStatus
+from orchestration.status.problems import duration, problems
+from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets
+from tests.support.lived_in import PIPELINE, TABLES, LivedIn
+
+
+class Answering(BrokerOffsets):
+    """A broker that has answered."""
+
+    def __init__(self, answer: TopicOffsets) -> None:
+        self._answer = answer
+
+    def read(self, positions: object) -> TopicOffsets:
+        return self._answer
+
+
+def offsets(end: int = 10, *, high: int | None = None, ages: dict[int, float] | None = None) -> TopicOffsets:
+    """A topic with one partition; ``ages`` are those of unread records by offset, in seconds."""
+    now = datetime.now(UTC).timestamp()
+    return TopicOffsets(
+        "broker:9092",
+        first={"orders": {0: 0}},
+        end={"orders": {0: end}},
+        high={"orders": {0: end if high is None else high}},
+        unread_ms={("orders", 0, offset): int((now - age) * 1000) for offset, age in (ages or {}).items()},
+        retention={"orders": {"retention.ms": 3_600_000, "retention.bytes": -1, "cleanup.policy.delete": 1}},
+    )
+
+
+@pytest.fixture
+def lived_in(tmp_path: Path) -> LivedIn:
+    return LivedIn(tmp_path)
+
+
+def look(lived_in: LivedIn, answer: TopicOffsets | None = None) -> Status:
+    return Collector(PIPELINE, lived_in.layout, Answering(answer or offsets())).collect()
+
+
+def tables(status: Status) -> dict[str, TableStatus]:
+    return {table.table: table for table in status.tables}
+
+
+def waiting(status: Status) -> list[float | None]:
+    """Seconds that the oldest missing record waits, per table; rounded."""
+    found = [table.freshness.waiting_seconds(status.at) for table in status.tables if table.freshness]
+    return [None if seconds is None else round(seconds) for seconds in found]
+
+
+def test_when_every_record_is_in_gold_none_waits(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    status = look(lived_in)
+    assert waiting(status) == [0, 0, 0]
+    assert status.waiting_seconds == 0
+    newest = tables(status)["gold.by_day"].freshness
+    assert newest is not None
+    assert newest.newest_seconds(status.at) == pytest.approx(3, abs=2)
+
+
+def test_a_record_that_only_bronze_has_waits_for_silver_and_gold(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    lived_in.bronze(5, ago=60)
+    lived_in.batch("bronze.orders", 1, {"orders": {"0": 15}})
+    status = look(lived_in, offsets(15))
+    assert waiting(status) == [0, 64, 64]
+    assert [table.lag.count for table in status.tables] == [0, 5, 0]
+
+
+def test_a_record_that_silver_has_read_waits_for_gold_alone(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    lived_in.bronze(5, ago=60)
+    lived_in.batch("bronze.orders", 1, {"orders": {"0": 15}})
+    lived_in.silver(4, read_to=2, batch_id=1)
+    lived_in.batch("silver.orders", 1, lived_in.position("bronze.orders", 2))
+    status = look(lived_in, offsets(15))
+    assert waiting(status) == [0, 0, 64]
+    assert status.waiting_seconds == pytest.approx(64, abs=2)
+
+
+def test_a_record_that_bronze_has_not_read_waits_for_all_layers(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    status = look(lived_in, offsets(12, ages={10: 42}))
+    assert waiting(status) == [42, 42, 42]
+    bronze = tables(status)["bronze.orders"]
+    assert (bronze.lag.count, round(bronze.lag.seconds or 0)) == (2, 42)
+
+
+def test_without_the_broker_it_is_not_known_whether_a_record_waits(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    status = look(lived_in, TopicOffsets(note="broker not running"))
+    assert waiting(status) == [None, None, None]
+    assert status.waiting_seconds is None
+
+
+def test_bronze_that_reads_nothing_loses_its_oldest_record_at_the_end_of_retention(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    lived_in.batch("bronze.orders", 0, {"orders": {"0": 10}}, ago=600)
+    loss = tables(look(lived_in, offsets(1_000, ages={10: 600})))["bronze.orders"].loss
+    assert loss.cause == "retention.ms of topic orders"
+    assert loss.seconds == pytest.approx(3_000, abs=5)
+
+
+def test_records_of_an_open_transaction_are_told(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    found = tables(look(lived_in, offsets(10, high=25)))["bronze.orders"]
+    assert found.lag.count == 0
+    assert found.uncommitted is not None
+    assert found.uncommitted.records == 15
+
+
+def states(status: Status) -> list[tuple[str, str]]:
+    return [(table.query.state, table.query.phase) for table in status.tables]
+
+
+def test_without_a_job_the_queries_are_stopped(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    assert states(look(lived_in)) == [("stopped", "no job runs")] * 3
+
+
+def test_a_job_says_what_its_queries_do(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    lived_in.batch("silver.orders", 1, lived_in.position("bronze.orders", 1), ago=7, is_committed=False)
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        lived_in.job()
+        status = look(lived_in)
+    waits = ("waiting", "waits for data")
+    assert states(status) == [waits, ("working", "micro-batch 1 for 7 s"), waits]
+    last = tables(status)["gold.by_day"].query.last_batch
+    assert last is not None
+    assert (last.duration_ms, last.state_rows, last.phases_ms["addBatch"]) == (900, 12, 700)
+
+
+def test_a_query_that_failed_is_failed_with_its_cause(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    lived_in.job("failed", error="[DIVIDE_BY_ZERO] Division by zero")
+    status = look(lived_in)
+    assert states(status)[2] == ("failed", "[DIVIDE_BY_ZERO] Division by zero")
+    (problem,) = [one for one in problems(status) if one.severity == "critical"]
+    assert (problem.table, problem.text) == (
+        "gold.by_day",
+        "the query is failed: [DIVIDE_BY_ZERO] Division by zero",
+    )
+
+
+def test_a_query_that_is_restarted_says_so(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    lived_in.job("restarting", error="the registry does not answer")
+    query = tables(look(lived_in))["gold.by_day"].query
+    assert (query.state, query.restarts, query.is_faulty) == ("restarting", 2, True)
+
+
+def test_a_job_whose_process_was_killed_is_dead(lived_in: LivedIn) -> None:
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    lived_in.caught_up()
+    lived_in.job(pid=gone)
+    assert states(look(lived_in)) == [("dead", f"the process {gone} of job up has ended without a word")] * 3
+
+
+def test_a_process_of_the_same_id_is_not_taken_for_the_job(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    state = lived_in.job()
+    write_state(lived_in.layout.jobs, JobState(**{**_fields(state), "mark": "another start"}))
+    assert [state for state, _ in states(look(lived_in))] == ["dead"] * 3
+
+
+def _fields(state: JobState) -> dict[str, object]:
+    return {name: getattr(state, name) for name in JobState.__dataclass_fields__}
+
+
+def test_a_job_that_writes_no_state_for_five_seconds_is_dead(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    lived_in.job(silent=6)
+    state, phase = states(look(lived_in))[0]
+    assert state == "dead"
+    assert "has not answered for 6 s" in phase
+
+
+def test_a_job_of_an_earlier_release_is_known_by_its_lease(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        assert states(look(lived_in)) == [("starting", "job up starts")] * 3
+        later = datetime.now(UTC) - timedelta(minutes=5)
+        for file in lived_in.layout.leases.iterdir():
+            content = file.read_text()
+            with file.open("r+") as lease:  # the same file: the lock stays
+                lease.write(
+                    content.replace(
+                        content.split('"started_at": "')[1][:25], later.isoformat()[:19] + "+00:00"
+                    )
+                )
+        assert states(look(lived_in)) == [("waiting", "waits for data")] * 3
+
+
+def test_a_damaged_state_file_is_no_job(lived_in: LivedIn) -> None:
+    lived_in.job()
+    (lived_in.layout.jobs / "up.json").write_text("{")
+    assert read_states(lived_in.layout.jobs) == ()
+
+
+def test_the_model_keeps_no_commit_that_nothing_needs(
+    lived_in: LivedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestration.status.collect._KEPT_COMMITS", 3)
+    for number in range(12):
+        lived_in.bronze(2, ago=1)
+        lived_in.batch("bronze.orders", number, {"orders": {"0": 2 * number + 2}})
+    lived_in.silver(1, read_to=8, batch_id=0)
+    lived_in.batch("silver.orders", 0, lived_in.position("bronze.orders", 8))
+    collector = Collector(PIPELINE, lived_in.layout, Answering(offsets(24)))
+    first, second = collector.collect(), collector.collect()
+    kept = collector.log("bronze.orders")._commits
+    assert sorted(kept) == [8, 9, 10, 11]
+    assert [table.lag for table in first.tables][1].count == 8
+    assert [table.lag.count for table in second.tables] == [table.lag.count for table in first.tables]
+
+
+def test_the_document_says_the_same_in_json(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    lived_in.bronze(5, ago=60)
+    lived_in.batch("bronze.orders", 1, {"orders": {"0": 15}})
+    written = document(look(lived_in, offsets(15)))
+    silver = written["tables"][1]
+    size = LogReader(lived_in.layout.table_path("bronze.orders")).commit(1)
+    assert size is not None
+    assert (silver["lag"]["numFilesOutstanding"], silver["lag"]["numBytesOutstanding"]) == (1, size.bytes)
+    assert silver["freshness"]["waiting_seconds"] == pytest.approx(64, abs=2)
+    assert silver["query"]["state"] == "stopped"
+    assert {problem["table"] for problem in written["problems"]} == {"silver.orders"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59.6, "1 min"), (3_700, "1 h 1 min"), (200_000, "2 d 7 h"), (7_203, "2 h 3 s")],
+)
+def test_durations_have_their_two_largest_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_terminal_shows_the_same_model(lived_in: LivedIn, width: int) -> None:
+    """At 80 columns no name is cut; at 200 a table's state stands beside its numbers."""
+    lived_in.caught_up()
+    lived_in.bronze(5, ago=60)
+    lived_in.batch("bronze.orders", 1, {"orders": {"0": 15}})
+    lived_in.job("failed", error="[DIVIDE_BY_ZERO] Division by zero")
+    screen = StringIO()
+    Console(file=screen, width=width, color_system=None).print(render(look(lived_in, offsets(15))))
+    text = screen.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert "! gold.by_day: the query is failed: [DIVIDE_BY_ZERO] Division by zero" in text
+    assert "1 min 4 s behind Kafka" in text
+    assert "by_day" in text
+    assert "…" not in text
