@@ -6,18 +6,21 @@ the JVM starts without it: only the duration of a start depends on the archive.
 Its sha256 is in a file beside it and is compared at every start, which takes 0.15 seconds: an archive that
 is cut short or changed is not used, and set-up creates it again.
 
-    <user cache>/classes/<key>.jsa      <key>.jsa.sha256
-                                        about 190 MB; the key names Java, class path and Spark's version
+    <user cache>/classes/<place>-<state>.jsa      <place>-<state>.jsa.sha256
+        about 190 MB. ``place`` names Java, the folder of PySpark and the engine's jars; ``state`` names the
+        size and the modification time of each jar. The JVM refuses an archive when any of them differs,
+        without a message, so each virtual environment has its own archive, and an upgrade in place a new one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from importlib import metadata
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from common.config.paths import user_cache
@@ -26,6 +29,8 @@ from common.java.find_java import Java
 from common.java.sealed_file import seal, state_of
 
 _RECORD_SECONDS = 300.0
+_BUILD = re.compile(r"-[0-9a-f]{16}(?=\.jar$)")
+"""The part of a built jar's name that changes with each build."""
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """No messages about an archive that does not fit, nor about classes that a new archive leaves out."""
 
@@ -33,9 +38,30 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 def archive_file(java: Java, class_path: Sequence[Path]) -> Path:
     """Path of the archive of a Java and a class path, whether the file exists or not."""
     executable = java.executable.resolve()
-    parts = [str(executable), str(executable.stat().st_mtime_ns), metadata.version("pyspark")]
-    key = hashlib.sha256("\n".join([*parts, *map(str, class_path)]).encode()).hexdigest()[:16]
-    return user_cache() / "classes" / f"{key}.jsa"
+    spark = _spark_jars()
+    names = [_BUILD.sub("", str(jar)) for jar in class_path]
+    place = _key([str(executable), str(spark), *names])
+    jars = [executable, *class_path, *sorted(spark.glob("*.jar"))]
+    return user_cache() / "classes" / f"{place}-{_key(map(_state, jars))}.jsa"
+
+
+def _spark_jars() -> Path:
+    """Folder of the jars that PySpark starts its JVM with."""
+    found = importlib.util.find_spec("pyspark")
+    return Path(found.origin if found and found.origin else "").parent.resolve() / "jars"
+
+
+def _state(jar: Path) -> str:
+    """What the JVM compares of a jar."""
+    try:
+        found = jar.stat()
+    except OSError:
+        return f"{jar} missing"
+    return f"{jar} {found.st_size} {found.st_mtime_ns}"
+
+
+def _key(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def jvm_options(java: Java, class_path: Sequence[Path]) -> list[str]:
@@ -74,8 +100,15 @@ def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -
             if done.returncode != 0 or not draft.is_file():
                 file.with_suffix(".log").write_bytes(done.stdout)
                 return None
+            _remove_replaced(file)
             draft.replace(file)
             seal(file)
         except (subprocess.SubprocessError, OSError):
             return None
     return file
+
+
+def _remove_replaced(file: Path) -> None:
+    """Remove the archives that this Java, PySpark and set of jars used before they were upgraded."""
+    for old in file.parent.glob(f"{file.name.partition('-')[0]}-*.jsa*"):
+        old.unlink(missing_ok=True)

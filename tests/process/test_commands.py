@@ -113,8 +113,9 @@ class Up:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """The README's commands, from an empty folder to Ctrl-C."""
-    with medallion(tmp_path_factory.mktemp("up")) as commands:
+    """The README's commands, from an empty folder to Ctrl-C; test_demo.py runs all gold tables."""
+    folder = tmp_path_factory.mktemp("up")
+    with medallion(folder, example_on(folder, "quakes")) as commands:
         killed = commands.start("up")
         killed.await_stderr("running bronze.quakes")
         produced = commands.start("produce", "--count", "1200", "--rate", "100", "--json")
@@ -165,7 +166,7 @@ def test_status_tells_who_writes_while_up_runs_and_nobody_after(up: Up) -> None:
     """One JSON document each; the numbers are the tables'."""
     assert up.status.code() == 0
     document = json.loads(up.status.stdout)
-    declared = load_pipeline(EXAMPLE)
+    declared = load_pipeline(up.commands.pipeline)
     names = [one.table for one in (*declared.bronze, *declared.silver, *declared.gold)]
     assert [table["table"] for table in document["tables"]] == names
     for table in document["tables"]:
@@ -192,7 +193,7 @@ def test_ctrl_c_ends_up_at_a_boundary_with_exit_code_0(up: Up) -> None:
     assert up.up.code() == 0
     assert up.up.stderr.rstrip().endswith(BOUNDARY)
     assert "Traceback" not in up.up.stderr
-    for table in all_tables(load_pipeline(EXAMPLE)):
+    for table in all_tables(load_pipeline(up.commands.pipeline)):
         checkpoint = Checkpoint(up.commands.layout.checkpoint_path(table))
         assert checkpoint.last_planned() == checkpoint.last_committed()
     assert embedded.describe(up.commands.settings) is None

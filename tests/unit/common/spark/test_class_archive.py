@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,28 @@ def test_an_archive_is_of_one_java_and_one_class_path(java: Java) -> None:
     assert class_archive.jvm_options(java, tuple(reversed(JARS))) == []
     (java.home / "bin" / "java").write_text("#!/bin/sh\nexit 2\n")
     assert class_archive.jvm_options(java, JARS) == []
+
+
+def test_an_archive_is_of_one_environment_and_of_unchanged_jars(
+    java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The JVM refuses, without a message, an archive of jars at another place or of another time."""
+    found = []
+    for environment in ("one", "two"):
+        jars = tmp_path / environment / "pyspark" / "jars"
+        jars.mkdir(parents=True)
+        (jars / "spark-core.jar").write_bytes(b"core")
+        (jars.parent / "__init__.py").touch()
+        monkeypatch.syspath_prepend(str(tmp_path / environment))
+        monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+        importlib.invalidate_caches()
+        found.append(class_archive.archive_file(java, JARS))
+    upgraded = jars / "spark-core.jar"
+    os.utime(upgraded, (1, 1))
+    found.append(class_archive.archive_file(java, JARS))
+    assert len(set(found)) == 3
+    places = [file.name.partition("-")[0] for file in found]
+    assert places[0] != places[1] == places[2]  # an archive of the jars before the upgrade is removed
 
 
 def test_an_archive_that_is_there_is_not_made_again(java: Java) -> None:
