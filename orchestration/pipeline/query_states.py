@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,9 +59,16 @@ class QueryState:
 
     def restarts_within(self, seconds: float, at: datetime) -> int:
         """Number of restarts in the last seconds before ``at``, as far as they are kept."""
-        return sum(
-            (at - datetime.fromisoformat(one.at)).total_seconds() <= seconds for one in self.last_restarts
-        )
+        return sum(self.causes_within(seconds, at).values())
+
+    def causes_within(self, seconds: float, at: datetime) -> Mapping[str, int]:
+        """The same by what had failed; an empty text where that is not known."""
+        recent = [
+            one.subject
+            for one in self.last_restarts
+            if (at - datetime.fromisoformat(one.at)).total_seconds() <= seconds
+        ]
+        return Counter(recent)
 
 
 def kept(restarts: tuple[Restart, ...]) -> tuple[Restart, ...]:
