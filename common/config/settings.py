@@ -608,19 +608,13 @@ def _read_file(path: Path | None) -> dict[str, Any]:
     return {key: value for key, value in content.items() if value is not None}
 
 
-def _other_keys(
-    tree: Mapping[Any, Any], prefix: str = "", above: frozenset[int] = frozenset()
-) -> Iterator[str]:
-    """Keys that are no text, such as ``null`` or ``1``, with the section that they are in.
-
-    ``above`` has the ids of the sections around this one: an anchor of YAML may name one of them.
-    """
-    above |= {id(tree)}
+def _other_keys(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
+    """Keys that are no text, such as ``null`` or ``1``, with the section that they are in."""
     for key, value in tree.items():
         if not isinstance(key, str):
             yield f"{prefix}{key}"
-        elif isinstance(value, Mapping) and id(value) not in above:
-            yield from _other_keys(value, f"{prefix}{key}.", above)
+        elif isinstance(value, Mapping):
+            yield from _other_keys(value, f"{prefix}{key}.")
 
 
 def load_settings(

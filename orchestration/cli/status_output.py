@@ -207,7 +207,7 @@ def _block(table: TableStatus, at: datetime) -> _Block:
 
 def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
     details = [list(_source(table)), list(_now(table, at))]
-    if table.failures is not None and (shown := _restarts(table.failures, at)):
+    if table.failures is not None and (shown := _failures(table, table.failures, at)):
         details.append([shown])
     if table.watermark is not None:
         ago = _age(at, table.watermark)
@@ -280,10 +280,13 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
             yield Text(f"state {_number(last.state_rows)} rows, {_size(last.state_bytes)}", style="dim")
 
 
-def _restarts(failures: QueryState, at: datetime) -> Text | None:
-    """The restarts of a query in the last hour and what had failed."""
-    restarts = failures.restarts_within(_HOUR, at)
-    if not restarts or failures.state == "failed":
+def _failures(table: TableStatus, failures: QueryState, at: datetime) -> Text | None:
+    """The restarts of a query in the last hour and what had failed; a failure for good of an ended job."""
+    if failures.state == "failed":
+        # Of a running job, the state of the query says so already.
+        is_known = table.query.state == "failed"
+        return None if is_known else Text(f"! stopped since {failures.since[11:19]}: {failures.error}", "red")
+    if not (restarts := failures.restarts_within(_HOUR, at)):
         return None
     times = f"{restarts} restart{'' if restarts == 1 else 's'} in the last hour"
     colour = "dim" if failures.state == "works" else "yellow"

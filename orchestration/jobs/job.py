@@ -27,9 +27,9 @@ from common.spark.session import Compiled, build_session
 from orchestration.channel.client import fingerprint
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.jobs import topic_checks
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.quality_gates import QualityGates
 from orchestration.jobs.recorder import Recorder, recording
-from orchestration.jobs.restarts import RestartPolicy
 from orchestration.jobs.serving.channel import Channel, serving
 from orchestration.jobs.serving.commands import Commands
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts

@@ -25,7 +25,7 @@ from common.errors import (
     StateDamagedError,
 )
 from common.streaming.topic_identity import TopicIdentity
-from orchestration.jobs.restarts import RestartPolicy
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Layer
 from tests.conftest import make_settings

@@ -21,9 +21,9 @@ from common.errors import (
     SourceChangedError,
     TransientFailureError,
 )
-from orchestration.jobs import restart_notices
 from orchestration.jobs import supervisor as supervising
-from orchestration.jobs.restarts import RestartPolicy
+from orchestration.jobs.failures import restart_notices
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
 from orchestration.pipeline.query_states import QueryState, read_state
 

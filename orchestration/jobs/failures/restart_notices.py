@@ -11,7 +11,7 @@ from pathlib import Path
 from common.errors import BrokerAwayError, MedallionError, RegistryError, TransientFailureError
 from common.machine.console import say
 from common.streaming.failure_cause import BROKER, REGISTRY
-from orchestration.jobs.restarts import Restarts
+from orchestration.jobs.failures.restarts import Restarts
 from orchestration.pipeline.query_states import (
     QueryState,
     Restart,
