@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic
 from orchestration.jobs.serving.commands import ACCOUNTS, MAINTAINED, REPLAYED, Commands
 from orchestration.jobs.supervisor import StopSignal, Supervisor
@@ -71,6 +73,7 @@ class Work(threading.Thread):
             self.errors.append(error)
 
 
+@pytest.mark.long
 def test_commands_work_between_the_micro_batches_of_running_queries(spark: Any, tmp_path: Path) -> None:
     settings = make_settings(tmp_path, "none:1", "silver.trigger=asap", "gold.trigger=asap")
     earlier = Engine(spark, BEFORE, settings)
