@@ -68,7 +68,8 @@ def delete_replaced_files(spark: Any, engine: Engine) -> None:
         assert len(list(path.rglob("*.parquet"))) < before, table
 
 
-@pytest.mark.parametrize("in_driver", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("in_driver", [True, False])
 def test_tables_are_compacted_while_their_queries_run(spark: Any, tmp_path: Path, *, in_driver: bool) -> None:
     settings = make_settings(
         tmp_path,
