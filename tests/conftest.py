@@ -35,6 +35,7 @@ for _name in [name for name in os.environ if name.startswith("MEDALLION_") and "
 KINDS = ("unit", "spark", "pipeline", "broker", "process", "chaos")
 """Folders of the tests, by what a test may start: no JVM, a session, its queries, the broker, commands."""
 
+_WITHOUT_SPARK = ("unit", "process", "chaos")
 _MUST_NOT_USE = {"unit": {"spark", "broker"}, "spark": {"broker"}, "pipeline": {"broker"}}
 
 
@@ -134,12 +135,14 @@ def spark(session_dir: Path) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def release_memory() -> Iterator[None]:
+def release_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     """At the end of a module, release the memory of its tables and plans in the session's JVM.
 
     Delta caches a table's state for an hour after its last use; a run has hundreds of tables and is shorter.
     """
     yield
+    if request.path.relative_to(Path(__file__).parent).parts[0] in _WITHOUT_SPARK:
+        return  # a full collection takes a third of a second, and there are two hundred modules of unit tests
     gc.collect()  # DataFrames in reference cycles of Python keep their plans alive
     if "pyspark" in sys.modules:
         from pyspark import SparkContext

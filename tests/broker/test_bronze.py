@@ -100,6 +100,7 @@ def ran(
     return Ran(engine, first, second, queries)
 
 
+@pytest.mark.long
 def test_a_subscription_reads_all_of_its_topics_from_the_start(ran: Ran) -> None:
     assert ran.read("subscribed") == {
         (ran.first, 0): [0, 1, 2, 3, 4],

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from common.declare import Json, Message, Pipeline, Rule, Silver, Topic, Upsert
 from tests.conftest import make_settings
 from tests.support.engine import Engine
@@ -49,6 +51,7 @@ def declared(topic: str) -> Pipeline:
     )
 
 
+@pytest.mark.long
 def test_a_tombstone_deletes_its_keys_row_and_a_later_value_brings_it_back(
     spark: Any, tmp_path: Path, broker: str, topic: str, send: Callable[[str, list[Message]], None]
 ) -> None:

@@ -321,6 +321,7 @@ def test_since_a_moment_only_later_micro_batches_are_audited(copy: Engine) -> No
     assert (found.faults, found.offsets, found.looked_at) == ((), 13, 13)
 
 
+@pytest.mark.long
 def test_a_micro_batch_that_was_killed_between_its_tables_is_waiting(copy: Engine, tmp_path: Path) -> None:
     """Silver has it, quarantine has not: it is not done, and nothing is lost."""
     send(copy, 5, {0: [event("n", EVENING), b"rot"], 1: []}, {0: 15, 1: 13})

@@ -175,6 +175,7 @@ def all_values(engine: Engine, *layers: str) -> set[str]:
     return found
 
 
+@pytest.mark.long
 def test_erased_records_are_in_no_table_and_the_audit_balances(spark: Any, tmp_path: Path) -> None:
     """Gold follows; what is sent later is taken as ever, and a copy of an erased event is its duplicate."""
     engine = filled(engine_in(spark, tmp_path, SMALL))

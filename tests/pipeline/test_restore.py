@@ -79,6 +79,7 @@ def test_each_version_is_the_state_after_one_micro_batch(ran: Engine, table: str
     assert [one["batch_id"] for one in ran.commits(table)] == [0, 1, 2]
 
 
+@pytest.mark.long
 def test_a_restored_table_is_refused_and_made_anew_or_put_back(ran: Engine) -> None:
     path = ran.path("gold.latest")
     ran.spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 1")

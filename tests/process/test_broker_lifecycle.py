@@ -84,6 +84,7 @@ def consumed(address: str, topic: str, count: int) -> list[bytes]:
         consumer.close()
 
 
+@pytest.mark.long
 def test_topics_and_messages_outlive_a_stop_and_an_older_kafka(settings: Settings) -> None:
     values = [b"first", b"x" * BIG_BYTES, b"last"]
     with broker.start(settings) as first:

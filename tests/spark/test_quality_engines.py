@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from common.declare import (
@@ -108,6 +109,7 @@ def declared() -> Pipeline:
     return Pipeline(name="p", bronze=[Topic("rows")], silver=[silver], quality=[suite])
 
 
+@pytest.mark.long
 def test_both_engines_find_the_same(spark: Any, tmp_path: Path) -> None:
     """Results, failing rows, slices and distributions."""
     path, other = str(tmp_path / "rows"), str(tmp_path / "other")

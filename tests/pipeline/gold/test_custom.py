@@ -171,6 +171,7 @@ def die_if(condition: bool) -> None:  # noqa: FBT001  # it reads as what it does
         raise ValueError("died")
 
 
+@pytest.mark.long
 def test_nothing_is_left_behind_by_a_write_that_fails(ran: Engine) -> None:
     """Of two steps and two tables, dying inside ``once`` again and again, each write is there once."""
     deaths = ["before", "between", "after"]

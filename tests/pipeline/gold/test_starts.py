@@ -124,7 +124,7 @@ IN_EXECUTORS = DriverLimits(0, 0)
 @pytest.mark.parametrize(
     "limits",
     [
-        pytest.param(IN_DRIVER, id="driver"),
+        pytest.param(IN_DRIVER, id="driver", marks=pytest.mark.long),
         pytest.param(IN_EXECUTORS, id="executors", marks=pytest.mark.long),
     ],
 )

@@ -72,6 +72,7 @@ def test_a_change_by_another_hand_stops_silver_until_it_is_accepted(
         known.run("silver")
 
 
+@pytest.mark.long
 def test_rows_that_others_append_are_refused_and_a_delete_on_gold_is_found_by_the_audit(
     spark: Any, tmp_path: Path
 ) -> None:

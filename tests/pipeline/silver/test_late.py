@@ -249,6 +249,7 @@ def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
     assert (told["accepted"], told["late"], told["merged"], told["duplicates"]) == (1, 1, 1, 2)
 
 
+@pytest.mark.long
 def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from orchestration.quarantine.replay import replay
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EVOLVE = Silver(
     "evolve",
@@ -223,7 +224,6 @@ def test_a_field_that_is_to_stop_the_query_does_so_before_anything_is_written(sp
     assert {row["order_id"] for row in engine.rows("silver.fail")} >= {f"o{n}" for n in range(9)}
 
 
-@pytest.mark.long
 def test_a_late_row_and_a_first_load_are_stopped_too(spark: Any, tmp_path: Path) -> None:
     """Neither comes through the operator that the others come through."""
     short = replace(FAIL, name="short", reads="bronze.few", watermark="1 second")

@@ -132,6 +132,7 @@ CUTS: list[list[Sent]] = [
 ]
 
 
+@pytest.mark.long
 def test_each_record_is_in_the_one_table_that_it_belongs_to(spark: Any, tmp_path: Path) -> None:
     engine = filled(spark, tmp_path, PIPELINE, CUTS)
     crashed = run_through_crashes(lambda: engine.run("silver"), {2: True, 6: False})
