@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
@@ -95,7 +96,8 @@ def test_a_job_survives_a_broker_that_is_away(tmp_path: Path) -> None:
         kafka.ensure_topics(address, ["quakes"], 2, {})
     # A named broker: a job ends with an embedded one.
     named = f"kafka.bootstrap_servers={address}"
-    with embedded.start(own), medallion(tmp_path, EXAMPLE, named) as commands:
+    with medallion(tmp_path, EXAMPLE, named) as commands, ExitStack() as broker:
+        broker.enter_context(embedded.start(own))
         job = commands.start("run", "bronze", more=QUICK)
         job.await_stderr("running bronze.quakes")
         produced(commands, 200)
@@ -106,6 +108,7 @@ def test_a_job_survives_a_broker_that_is_away(tmp_path: Path) -> None:
         await_that(lambda: is_waiting(commands, "bronze.quakes"), "bronze waits for its broker", job)
         status = commands.run("status", "--json")
         assert '"subject": "the Kafka broker"' in status.stdout
+        broker.close()  # else this process would remain a user of the next broker, which nobody would stop
         with embedded.start(own) as again:
             assert again.bootstrap_servers == address
             produced(commands, 100)
