@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -146,7 +146,7 @@ def pip(arguments: Sequence[str], log: Path, screen: Screen | None = None) -> No
             try:
                 while process.poll() is None:
                     # pip deletes the downloads at its end.
-                    downloaded = max(downloaded, _downloaded(folder))
+                    downloaded = max(downloaded, downloaded_megabytes(folder))
                     if screen is not None:
                         screen.show(now, downloaded)
                     time.sleep(_POLL_SECONDS)
@@ -178,14 +178,15 @@ def _folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _downloaded(folder: Path) -> float:
-    """Megabytes in pip's download folders."""
+def downloaded_megabytes(folder: Path) -> float:
+    """Megabytes in pip's download folders; pip moves files and removes folders meanwhile."""
     size = 0
-    for file in folder.glob("pip-unpack-*/*"):
-        try:
-            size += file.stat().st_size
-        except OSError:  # pip has moved it since
+    for parent, _, names in os.walk(folder):  # a folder that is gone by then is left out
+        if not Path(parent).name.startswith("pip-unpack-"):
             continue
+        for name in names:
+            with suppress(OSError):
+                size += (Path(parent) / name).lstat().st_size
     return size / 1_000_000
 
 

@@ -6,12 +6,15 @@ import base64
 import hashlib
 import os
 import re
+import shutil
+import threading
 import zipfile
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from orchestration.install import packages
 from orchestration.install.packages import InstallError, Progress, Screen, pip
 
 
@@ -85,3 +88,30 @@ def test_a_terminal_shows_one_bar_within_its_width(monkeypatch: pytest.MonkeyPat
         "  downloaded 700 MB",
         "  installed 3 packages",
     ]
+
+
+def test_downloads_are_counted_while_pip_removes_its_folders(tmp_path: Path) -> None:
+    """The folders go while they are being read; the size is that of what is left, never an error."""
+    (tmp_path / "pip-build-1").mkdir()
+    (tmp_path / "pip-build-1" / "source").write_bytes(b"x" * 5_000_000)
+    (tmp_path / "pip-unpack-kept").mkdir()
+    (tmp_path / "pip-unpack-kept" / "a.whl").write_bytes(b"x" * 2_000_000)
+    stop = threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            for n in range(40):
+                folder = tmp_path / f"pip-unpack-{n}"
+                folder.mkdir()
+                (folder / "b.whl").touch()
+            for n in range(40):
+                shutil.rmtree(tmp_path / f"pip-unpack-{n}")
+
+    churning = threading.Thread(target=churn)
+    churning.start()
+    try:
+        sizes = {packages.downloaded_megabytes(tmp_path) for _ in range(300)}
+    finally:
+        stop.set()
+        churning.join()
+    assert sizes == {2.0}
