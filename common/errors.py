@@ -28,6 +28,7 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── RecordsGoneError        Kafka no longer has records that bronze has not read
 │   ├── StateDamagedError       a file of the query's checkpoint is damaged or gone
 │   ├── DiskFullError           a disk is full
+│   ├── DiskLowError            too little space is free for a micro-batch; the query waits and retries
 │   └── OutOfMemoryError        the heap of Spark's JVM was full, and the JVM ended
 ├── RegistryError               the schema registry does not answer; the query waits and retries
 ├── AccountError                the audit found lost, duplicated or miscounted offsets
@@ -262,6 +263,19 @@ class DiskFullError(QueryFailedError):
     """A disk of the tables, of the checkpoints or of Spark's temporary files is full."""
 
     cause_kind = "operator"
+
+
+class DiskLowError(QueryFailedError):
+    """Less space is free than ``min_free_mb``; nothing of the micro-batch is written, the query waits."""
+
+    retryable = True
+
+    def __init__(self, query: str, shortage: str) -> None:
+        super().__init__(
+            query,
+            f"{shortage} (the setting min_free_mb), so no micro-batch begins; nothing is lost. Make room: "
+            "the query goes on by itself.",
+        )
 
 
 class OutOfMemoryError(QueryFailedError):

@@ -8,6 +8,7 @@
     ├── checkpoints/<query>     streaming checkpoints (elsewhere with ``checkpoints``)
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
+    ├── alerts/                 the alerts that are raised, and the lock of the process that watches
     ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
     ├── channel/                sockets by which commands ask the running jobs
@@ -29,6 +30,9 @@ from common.errors import UsageError
 
 HISTORY = "ops.micro_batches"
 """The table with the history of micro-batches (``orchestration.history.micro_batches``)."""
+
+GAPS = "ops.gaps"
+"""The table with the offsets that are lost and accepted as lost (``orchestration.audit.accepted_gaps``)."""
 
 
 def broker_dir(settings: Settings) -> Path:
@@ -104,6 +108,11 @@ class Layout:
         if is_local(self.warehouse):
             return Path(self.warehouse) / "_leases"
         return self.local / "leases"
+
+    @property
+    def alerts(self) -> Path:
+        """Folder of the alerts' file and lock."""
+        return self.local / "alerts"
 
     @property
     def jobs(self) -> Path:

@@ -59,6 +59,19 @@ def resolve(values: Mapping[str, str], of: str) -> dict[str, str]:
     }
 
 
+def resolve_secret(value: str, of: str) -> str:
+    """The value of a setting that may always be a reference.
+
+    Args:
+        value: The setting.
+        of: Its name, for error messages.
+
+    Raises:
+        SettingsError: An environment variable is not set, or a file cannot be read; names the reference.
+    """
+    return _referred(of, value) if value.startswith(("env:", "file:/")) else value
+
+
 def _referred(place: str, reference: str) -> str:
     kind, _, where = reference.partition(":")
     if kind == "env":

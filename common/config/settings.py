@@ -28,8 +28,9 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariableError
 
+from common.config.alert_settings import AlertRule, AlertSettings
 from common.config.driver_limits import DriverLimits
-from common.declare.intervals import parse_duration
+from common.config.durations import Duration, duration_text, seconds_of
 from common.errors import SettingsError, nearest
 
 SETTINGS_FILE = "medallion.yaml"
@@ -45,14 +46,6 @@ FOLLOW = "follow"
 """The trigger of a query that starts a micro-batch when its source tables get a commit."""
 
 
-def _duration(text: object) -> str:
-    """A duration in Spark's notation, which has no short units such as ``s``."""
-    length = parse_duration(text) if isinstance(text, str) else None
-    if length is None:
-        raise ValueError(f"{text!r} is not a duration; write it like '500 milliseconds' or '2 seconds'")
-    return str(length)
-
-
 def _trigger(text: object) -> str:
     word = text.strip().lower() if isinstance(text, str) else None
     if word in {"", "asap"}:
@@ -62,7 +55,7 @@ def _trigger(text: object) -> str:
             "Spark's continuous processing cannot write Delta tables; write 'asap', which starts the next "
             "micro-batch as soon as data is there"
         )
-    return _duration(text)
+    return duration_text(text)
 
 
 def _as_texts(given: object) -> object:
@@ -92,7 +85,6 @@ def _is_follow(text: object) -> bool:
 
 
 Options = Annotated[dict[str, str], BeforeValidator(_as_texts)]
-Duration = Annotated[str, BeforeValidator(_duration)]
 Trigger = Annotated[
     str,
     BeforeValidator(_kafka_trigger),
@@ -269,7 +261,7 @@ class QualitySettings(_Section):
     duckdb_mb: int = Field(
         default=20_000, ge=0, description="Most MiB of a table's files that engine auto gives to DuckDB."
     )
-    gate_interval: Annotated[str, BeforeValidator(_duration)] = Field(
+    gate_interval: Duration = Field(
         default="30 seconds",
         description="Least time between two evaluations of a gate; and at least ten times as long as the "
         "last evaluation took.",
@@ -357,9 +349,7 @@ class HistorySettings(_Section):
     @property
     def keep_seconds(self) -> float:
         """``keep`` in seconds."""
-        length = parse_duration(self.keep)
-        assert length is not None  # noqa: S101  # validated
-        return length.seconds
+        return seconds_of(self.keep)
 
 
 class HttpSettings(_Section):
@@ -385,9 +375,7 @@ class HttpSettings(_Section):
     @property
     def goal_seconds(self) -> float:
         """``freshness_goal`` in seconds."""
-        length = parse_duration(self.freshness_goal)
-        assert length is not None  # noqa: S101  # validated
-        return length.seconds
+        return seconds_of(self.freshness_goal)
 
 
 class LogSettings(_Section):
@@ -401,6 +389,22 @@ class LogSettings(_Section):
     exception_messages: bool = Field(
         default=False,
         description="Whether JSON logs of Python have the messages of exceptions, which may quote a value.",
+    )
+
+
+class LineageSettings(_Section):
+    """Events of lineage for other platforms."""
+
+    openlineage: dict[str, Any] | None = Field(
+        default=None,
+        description="OpenLineage's transport as openlineage-python takes it, such as {type: http, url: "
+        '"http://host:5000"}; unset: no events. A secret may be a reference, env:NAME or file:/path.',
+    )
+    namespace: str = Field(
+        default="medallion", min_length=1, description="Namespace of the queries in OpenLineage events."
+    )
+    interval_seconds: float = Field(
+        default=60, ge=1, description="Fewest seconds between two RUNNING events of a query."
     )
 
 
@@ -461,6 +465,12 @@ class Settings(BaseSettings):
     stop_timeout_seconds: float = Field(
         default=60, gt=0, description="How long a stop waits for a micro-batch boundary."
     )
+    min_free_mb: int = Field(
+        default=256,
+        ge=0,
+        description="Free space in MiB that the disks of tables, checkpoints and data_dir must have before a "
+        "query begins a micro-batch; with less it waits, says so, and goes on by itself. 0: not looked at.",
+    )
     kafka: KafkaSettings = KafkaSettings()
     bronze: BronzeSettings = BronzeSettings()
     silver: SilverSettings = SilverSettings()
@@ -473,7 +483,9 @@ class Settings(BaseSettings):
     jars: JarSettings = JarSettings()
     history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()
+    alerts: AlertSettings = AlertSettings()
     log: LogSettings = LogSettings()
+    lineage: LineageSettings = LineageSettings()
 
     _source: Settings | None = PrivateAttr(default=None)
 
@@ -731,11 +743,15 @@ def setting_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterat
             yield from setting_names(kind, f"{prefix}{name}.")
 
 
+_FREE = ("KAFKA__OPTIONS", "SPARK__CONF", "ALERTS__CHANNELS", "ALERTS__RULES")
+"""Settings whose keys are the user's own."""
+
+
 def _refuse_unknown_variables() -> None:
     known = {PREFIX + name.upper().replace(".", "__") for name in setting_names()}
     for variable in sorted(os.environ):
         if variable.startswith(PREFIX) and variable not in known:
-            if any(variable.startswith(f"{PREFIX}{free}__") for free in ("KAFKA__OPTIONS", "SPARK__CONF")):
+            if any(variable.startswith(f"{PREFIX}{free}__") for free in _FREE):
                 continue
             raise SettingsError(f"environment: {variable} is not a setting; {nearest(variable, known)}")
 
@@ -752,13 +768,15 @@ def _explain(
             siblings = {
                 n for n in known if n.count(".") == len(names) - 1 and n.startswith(dotted.rpartition(".")[0])
             }
+            if names[:2] == ["alerts", "rules"]:
+                siblings = {field.alias or name for name, field in AlertRule.model_fields.items()}
+                siblings = {".".join([*names[:-1], name]) for name in siblings}
             yield f"{where}: {dotted} is not a setting; {nearest(dotted, siblings or known)}"
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            # Options of Kafka clients and of Spark may be passwords
-            shown = (
-                "not usable" if {"options", "conf", "schema_registry"} & set(names) else repr(fault["input"])
-            )
+            # Options of Kafka clients and of Spark may be passwords, and so may addresses of channels.
+            hidden = {"options", "conf", "schema_registry", "openlineage", "channels"}
+            shown = "not usable" if hidden & set(names) or names == ["alerts"] else repr(fault["input"])
             yield f"{where}: {dotted} is {shown}: {message}."
 
 

@@ -116,6 +116,10 @@ class Checkpoint:
         """Every planned micro-batch whose file Spark has kept, oldest first."""
         return tuple(sorted(_batches(self._offsets)))
 
+    def committed_batches(self) -> tuple[int, ...]:
+        """Every committed micro-batch whose file Spark has kept, oldest first."""
+        return tuple(sorted(_batches(self._commits)))
+
     def state_partitions(self) -> int | None:
         """Number of the query's state partitions; ``None`` where the query has no state, or none yet.
 

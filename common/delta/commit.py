@@ -47,6 +47,8 @@ class Commit:
         added: Files with new data (``dataChange``), in the order in which a stream reads them.
         removed: Files whose rows were deleted or rewritten (``dataChange``); without compacted files.
         removed_files: Number of removed files, compacted files included.
+        change_files: Number of files of the change data feed. A stream of the feed reads these files instead
+            of ``added`` and ``removed``; without them the feed is made of both.
         is_change: The commit removed data, so a stream with ``skipChangeCommits`` skips all of it.
         user_metadata: The writer's ``userMetadata``.
         user: The user, where the commit names one.
@@ -65,6 +67,7 @@ class Commit:
     user: str | None = None
     engine: str | None = None
     restored_to: int | None = None
+    change_files: int = 0
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def parse_commit(
     info: dict[str, Any] = {}
     added: list[DataFile] = []
     removed: list[DataFile] = []
-    removed_files = 0
+    removed_files = change_files = 0
     try:
         for line in content.splitlines():
             action = json.loads(line) if line else {}
@@ -117,6 +120,8 @@ def parse_commit(
             elif remove := action.get("remove"):
                 removed_files += 1
                 removed += [_data_file(remove, "")] if remove["dataChange"] else []
+            elif "cdc" in action:
+                change_files += 1
             elif found := action.get("commitInfo"):
                 info = found
     except (KeyError, TypeError, AttributeError) as error:
@@ -134,6 +139,7 @@ def parse_commit(
         user=info.get("userName"),
         engine=info.get("engineInfo"),
         restored_to=_restored_to(info),
+        change_files=change_files,
     )
 
 

@@ -187,6 +187,20 @@ class LogReader:
         """Sizes of the live files, in bytes; empty where there is no table."""
         return [] if self.latest_version() is None else [f.bytes for f in _live_files(_open(self.path, None))]
 
+    def live_files(self) -> tuple[DataFile, ...]:
+        """The data files of the current state; empty when there is no table.
+
+        Raises:
+            HistoryGoneError: The log cannot be read.
+        """
+        latest = self.latest_version()
+        return () if latest is None else self._snapshot_files(latest)
+
+    def missing_versions(self) -> list[int]:
+        """Versions between the oldest and the newest commit of the log whose commit is gone."""
+        there = sorted(self._listed_versions())
+        return sorted(set(range(there[0], there[-1])) - set(there)) if there else []
+
     def properties(self) -> dict[str, str]:
         """The table's properties; empty where there is no table."""
         latest = self.latest_version()
@@ -306,3 +320,27 @@ def _live_files(table: Any) -> tuple[DataFile, ...]:
     columns = ("modification_time", "path", "size_bytes", "num_records")
     order = sorted(zip(*(files.column(name).to_pylist() for name in columns), strict=True))
     return tuple(DataFile(int(size), rows, path) for _, path, size, rows in order)
+
+
+def column_types(path: str) -> dict[str, str]:
+    """The columns of a table as it is now, with their types as Delta writes them; empty without a table."""
+    if latest_version(path) is None:
+        return {}
+    return {field.name: _type_text(field.type) for field in _open(path, None).schema().fields}
+
+
+def _type_text(kind: Any) -> str:
+    """A type as Spark's ``simpleString`` has it."""
+    described = json.loads(kind.to_json())
+    return _described_type(described)
+
+
+def _described_type(described: Any) -> str:
+    if isinstance(described, str):
+        return described
+    if described["type"] == "array":
+        return f"array<{_described_type(described['elementType'])}>"
+    if described["type"] == "map":
+        return f"map<{_described_type(described['keyType'])},{_described_type(described['valueType'])}>"
+    inner = (f"{each['name']}:{_described_type(each['type'])}" for each in described["fields"])
+    return f"struct<{','.join(inner)}>"

@@ -190,6 +190,15 @@ def delete_folder(spark: SparkSession, path: str) -> None:
     folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)
 
 
+def name_in_log(spark: SparkSession, query: str, batch_id: int) -> None:
+    """Name query and micro-batch in the JVM's log lines of this thread, and of the tasks that it starts."""
+    context = spark.sparkContext
+    context.setLocalProperty("mdc.query", query)
+    context.setLocalProperty("mdc.batch_id", str(batch_id))
+    # Spark copies local properties into the log's context of a task, but not of the thread that starts it.
+    packages().org.apache.logging.log4j.ThreadContext.put("mdc.batch_id", str(batch_id))
+
+
 def clear_table_cache() -> None:
     """Release the state of Delta tables that the JVM keeps for an hour after a table's last use."""
     packages().org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -19,12 +19,15 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
 from common.errors import (
+    DiskLowError,
     MedallionError,
     QueryFailedError,
     RegistryError,
     SourceChangedError,
     TransientFailureError,
 )
+from common.machine import event_log
+from common.machine.free_space import FreeSpace
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of
@@ -99,10 +102,12 @@ class Gate:
     Attributes:
         closed: Set once no query may start a micro-batch.
         closed_for: Names of queries that may start none, while the others go on.
+        free_space: The disks on which space must be free before a micro-batch writes; None: not looked at.
     """
 
     closed: threading.Event = field(default_factory=threading.Event)
     closed_for: set[str] = field(default_factory=set)
+    free_space: FreeSpace | None = None
 
     def close(self) -> None:
         """Admit no further micro-batch."""
@@ -111,6 +116,16 @@ class Gate:
     def admits(self, query: str) -> bool:
         """Whether a query may start a micro-batch."""
         return not self.closed.is_set() and query not in self.closed_for
+
+    def require_space(self, query: str) -> None:
+        """Refuse to begin a micro-batch where too little space is free.
+
+        Raises:
+            DiskLowError: Names the folder; the query waits and is restarted.
+        """
+        shortage = None if self.free_space is None else self.free_space.shortage()
+        if shortage is not None:
+            raise DiskLowError(query, shortage)
 
 
 @dataclass
@@ -167,7 +182,11 @@ class RunningQuery:
 
 @dataclass
 class _State:
-    """State shared by the thread of the micro-batches and the supervising thread."""
+    """State shared by the thread of the micro-batches and the supervising thread.
+
+    Attributes:
+        began: Whether the next micro-batch is no replay: one has begun, or the checkpoint is new.
+    """
 
     began: bool = False
     in_batch: bool = False
@@ -186,6 +205,7 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
     *,
     available_now: bool = False,
     turns: Turns | None = None,
+    may_replay: bool = True,
 ) -> RunningQuery:
     """Start a query in a fair scheduler pool of its own.
 
@@ -196,6 +216,8 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Whether the query processes the available data and ends.
         turns: Who may write the query's tables; each micro-batch takes the query's turn.
+        may_replay: Whether the first micro-batch may be a replay; not so for a checkpoint that the caller
+            knows to be new.
 
     Raises:
         MedallionError: Spark does not start the query, as with a damaged checkpoint.
@@ -203,7 +225,7 @@ def start(  # noqa: PLR0913  # a query and all that it shares with the others
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    state = _State()
+    state = _State(began=not may_replay)
     notifier = notifier or CommitNotifier()
     turns = turns or Turns()
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
@@ -258,6 +280,11 @@ def _micro_batch_function(
         try:
             # With transaction ids that user code left in the session, Delta would skip the engine's writes.
             clear_transaction_ids(frame.sparkSession)
+            if event_log.is_json():
+                from common.spark import jvm
+
+                jvm.name_in_log(frame.sparkSession, stream.name, batch_id)
+            gate.require_space(stream.name)
             tables.check()
             identity = _identity(stream, checkpoint, frame, batch_id)
             stream.write(frame, replace(identity, is_first=is_first))

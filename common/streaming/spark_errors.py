@@ -61,11 +61,9 @@ class FailedQuery:
             return f"Fill the table again from the rows that are there: medallion rebuild {self.name}"
         if self.name.startswith("publish."):
             return f"Or move the checkpoint {self.checkpoint} away: the job then sends the table's rows again"
-        tables = " and ".join((self.name, *self.beside))
         return (
-            f"Or fill it again from the rows that are there: move the folders of {tables} and the checkpoint "
-            f"{self.checkpoint} away, start the job, and then fill the gold tables that read {self.name} "
-            "again: medallion rebuild gold.…"
+            "Or have it filled again from the rows that are there, and the gold tables that read it: "
+            f"medallion recover {self.name}"
         )
 
 
@@ -90,13 +88,12 @@ def _records_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medall
         or _first(text, r"Reason:\s*([^\n]*?\.)(?:\s|$)", r"(Cannot fetch (?:offset|records)[^\n.]*)")
         or "Some of them are gone."
     )
-    table = query.name.partition(".")[2]
     return RecordsGoneError(
         query.name,
         f"{query.broker} no longer has records that {query.name} has not read. {_sentence(reason)} If "
-        "retention has deleted them, they are lost: to go on with the oldest record that is left, declare "
-        f'Topic("{table}", …, fail_on_data_loss=False) until the job has passed them; the audit names the '
-        "missing offsets. If the topic was deleted or created again, go on with the new one: "
+        "retention has deleted them, they are lost: to write down which ones, and go on with the oldest "
+        f"record that is left: medallion recover {query.name} --accept-gap. If the topic was deleted or "
+        "created again, go on with the new one: "
         f"medallion recover {query.name} --new-topic NAME",
     )
 

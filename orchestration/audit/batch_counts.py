@@ -5,11 +5,12 @@ Pure: works on commits that are in memory. These faults have no coordinates, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from common.declare import Silver
 from common.delta.checkpoint import DeltaPosition
+from orchestration.audit.accepted_gaps import Gap, lost_between
 from orchestration.audit.offset_ranges import BronzeProgress
 from orchestration.audit.table_log import (
     BATCH_COUNTS,
@@ -164,15 +165,19 @@ def _has_moved_rows(log: TableLog, after: int, totals: Mapping[str, int]) -> boo
     return is_part or others or totals.get("erased", 0) > 0
 
 
-def bronze_faults(
+def bronze_faults(  # noqa: PLR0913
     bronze: TableLog,
     progress: BronzeProgress,
     firsts: Mapping[Partition, int],
     *,
     after: int,
     may_have_gaps: bool,
+    lost: Sequence[Gap] = (),
 ) -> Iterator[str]:
-    """Bronze micro-batches that wrote a different number of rows than the offsets that they read."""
+    """Bronze micro-batches that wrote a different number of rows than the offsets that they read.
+
+    Offsets that are accepted as ``lost`` have no rows.
+    """
     if not progress.is_complete:
         return
     ends: dict[Partition, int] = {}
@@ -181,18 +186,21 @@ def bronze_faults(
             continue
         positions = kafka_positions(one)
         if one.version > after:
+            starts = {**firsts, **ends}
+            gone = lost_between(lost, starts, positions)
             yield from _bronze_batch(
-                bronze.table, one, positions, {**firsts, **ends}, may_have_gaps=may_have_gaps
+                bronze.table, one, positions, starts, gone=gone, may_have_gaps=may_have_gaps
             )
         ends |= positions
 
 
-def _bronze_batch(
+def _bronze_batch(  # noqa: PLR0913
     table: str,
     one: TableCommit,
     ends: Mapping[Partition, int],
     starts: Mapping[Partition, int],
     *,
+    gone: int,
     may_have_gaps: bool,
 ) -> Iterator[str]:
     where = f"micro-batch {one.batch_id} of {table} (version {one.version})"
@@ -204,7 +212,7 @@ def _bronze_batch(
     if not ends.keys() <= starts.keys() or one.commit.rows is None:
         return
     offsets = sum(end - starts[place] for place, end in ends.items())
-    if one.commit.rows > offsets or (one.commit.rows < offsets and not may_have_gaps):
+    if one.commit.rows > offsets or (one.commit.rows < offsets - gone and not may_have_gaps):
         yield f"{where} wrote {one.commit.rows:,} rows for {offsets:,} offsets"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
 
 from common.config.driver_limits import DriverLimits
 from common.declare import Silver, Topic
@@ -12,6 +14,7 @@ from common.rows.driver_or_spark import Rows, SparkRows
 from orchestration.audit import batch_counts
 from orchestration.audit import duplicate_witness as witness
 from orchestration.audit import offset_places as rows
+from orchestration.audit.accepted_gaps import Gap
 from orchestration.audit.offset_places import Range, Source, Sources
 from orchestration.audit.offset_ranges import (
     BronzeProgress,
@@ -96,7 +99,11 @@ def _tally(found: DataFrame, ranges: Mapping[Partition, Range]) -> _Tally:
 
 @dataclass
 class TableAudit:
-    """The audit of one silver table; ``faults`` and ``notes`` are complete after ``partitions``."""
+    """The audit of one silver table; ``faults`` and ``notes`` are complete after ``partitions``.
+
+    Attributes:
+        lost: The offsets that are accepted as lost.
+    """
 
     spark: SparkSession
     topic: Topic
@@ -105,6 +112,7 @@ class TableAudit:
     say: Say
     decision: Decision = field(default_factory=Decision)
     start: StartingPoint | None = None
+    lost: Sequence[Gap] = ()
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -199,7 +207,12 @@ class TableAudit:
             position = self.start.position
             after, mine = position.version - 1, self.start.version(self.silver.table)
         found = batch_counts.bronze_faults(
-            pins.bronze, progress, firsts, after=after, may_have_gaps=self.topic.may_have_gaps
+            pins.bronze,
+            progress,
+            firsts,
+            after=after,
+            may_have_gaps=self.topic.may_have_gaps,
+            lost=self.lost,
         )
         self._add_texts("counts", found)
         self._add_texts("counts", batch_counts.batch_faults(pins, self.silver, mine, position))
@@ -351,7 +364,7 @@ class TableAudit:
             + _changed(bronze),
             rest.where(f"{rows.FATE} is not null and {rows.FATE} <> '{rows.TWICE}'"),
         )
-        empty = rest.where(f"{rows.FATE} is null")
+        empty = self._without_lost(rest.where(f"{rows.FATE} is null"), counts)
         if self.topic.may_have_gaps:
             _add(counts, "gaps", empty)
         else:
@@ -363,6 +376,19 @@ class TableAudit:
             )
         for frame in (rest, ours, lacking):
             frame.unpersist()
+
+    def _without_lost(self, empty: DataFrame, counts: dict[Partition, dict[str, int]]) -> DataFrame:
+        """Count the offsets that are accepted as lost; the other ones."""
+        if not self.lost:
+            return empty
+        names = "topic string, partition int, first_offset bigint, last_offset bigint"
+        known = self.spark.createDataFrame(
+            [(one.topic, one.partition, one.first_offset, one.last_offset) for one in self.lost], names
+        ).alias("known")
+        same = "empty.topic = known.topic and empty.partition = known.partition"
+        inside = F.expr(f"{same} and empty.offset between known.first_offset and known.last_offset")
+        _add(counts, "gaps", empty.alias("empty").join(F.broadcast(known), inside, "left_semi"))
+        return empty.alias("empty").join(F.broadcast(known), inside, "left_anti")
 
     def _explains(self, gone: list[TableCommit], lacking: int) -> bool:
         """Whether erasures whose files are vacuumed removed at least as many rows as are missing."""

@@ -29,6 +29,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
+from orchestration.audit.accepted_gaps import read_gaps
 from orchestration.audit.gold_changes import gold_faults
 from orchestration.audit.offset_ranges import why_full_audit
 from orchestration.audit.other_records import Decision
@@ -166,12 +167,13 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
         if why:
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
-    table_audit = TableAudit(spark, topic, silver, pins, say, decision, start)
+    lost = read_gaps(layout, topic.table)
+    table_audit = TableAudit(spark, topic, silver, pins, say, decision, start, lost)
     partitions = table_audit.partitions()
     if start is not None and _may_miss_erased_rows(table_audit.faults, pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
         pins, start = pin(silver, layout), None
-        table_audit = TableAudit(spark, topic, silver, pins, say, decision)
+        table_audit = TableAudit(spark, topic, silver, pins, say, decision, None, lost)
         partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)

@@ -42,10 +42,11 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
             _print(console, line)
 
 
-def summary(outcomes: Sequence[Outcome], seconds: float, started: float | None) -> str:
-    """The last line: how many cases passed and failed, and how long it took."""
+def summary(outcomes: Sequence[Outcome], seconds: float, started: float | None, unchanged: int = 0) -> str:
+    """The last line: how many cases passed, failed or were left out as unchanged, and how long it took."""
     failed = sum(not outcome.has_passed for outcome in outcomes)
     parts = [f"{len(outcomes) - failed} passed"] + ([f"{failed} failed"] if failed else [])
+    parts += [f"{unchanged} passed before and unchanged"] if unchanged else []
     after = f", after {started:.1f} s for the start of Spark" if started is not None else ""
     return f"{', '.join(parts)} in {seconds:.1f} s{after}"
 

@@ -30,6 +30,9 @@ from orchestration.query.duckdb_views import Database
 
 _PLACE = re.compile(r"(?P<topic>.+)/(?P<partition>\d+)/(?P<first>\d+)(?:-(?P<last>\d+))?")
 
+_CASES = re.compile(r"^cases:", re.MULTILINE)
+"""The heading of the cases; a file may have a pipeline or shared values and no case yet."""
+
 _MOST_RECORDS = 1_000
 """Most records of a case: it is to be read by people."""
 
@@ -122,9 +125,10 @@ def write_case(  # noqa: PLR0913, PLR0917
     with session.room() as (spark, folder):
         rows = run_tables(spark, case, expected, pipeline, settings, folder)
     text = "\n".join(_lines(case, rows)) + "\n"
-    is_new = not file.exists() or not file.read_text(encoding="utf-8").strip()
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    gap = "" if not before.strip() else "\n" if before.endswith("\n") else "\n\n"
     with file.open("a", encoding="utf-8") as written:
-        written.write(f"cases:\n{text}" if is_new else f"\n{text}")
+        written.write(gap + ("" if _CASES.search(before) else "cases:\n") + text)
     return text
 
 

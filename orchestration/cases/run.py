@@ -112,7 +112,7 @@ def run_tables(  # noqa: PLR0913, PLR0917
     """
     settings = _settings(settings, folder)
     layout = Layout.of(pipeline, settings)
-    needed = _pruned(pipeline, tables)
+    needed = pruned(pipeline, tables)
     needed = copy_with(needed, silver=[_with_lookups(one, case, folder) for one in needed.silver])
     write_bronze(case, pipeline, layout)
     wiring = Wiring(spark, needed, settings, layout, "")
@@ -138,29 +138,34 @@ def _settings(settings: Settings, folder: Path) -> Settings:
     )
 
 
-def _run_query(spark: SparkSession, stream: Stream) -> None:
+def _run_query(spark: SparkSession, stream: Stream, *, is_new: bool = True) -> None:
     """Run a query over all commits of the tables that it reads.
+
+    Args:
+        spark: The session.
+        stream: The query.
+        is_new: Whether its checkpoint is new; its first micro-batch is then computed in the driver too.
 
     Raises:
         MedallionError: The query failed.
     """
     from pyspark.errors import PySparkException
 
-    running = start(spark, stream, Gate(), available_now=True)
+    running = start(spark, stream, Gate(), available_now=True, may_replay=not is_new)
     try:
         running.query.awaitTermination()
     except PySparkException:
         failure = running.failure()
         if isinstance(failure, SourceChangedError) and stream.again is not None:
-            _run_query(spark, stream.again())
+            _run_query(spark, stream.again(), is_new=False)
             return
         if failure is None:
             raise
         raise failure from None
 
 
-def _pruned(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
-    """The pipeline with the queries that the tables need, and without suites and publications."""
+def pruned(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
+    """The pipeline with the queries that these tables need, and without suites and publications."""
     needed: set[str] = set()
     waiting = [query.table for name in tables if (query := query_of(pipeline, name)) is not None]
     while waiting:

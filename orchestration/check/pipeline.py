@@ -72,16 +72,23 @@ def check(pipeline: Pipeline, settings: Settings | None = None) -> tuple[Problem
         return tuple(_pipeline_problems(pipeline))
 
 
-def draft_problems(draft: Draft, settings: Settings) -> tuple[Problem, ...]:
-    """Every problem of a pipeline file: of each declaration, and of all of them together."""
+def draft_problems(draft: Draft, settings: Settings | None) -> tuple[Problem, ...]:
+    """Every problem of a pipeline file: of each declaration, and of all of them together.
+
+    Args:
+        draft: What the pipeline file holds.
+        settings: The settings that the pipeline runs with; ``None`` if they are not known: then they may add
+            any function to those of Spark.
+    """
     if draft.pipeline is None:
         return draft.problems
     found: list[Problem] = []
     try:
-        with extra_functions(are_possible=_may_add_functions(draft.pipeline, settings)):
+        may_add = settings is None or _may_add_functions(draft.pipeline, settings)
+        with extra_functions(are_possible=may_add):
             for problem in _pipeline_problems(draft.pipeline):
                 found.append(problem)  # noqa: PERF402  # what was found before an exception counts
-        found += setting_problems(draft.pipeline, settings)
+        found += setting_problems(draft.pipeline, settings) if settings is not None else ()
     except UNFIT:
         if not draft.problems:
             raise

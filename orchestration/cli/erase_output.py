@@ -46,6 +46,11 @@ def old_files(plan: Plan, retention: dict[str, timedelta], now: datetime) -> Ite
         yield f"files of older versions still hold the erased rows: {', '.join(names)}"
         yield f"to delete them from {at} on: medallion maintain {' '.join(names)}"
         yield f"to delete them once gold has followed: medallion maintain --now {' '.join(names)}"
+    if gold := [one.table for one in plan.followers if one.follows]:
+        yield (
+            "older versions of gold tables hold what was made of the erased rows; "
+            f"to delete them once gold has followed: medallion maintain --now {' '.join(gold)}"
+        )
 
 
 def _by_retention(

@@ -21,7 +21,6 @@ from common.machine import event_log
 from common.machine.console import err, out
 from common.machine.output_encoding import substitute_unknown_characters
 from common.machine.terminal import visible, wrapped
-from common.streaming.query import registry_failure
 from orchestration.cli.options import add_environment_options
 
 app = typer.Typer(
@@ -42,6 +41,7 @@ COMMANDS = (
     "inspect.status",
     "inspect.page",
     "inspect.metrics",
+    "inspect.alerts",
     "inspect.query",
     "inspect.quarantine",
     "inspect.quality",
@@ -124,6 +124,8 @@ def main() -> None:
         code = SetupError.exit_code
     except Exception as error:
         # Not only streams read values: any command that does may find the schema registry unavailable.
+        from common.streaming.query import registry_failure
+
         if (unavailable := registry_failure(str(error))) is None:
             raise
         _print_error(RegistryError(f"{unavailable}. Nothing was written; try again when it answers."))

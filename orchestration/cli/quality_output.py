@@ -64,7 +64,9 @@ def examples_document(found: FailingRows) -> dict[str, Any]:
 def _examples(found: FailingRows) -> Group:
     name = found.expectation.removeprefix("expect_")
     title = Text(f"rows that do not meet {name} of {visible(found.column)}, by key:")
-    lines = [tuple(visible(str(_plain(value))) for value in row) for row in found.rows]
+    lines = [
+        tuple("null" if value is None else visible(str(_plain(value))) for value in row) for row in found.rows
+    ]
     return Group(title, Grid(tuple(Column(name) for name in found.columns), lines))
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.machine.terminal import packed
+from orchestration.history.alert_state import AlertsFile
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.pipeline.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
@@ -119,11 +120,22 @@ class _Picture:
         for problem in problems(self._status):
             if problem.severity == "critical":  # warnings stand beside the numbers of their tables
                 yield Text(f" ! {problem.table}: {problem.text}", style="red")
+        if self._status.alerts is not None:
+            yield from _alerts(self._status.alerts)
         for layer, colour in _COLOURS.items():
             own = [block for block in blocks if block.table.layer == layer]
             if own:
                 parts = [_head(layer, colour, layout), *(part for one in own for part in _drawn(one, layout))]
                 yield Panel(Group(*parts), border_style=colour, width=layout.panel, padding=0)
+
+
+def _alerts(alerts: AlertsFile) -> Iterator[Text]:
+    for alert in alerts.raised:
+        place = f"{alert.rule} {alert.table}".rstrip()
+        untold = ", ".join(alerts.untold(alert))
+        more = f" (not delivered to {untold})" if untold else ""
+        style = "red" if alert.severity == "critical" else "yellow"
+        yield Text(f" ! alert {place}: {alert.text}, since {alert.since:%H:%M:%S} UTC{more}", style=style)
 
 
 def _title(status: Status, width: int) -> Iterator[Text]:
@@ -231,7 +243,7 @@ def _state(table: TableStatus, at: datetime) -> list[Text]:
     cells = (
         _number(now.rows),
         _number(now.files),
-        _size(now.bytes),
+        bytes_text(now.bytes),
         str(now.version),
         _age(at, now.timestamp),
     )
@@ -259,7 +271,7 @@ def _source(table: TableStatus) -> Iterator[Text]:
     if lag.versions and lag.files and lag.bytes is not None:
         commits = f"{_number(lag.versions)} commit{'' if lag.versions == 1 else 's'}"
         files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
-        yield Text(f"to read: {commits}, {files}, {_size(lag.bytes)}", style="dim")
+        yield Text(f"to read: {commits}, {files}, {bytes_text(lag.bytes)}", style="dim")
     if lag.note:
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 
@@ -277,7 +289,7 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
     if (last := query.last_batch) is not None and table.holder is not None:
         yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
         if last.state_rows is not None and last.state_bytes is not None:
-            yield Text(f"state {_number(last.state_rows)} rows, {_size(last.state_bytes)}", style="dim")
+            yield Text(f"state {_number(last.state_rows)} rows, {bytes_text(last.state_bytes)}", style="dim")
 
 
 def _failures(table: TableStatus, failures: QueryState, at: datetime) -> Text | None:
@@ -330,7 +342,8 @@ def _number(count: int | None) -> str:
     return "?" if count is None else f"{count:,}"
 
 
-def _size(count: int) -> str:
+def bytes_text(count: int) -> str:
+    """A size in the largest unit that leaves at least one digit before the point."""
     size, unit = float(count), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < _KIB or unit == "TiB":

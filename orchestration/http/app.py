@@ -19,7 +19,6 @@ from orchestration.http import records
 from orchestration.http.live import SPANS, Live
 from orchestration.http.spark_metrics import spark_text
 from orchestration.metrics.exposition import CONTENT_TYPE, prometheus_text
-from orchestration.quality.last_results import last_results
 from orchestration.status.document import document, iso
 
 if TYPE_CHECKING:
@@ -151,8 +150,7 @@ def _history(live: Live, request: Request) -> Response:
 
 
 def _quality(live: Live, request: Request) -> Response:
-    found = last_results(live.layout.quality, live.pipeline.quality)
-    return JSONResponse({"suites": [{**asdict(one), "at": iso(one.at)} for one in found]})
+    return JSONResponse({"suites": [{**asdict(one), "at": iso(one.at)} for one in live.quality()]})
 
 
 def _quarantine(live: Live, request: Request) -> Response:

@@ -17,6 +17,10 @@ from common.config.paths import HISTORY, Layout, all_tables
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.log import latest_version
+from orchestration.alerts.facts import Facts
+from orchestration.alerts.hour_volumes import hour_volumes
+from orchestration.alerts.volume import HourVolume
+from orchestration.quality.last_results import LastResult, last_results
 from orchestration.query.duckdb_views import Database
 from orchestration.status.collect import Collector
 from orchestration.status.model import Status
@@ -33,6 +37,7 @@ SPANS: dict[Span, tuple[timedelta, int]] = {
 _FEWEST_POINTS = 10
 _STATUS_SECONDS = 1.0
 _HISTORY_SECONDS = 10.0
+_VOLUME_SECONDS = 300.0
 
 _Result = TypeVar("_Result")
 
@@ -47,10 +52,10 @@ class _Recent(Generic[_Result]):
     at: float = 0.0
     result: _Result | None = None
 
-    def get(self) -> _Result:
-        """The result; computed by this thread unless it is new."""
+    def get(self, *, is_fresh: bool = False) -> _Result:
+        """The result; computed by this thread unless it is new, or always if it is to be fresh."""
         with self.lock:
-            if self.result is None or time.monotonic() - self.at >= self.seconds:
+            if is_fresh or self.result is None or time.monotonic() - self.at >= self.seconds:
                 self.result = self.compute()
                 self.at = time.monotonic()
             return self.result
@@ -77,12 +82,38 @@ class Live:
             span: _Recent(lambda span=span: self._history(span), _HISTORY_SECONDS)  # type: ignore[misc]
             for span in SPANS
         }
+        self._suites = _Recent(self._last_results, _HISTORY_SECONDS)
+        self._volumes = _Recent(self._hour_volumes, _VOLUME_SECONDS)
+        self._watched = {rule.when for rule in settings.alerts.active_rules.values()}
         self.database_lock = threading.Lock()
         self._database: Database | None = None
 
     def status(self) -> Status:
         """The model, at most a second old."""
         return self._status.get()
+
+    def facts(self, is_last: bool = False) -> Facts:  # noqa: FBT001, FBT002  # a callback's one argument
+        """What the rules of alerts are compared with; only what some rule needs is read.
+
+        Args:
+            is_last: Whether no part may be older than this call.
+        """
+        return Facts(
+            self._status.get(is_fresh=is_last),
+            self._suites.get(is_fresh=is_last) if "suite_failed" in self._watched else (),
+            self._volumes.get() if "volume" in self._watched else {},
+        )
+
+    def _last_results(self) -> tuple[LastResult, ...]:
+        return last_results(self.layout, self.pipeline.quality)
+
+    def _hour_volumes(self) -> dict[str, HourVolume]:
+        tables = [topic.table for topic in self.pipeline.bronze]
+        late = timedelta(seconds=self.settings.history.interval_seconds + 2)
+        with self.database_lock:
+            return hour_volumes(
+                self.database(), self.layout.table_path(HISTORY), tables, datetime.now(UTC) - late
+            )
 
     def history(self, span: Span) -> dict[str, Any]:
         """The lines of the last hour or day: per query a list of points, oldest first.
@@ -91,6 +122,14 @@ class Live:
         ``batch_ms`` (the slowest); null where the history says nothing.
         """
         return self._lines[span].get()
+
+    def quality(self) -> tuple[LastResult, ...]:
+        """The last result of each suite, at most ten seconds old.
+
+        Raises:
+            TableError: ``quality.results`` cannot be read.
+        """
+        return self._suites.get()
 
     def database(self) -> Database:
         """The database of this process; to be used under ``database_lock``."""

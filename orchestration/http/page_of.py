@@ -1,9 +1,11 @@
-"""Serves the page of a pipeline beside a job, or alone."""
+"""Serves the page of a pipeline, and watches its alerts, beside a job or alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from socket import socket
+from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
@@ -11,12 +13,17 @@ from common.declare import Pipeline
 from common.machine.console import say
 from orchestration.http.server import is_loopback, listen, serving
 
+if TYPE_CHECKING:
+    from orchestration.http.live import Live
+
 
 @contextmanager
 def page_of(
     pipeline: Pipeline, settings: Settings, address: str | None, own: Sequence[str] = ()
 ) -> Iterator[str | None]:
-    """Serve page, metrics and health inside the block; yields the page's address, None without one.
+    """Serve page, metrics and health and watch alerts inside the block; yields the page's address or None.
+
+    Alerts are watched where the settings have rules or channels; there is a page where they have an address.
 
     Args:
         pipeline: The pipeline.
@@ -26,20 +33,60 @@ def page_of(
 
     Raises:
         AddressError: The address is wrong or cannot be listened at.
+        SettingsError: The address of a channel of alerts is wrong.
     """
     wanted = address or settings.http.address
-    if wanted is None:
+    if wanted is None and not settings.alerts.active_rules:
         yield None
         return
-    listener = listen(wanted)
-    # Loaded with the page only: starlette and what it needs take a third of a second.
-    from orchestration.http.app import LOOPBACK_HOSTS, build_app
+    listener = None if wanted is None else listen(wanted)
+    # Loaded where it is needed only: its parts take a tenth of a second.
     from orchestration.http.live import Live
 
     live = Live(pipeline, settings, Layout.of(pipeline, settings), own)
+    with ExitStack() as stack:
+        # The page ends first: a job's last alerts may take some seconds.
+        if settings.alerts.active_rules:
+            stack.enter_context(_watching(live))
+        yield None if listener is None else stack.enter_context(_page(live, listener))
+
+
+@contextmanager
+def _page(live: Live, listener: socket) -> Iterator[str]:
+    # Loaded with the page only: starlette and what it needs take a third of a second.
+    from orchestration.http.app import LOOPBACK_HOSTS, build_app
+
     is_private = is_loopback(listener)
     with serving(build_app(live, hosts=LOOPBACK_HOSTS if is_private else None), listener) as page:
         say(f"page at {page}")
         if not is_private:
             say("the page has no login: whoever reaches its address sees numbers and quarantined records")
         yield page
+
+
+@contextmanager
+def alerts_of(pipeline: Pipeline, settings: Settings) -> Iterator[None]:
+    """Watch alerts inside the block, without a page, where the settings have rules or channels.
+
+    Raises:
+        SettingsError: The address of a channel is wrong.
+    """
+    if not settings.alerts.active_rules:
+        yield
+        return
+    from orchestration.http.live import Live
+
+    with _watching(Live(pipeline, settings, Layout.of(pipeline, settings))):
+        yield
+
+
+@contextmanager
+def _watching(live: Live) -> Iterator[None]:
+    from orchestration.alerts.watch import Watch, watching
+
+    settings = live.settings.alerts
+    watch = Watch(live.pipeline.name, settings, live.layout.alerts, live.facts)
+    channels = ", ".join(settings.channels) or "no channel: they are shown and not sent"
+    say(f"alerts: {len(settings.active_rules)} rules, {channels}")
+    with watching(watch):
+        yield

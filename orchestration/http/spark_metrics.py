@@ -42,7 +42,12 @@ def _gauges(queries: Sequence[str]) -> Iterator[tuple[str, str, float]]:
     if SparkContext._active_spark_context is None:  # noqa: SLF001  # a page beside a job has none
         return
     try:
-        system = jvm.packages().org.apache.spark.SparkEnv.get().metricsSystem()
+        # While Spark starts there is a context, and no connection or no environment yet.
+        root = jvm.packages()
+        environment = None if root is None else root.org.apache.spark.SparkEnv.get()
+        if environment is None:
+            return
+        system = environment.metricsSystem()
         for query in queries:
             sources = system.getSourcesByName(f"{_SOURCE}{query}")
             for place in range(sources.size()):

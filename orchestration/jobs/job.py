@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
-from common.config.paths import Layout
+from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
 from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
 from common.machine.file_modes import umask
+from common.machine.free_space import FreeSpace
 from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
@@ -38,6 +39,7 @@ from orchestration.jobs.upkeep import running as upkeeping
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
 from orchestration.kafka.topic_state import topic_ids
+from orchestration.lineage.reporter import Reporter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,13 +173,33 @@ def open_job(
             states=layout.query_states,
             broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
         )
+        supervisor.gate.free_space = _free_space(settings, layout)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
-        stack.enter_context(recording(Recorder(pipeline, settings, layout, name, supervisor)))
+        recorder = Recorder(pipeline, settings, layout, name, supervisor)
+        recorder.lineage = lineage_of(wiring)
+        stack.enter_context(recording(recorder))
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
         yield Job(tuple(layers), wiring, supervisor, stop, gates)
+
+
+def lineage_of(wiring: Wiring) -> Reporter | None:
+    """Sends the lineage of a job's queries; None where no setting names a receiver.
+
+    Raises:
+        SettingsError: The transport does not fit, or its package is missing.
+    """
+    if wiring.settings.lineage.openlineage is None:
+        return None
+    return Reporter(wiring.pipeline, wiring.settings, wiring.layout, wiring.bootstrap_servers)
+
+
+def _free_space(settings: Settings, layout: Layout) -> FreeSpace:
+    """The local disks that the queries of a job write to."""
+    folders = (layout.warehouse, layout.checkpoints, str(layout.local))
+    return FreeSpace([folder for folder in folders if is_local(folder)], settings.min_free_mb)
 
 
 @contextmanager

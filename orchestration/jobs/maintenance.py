@@ -16,7 +16,7 @@ from common.config.paths import Layout, all_tables
 from common.declare import Join, Pipeline, Publish, Silver
 from common.delta import compaction
 from common.delta import table as delta_table
-from common.delta.checkpoint import Checkpoint
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.delta.log import LogReader, Snapshot
 from common.delta.published_version import SUFFIX, read_published
 from common.delta.retention import FILES, retention
@@ -115,7 +115,7 @@ def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed fo
     if (needed := _needed_by_readers(layout, table, log, now, oldest)) is not None:
         return needed
     for reader in _readers(pipeline, table):
-        version = _next_version(layout, reader, now.table_id)
+        version = _next_version(layout, reader, log, now.table_id)
         has_begun = version > 0
         if is_erased and Checkpoint(layout.checkpoint_path(reader.table)).last_planned() is None:
             continue  # its first load reads the newest version
@@ -171,13 +171,23 @@ def _readers(pipeline: Pipeline, table: str) -> Iterator[Reader | Publish]:
             yield reader
 
 
-def _next_version(layout: Layout, reader: Reader | Publish, table_id: str) -> int:
+def _next_version(layout: Layout, reader: Reader | Publish, log: LogReader, table_id: str) -> int:
     """The oldest version whose files a query still has to read; 0 before its first finished micro-batch."""
     checkpoint = Checkpoint(layout.checkpoint_path(reader.table))
     entry = checkpoint.planned_batch(checkpoint.last_committed())
-    found = [
-        int(position["reservoirVersion"])
-        for position in (entry.sources if entry is not None else ())
-        if position is not None and position.get("reservoirId") == table_id
-    ]
+    positions = (delta_position(entry, number) for number in range(len(entry.sources))) if entry else ()
+    found = [_after(log, one) for one in positions if one is not None and one.table_id == table_id]
     return min(found, default=0)
+
+
+def _after(log: LogReader, position: DeltaPosition) -> int:
+    """The version that a query at a position reads next.
+
+    A stream of the change data feed may stop behind the last file of a commit instead of before the next
+    commit.
+    """
+    commit = None if position.in_snapshot or position.index < 0 else log.commit(position.version)
+    if commit is None:
+        return position.version
+    files = commit.change_files or len(commit.added) + len(commit.removed)
+    return position.version + (position.index + 1 >= files)

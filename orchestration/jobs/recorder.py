@@ -29,6 +29,7 @@ from orchestration.history import micro_batches
 from orchestration.history.job_state import BatchFacts, JobQuery, JobState, write_state
 from orchestration.history.micro_batches import MicroBatchRow
 from orchestration.jobs.supervisor import Supervisor
+from orchestration.lineage.reporter import Reporter
 from orchestration.pipeline.rows_read import rows_between
 from orchestration.status.collect import Collector
 from orchestration.status.model import TableStatus
@@ -80,6 +81,9 @@ class Recorder:
         layout: Paths of the pipeline.
         job: Name of the job.
         supervisor: Has the queries.
+
+    Attributes:
+        lineage: Sends OpenLineage events of what is recorded; None: nothing does. Set before recording.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class Recorder:
         self._keep = timedelta(seconds=settings.history.keep_seconds)
         self._every = settings.history.interval_seconds
         self._path = layout.table_path(HISTORY)
+        self.lineage: Reporter | None = None
         self._collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
         self._logs: dict[str, LogReader] = {}
         self._seen: dict[str, _Seen] = {}
@@ -122,6 +127,16 @@ class Recorder:
         cause = one_line(str(error)) if is_failure else ""
         self._state = replace(self._state, ended="failed" if is_failure else "stopped", error=cause)
         self._guarded(self._write_state)
+        if self.lineage is not None:
+            self._guarded(lambda: self._end_lineage(error if is_failure else None))
+
+    def _end_lineage(self, cause: BaseException | None) -> None:
+        """Report the last micro-batches and the end of all runs."""
+        assert self.lineage is not None  # noqa: S101  # the caller looked
+        for seen in self._seen.values():
+            if seen.query is not None and seen.query.state.finished > seen.finished:
+                self._fetch(seen.query, seen)
+        self.lineage.end({name: seen.state.state for name, seen in self._seen.items()}, cause)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """Run a step; what fails here must not end a job whose rows are right."""
@@ -153,6 +168,8 @@ class Recorder:
         seen = self._seen.setdefault(query.name, _Seen(JobQuery("starting", now)))
         if seen.query is not query:
             seen.query, seen.runs, seen.finished = query, seen.runs + 1, 0
+            if self.lineage is not None:
+                self.lineage.begin(query.name)
         state = _state(query, is_retried=is_retried)
         failure = None if state in {"working", "waiting", "ended"} else query.failure()
         error = "" if failure is None else one_line(str(failure))
@@ -161,13 +178,15 @@ class Recorder:
         is_ended = state in {"ended", "failed", "restarting"} and query.state.finished > seen.finished
         if query.state.finished - seen.finished >= _FETCH_AFTER or is_ended:
             self._fetch(query, seen)
+        if self.lineage is not None:
+            self.lineage.look(query.name, state, failure)
 
     def _fetch(self, query: RunningQuery, seen: _Seen) -> None:
         """Fetch the reports of finished micro-batches that were not fetched yet."""
         reports = [
             report
             for report in query.progress()
-            if "batchId" in report and int(report["batchId"]) > seen.newest
+            if _is_of_batch(report) and int(report["batchId"]) > seen.newest
         ]
         if reports:
             commits = self._new_commits(query.name, seen)
@@ -186,11 +205,11 @@ class Recorder:
     ) -> MicroBatchRow:
         batch_id, took = int(report["batchId"]), report.get("durationMs") or {}
         commit = dict(commits.get(batch_id, {}))
-        written = commit.pop("rows", None)
+        written, rules = commit.pop("rows", None), commit.pop("rules", {})
         facts = _facts(report)
         watermark = (report.get("eventTime") or {}).get("watermark")
         watermark_at = None if watermark is None else datetime.fromisoformat(watermark)
-        return MicroBatchRow(
+        row = MicroBatchRow(
             ended_at=facts.ended_at,
             job=self._state.job,
             run_id=self._state.run_id,
@@ -208,6 +227,9 @@ class Recorder:
             watermark_at=watermark_at if watermark_at and watermark_at.timestamp() > 0 else None,
             **commit,
         )
+        if self.lineage is not None:
+            self.lineage.finished(row, written, rules)
+        return row
 
     def _rows(self, name: str, batch_id: int, written: int | None) -> int | None:
         """Rows that a micro-batch read; of a topic's first one, whose begin is not known, those written."""
@@ -248,6 +270,7 @@ class Recorder:
             counts = metadata.get("counts")
             if isinstance(counts, dict):
                 facts |= {each: counts[each] for each in _COUNTS if isinstance(counts.get(each), int)}
+                facts |= {"rules": counts["rules"]} if isinstance(counts.get("rules"), dict) else {}
         seen.version = latest
         log.forget_before(latest - 50)
         return found
@@ -339,6 +362,11 @@ def _state(query: RunningQuery, *, is_retried: bool) -> Any:
     if is_retried:
         return "restarting"
     return "ended" if query.failure() is None else "failed"
+
+
+def _is_of_batch(report: Mapping[str, Any]) -> bool:
+    """Whether a report is of a micro-batch: an idle query reports too, with the id of its next batch."""
+    return "batchId" in report and "addBatch" in (report.get("durationMs") or {})
 
 
 def _facts(report: Mapping[str, Any]) -> BatchFacts:

@@ -191,7 +191,7 @@ def _begin_topics(  # noqa: PLR0913
             )
         begin.begin(name, found[name], is_new=name in topics.new)
     if begin.ways and not is_plan:
-        _commit(pipeline, settings, path, _metadata(pipeline, declared, last, begin))
+        append_without_rows(pipeline, settings, path, _metadata(pipeline, declared, last, begin))
     return begin.steps
 
 
@@ -212,7 +212,7 @@ def _metadata(pipeline: Pipeline, declared: Topic, last: Mapping[str, Any], begi
     return batch.metadata("append", {})
 
 
-def _commit(pipeline: Pipeline, settings: Settings, path: str, metadata: str) -> None:
+def append_without_rows(pipeline: Pipeline, settings: Settings, path: str, metadata: str) -> None:
     """Append nothing, with this metadata: by delta-rs, or by Spark where delta-rs cannot write the table."""
     limits = settings.driver_limits
     if delta_rs.try_write(path, limits, metadata, lambda table: table.append(None, metadata)):

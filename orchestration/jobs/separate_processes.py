@@ -28,8 +28,9 @@ def run_separately(
     """
     arguments = ["-p", str(pipeline_file)] if pipeline_file else []
     arguments += ["--settings", str(settings_file)] if settings_file else []
-    # The page of this process shows all layers; a job's own would take the same address.
-    arguments += [part for text in (*overrides, "http.address=null") for part in ("--set", text)]
+    # The page of this process shows all layers; a job's own would take the same address. So do its alerts.
+    own = ("http.address=null", "alerts.enabled=false")
+    arguments += [part for text in (*overrides, *own) for part in ("--set", text)]
     with (
         term_interrupts(),
         open_broker(ready.pipeline, ready.settings) as address,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from common.config.paths import Layout
 from common.declare import Custom, Gold, Publish, Silver, Table, Topic
 from common.declare.declared import source_of
 from common.delta import delta_rs
@@ -39,7 +40,7 @@ def check_table(context: Context, declared: Table) -> LastCommit | None:
     """
     make_checkpoint_startable(context, declared)
     _roll_back_torn_commits(context, declared)
-    last = _check_checkpoint(context, declared)
+    last = check_checkpoint_and_tables(context.layout, declared)
     if isinstance(declared, Topic):
         return last
     if not isinstance(declared, Silver):
@@ -97,9 +98,12 @@ def _roll_back_torn_commits(context: Context, declared: Table) -> None:
         delta_rs.roll_back_torn_commit(context.layout.table_path(table), query_id, committed)
 
 
-def _check_checkpoint(context: Context, declared: Table) -> LastCommit | None:
-    """Refuse a checkpoint that does not belong to the tables; returns the result of ``check_checkpoint``."""
-    layout = context.layout
+def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit | None:
+    """Refuse a checkpoint that does not belong to the tables; returns the result of ``check_checkpoint``.
+
+    Raises:
+        CheckpointMismatchError: The checkpoint does not belong to the tables.
+    """
     checkpoint = layout.checkpoint_path(declared.table)
     can_refill = not isinstance(declared, Topic | Silver | Custom)
     last = check_checkpoint(
@@ -113,17 +117,17 @@ def _check_checkpoint(context: Context, declared: Table) -> LastCommit | None:
             check_checkpoint(side_table, path, checkpoint, query=declared.table)
     path = layout.table_path(declared.table)
     check_positions(declared.table, path, checkpoint)
-    check_steps(declared.table, path, checkpoint, _side_steps(context, declared))
+    check_steps(declared.table, path, checkpoint, _side_steps(layout, declared))
     return last
 
 
-def _side_steps(context: Context, declared: Table) -> tuple[SideStep, ...]:
+def _side_steps(layout: Layout, declared: Table) -> tuple[SideStep, ...]:
     """The steps that not every micro-batch of a table's query has."""
     if isinstance(declared, Topic):
         return ()
     if isinstance(declared, Silver):
-        return silver_side_steps(declared, context.layout.table_path)
-    return gold_side_steps(declared, context.layout.table_path)
+        return silver_side_steps(declared, layout.table_path)
+    return gold_side_steps(declared, layout.table_path)
 
 
 def _warn_without_change_feed(context: Context, declared: Gold) -> None:

@@ -68,6 +68,8 @@ PANELS: tuple[Panel, ...] = (
         "Quarantine by reason", "short", (_of("medallion_quarantine_reason_rows", "{{table}} {{reason}}"),)
     ),
     Panel("Late rows, left out", "short", (_of("medallion_late_left_out_rows"),)),
+    Panel("Alerts", "short", (_of("medallion_alerts_raised", "{{rule}} ({{severity}})"),)),
+    Panel("Quarantined, last 15 minutes", "percentunit", (_of("medallion_quarantine_recent_ratio"),)),
     Panel("Live files", "short", (_of("medallion_table_files"),)),
     Panel("Size", "bytes", (_of("medallion_table_bytes"),)),
     Panel(

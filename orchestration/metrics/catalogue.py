@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
 from orchestration.status.model import State, Status, TableStatus
+from orchestration.status.recent_rows import RecentRows
 
 Value = float | int | None
 Sample = tuple[tuple[str, ...], Value]
@@ -98,6 +99,23 @@ def _reasons(status: Status) -> Iterator[Sample]:
                 yield _labels(status, table, reason), rows
 
 
+def _recent(table: TableStatus) -> RecentRows | None:
+    return None if table.quarantine is None else table.quarantine.recent
+
+
+def _raised(status: Status) -> Iterator[Sample]:
+    if status.alerts is not None:
+        for rule, severity in sorted(status.alerts.rules.items()):
+            count = sum(alert.rule == rule for alert in status.alerts.raised)
+            yield (status.pipeline, rule, severity), count
+
+
+def _channels(status: Status) -> Iterator[Sample]:
+    if status.alerts is not None:
+        for channel, fault in sorted(status.alerts.channels.items()):
+            yield (status.pipeline, channel), int(not fault)
+
+
 def _part(
     part: Callable[[TableStatus], _Part | None], read: Callable[[_Part, Status], Value]
 ) -> Callable[[TableStatus, Status], Value]:
@@ -108,6 +126,15 @@ def _part(
         return None if found is None else read(found, status)
 
     return value
+
+
+def _alerts_watched() -> Metric:
+    def samples(status: Status) -> Iterator[Sample]:
+        if status.alerts is not None:
+            yield (status.pipeline,), int(status.alerts.is_watched(status.at))
+
+    text = "1 if a process watches the alerts of the pipeline, 0 if the one that did is gone."
+    return Metric("medallion_alerts_watch_up", "gauge", text, ("pipeline",), samples)
 
 
 METRICS: tuple[Metric, ...] = (
@@ -258,6 +285,11 @@ METRICS: tuple[Metric, ...] = (
         "Rows in the quarantine of a silver table.",
         _part(lambda table: table.quarantine, lambda part, status: part.rows),
     ),
+    _per_table(
+        "quarantine_recent_ratio",
+        "Share, from 0 to 1, of the rows that silver read in the last 15 minutes that went to quarantine.",
+        _part(_recent, lambda part, status: part.share),
+    ),
     Metric(
         "medallion_quarantine_reason_rows",
         "gauge",
@@ -284,6 +316,21 @@ METRICS: tuple[Metric, ...] = (
         "topic_uncommitted_seconds",
         "Seconds for which the last stable offset has stood still behind the end of the topic; bronze only.",
         _part(lambda table: table.uncommitted, lambda part, status: part.seconds),
+    ),
+    Metric(
+        "medallion_alerts_raised",
+        "gauge",
+        "Alerts of a rule that are raised, by the setting alerts.rules; 0 if none.",
+        ("pipeline", "rule", "severity"),
+        _raised,
+    ),
+    _alerts_watched(),
+    Metric(
+        "medallion_alert_channel_up",
+        "gauge",
+        "1 if a channel of alerts took its last message, 0 if not.",
+        ("pipeline", "channel"),
+        _channels,
     ),
 )
 

@@ -81,6 +81,22 @@ _RULES = (
         "More than 5 % of the rows of the last 15 minutes: medallion quarantine ls.",
     ),
     Rule(
+        "MedallionAlertsNotWatched",
+        "medallion_alerts_watch_up == 0",
+        "5m",
+        "warning",
+        "No process watches the alerts of {{ $labels.pipeline }}",
+        "A job or `medallion page` with the settings of the alerts watches them.",
+    ),
+    Rule(
+        "MedallionAlertChannelDown",
+        "medallion_alert_channel_up == 0",
+        "5m",
+        "warning",
+        "Channel {{ $labels.channel }} of {{ $labels.pipeline }} takes no alerts",
+        "Say why: medallion alerts test.",
+    ),
+    Rule(
         "MedallionBrokerDown",
         "medallion_broker_up == 0",
         "2m",

@@ -77,7 +77,7 @@ def load_draft(path: Path | None) -> Draft:
         except PipelineError as error:
             failures += error.problems
         except SyntaxError as error:
-            place = f"{error.filename}:{error.lineno}"
+            place = f"{error.filename}:{error.lineno}" if error.filename else str(path)
             failures.append(Problem("pipeline file", f"is not valid Python: {error.msg}", place))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the user's file raises is its problem
             failures.append(_failure(path, error))

@@ -16,6 +16,8 @@ from orchestration.propose.value_shapes import Leaf, Shape
 
 _EVIDENCE = 2_000
 """Documents that all have a field before it is proposed as required: fewer are no evidence."""
+_MOST_SOURCE_TABLES = 20
+"""Source tables of one topic of change events that get a silver table each."""
 _RANKS = (r"(?i)event|occur|happen", r"(?i)^(time|timestamp|ts|at|date|when)$|_(ts|at)$", r"(?i)creat|start")
 _LATER = re.compile(r"(?i)updat|modif|expire|end|until|valid|due")
 _CHANGED = re.compile(r"(?i)updat|modif|chang|version")
@@ -69,6 +71,38 @@ class DocumentTables:
         self._gold(thing)
 
     def _propose_changes(self) -> None:
+        """One table of changes, or one per table of the source where the topic has changes of several."""
+        tables = _by_source_table(self.found)
+        if len(tables) > _MOST_SOURCE_TABLES:
+            self.proposal.remarks.append(
+                f"changes of {len(tables)} source tables: more than are proposed one by"
+            )
+            self.proposal.remarks.append('one; each needs its own where="source.`table` = …" for a gold copy')
+        is_split = 1 < len(tables) <= _MOST_SOURCE_TABLES
+        if not is_split:
+            self._changes_of_one_table(has_copy=len(tables) <= 1)
+            return
+        self.proposal.value = "Debezium()"  # the parts have the declarations
+        for (where, name), documents in tables.items():
+            part = Proposal(
+                self.proposal.topic, self._free_name(name), bronze=self.proposal.table, where=where
+            )
+            part.messages, part.format = len(documents), self.proposal.format
+            part.remarks.append(
+                f"{len(documents):,} of {len(self.found):,} sampled changes are of this source"
+            )
+            part.remarks.append("table; those of the others are no rows of this table")
+            DocumentTables(part, self.messages, documents, lambda: ())._changes_of_one_table(has_copy=True)  # noqa: SLF001
+            self.proposal.parts.append(part)
+            self.proposal.gold += part.gold
+
+    def _free_name(self, source_table: str) -> str:
+        name = f"{self.proposal.table}_{column((source_table,))}"
+        while name in {part.table for part in self.proposal.parts}:
+            name += "_2"
+        return name
+
+    def _changes_of_one_table(self, *, has_copy: bool) -> None:
         rows = [row for each in self.found for row in (each.get("before"), each.get("after")) if row]
         shape = usable(value_shapes.shape_of(rows), self.proposal)
         self.proposal.value = f"Debezium({ddl(shape)})"
@@ -89,7 +123,7 @@ class DocumentTables:
             for name, leaf in self.by_name.items()
             if leaf.is_always and leaf.shape.type in ("string", "bigint") and leaf.is_identifier
         ]
-        if plain and "changed_at" not in self.by_name and "op" not in self.by_name:
+        if has_copy and plain and "changed_at" not in self.by_name and "op" not in self.by_name:
             best = min(plain, key=lambda name: not re.search(r"^id$", name))
             self.proposal.gold += gold_tables.copy(self.proposal.table, best)
 
@@ -217,6 +251,37 @@ class DocumentTables:
                     rules=gold_tables.rules(leaf_rules, whole.event_time)[:1],
                 )
             )
+
+
+def _by_source_table(
+    envelopes: Sequence[dict[str, Any]],
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Change events by the condition and the name of their source table, the most frequent one first.
+
+    All are of one table where an envelope names none.
+    """
+    places = [(str(source.get("db")), str(source.get("table"))) for source in map(_source_of, envelopes)]
+    if not all(_source_of(each).get("table") for each in envelopes):
+        return {("", ""): list(envelopes)}
+    has_databases = len({database for database, _ in places}) > 1
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for (database, table), envelope in zip(places, envelopes, strict=True):
+        where, name = f"source.`table` = {sql_text(table)}", table
+        if has_databases:
+            where, name = f"source.db = {sql_text(database)} and {where}", f"{database}_{table}"
+        found.setdefault((where, name), []).append(envelope)
+    return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
+
+
+def _source_of(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+    source = envelope.get("source")
+    return source if isinstance(source, Mapping) else {}
+
+
+def sql_text(value: str) -> str:
+    """A text as an SQL literal."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _note(leaf: Leaf) -> str:

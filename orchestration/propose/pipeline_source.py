@@ -130,10 +130,13 @@ def _note(text: str | None) -> str:
 
 
 def ddl(shape: Shape) -> str:
-    """A struct as DDL text in a Python literal, which has several lines if the text is long."""
+    """A struct as DDL text in a Python literal, which has several lines if the text is long.
+
+    A text with control characters or direction marks has them as escapes, in one line.
+    """
     lines = [f"{value_shapes.quoted(name)} {inner.type}" for name, inner in shape.members.items()]
     text = ", ".join(lines)
-    if len(text) <= 60 or '"""' in text or "\\" in text:  # noqa: PLR2004  # short enough for one line
+    if len(text) <= 60 or not text.isprintable() or '"""' in text or "\\" in text:  # noqa: PLR2004  # short
         return literal(text)
     body = ",\n".join(_folded(line) for line in lines)
     return f'"""\n{body}\n"""'

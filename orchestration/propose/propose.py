@@ -56,9 +56,11 @@ def propose(
     proposal.kinds = Counter(each.kind for each in seen)
     formats = Counter({kind: number for kind, number in proposal.kinds.items() if kind in _FORMATS})
     if not formats:
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in proposal.kinds.most_common())
         raise UsageError(
-            f"Topic {topic}: none of {len(messages):,} messages has a value that can be recognized. Name a "
-            "topic that has some, or take more with --samples."
+            f"Topic {topic}: none of {len(messages):,} messages has a value that can be recognized"
+            f"{f' ({kinds})' if kinds else ''}. Name a "
+            "topic or a file that has some, or read more messages with --samples."
         )
     proposal.format = _main_format(formats)
     if proposal.format in (value_shapes.JSON, value_shapes.DEBEZIUM):

@@ -30,6 +30,9 @@ class Dialect(Protocol):
     def is_nan(self, expression: str) -> str:
         """A condition: the number, cast to double, is NaN."""
 
+    def unskipped(self, expression: str) -> str:
+        """The same number, by which no file is skipped: statistics of files leave NaN out."""
+
     def condition(self, sql: str) -> str:
         """A condition that the pipeline declares, which is Spark SQL."""
 
@@ -58,6 +61,10 @@ class DuckDbDialect:
     def is_nan(self, expression: str) -> str:
         """A condition: the number, cast to double, is NaN."""
         return f"isnan({expression})"
+
+    def unskipped(self, expression: str) -> str:
+        """The same number: DuckDB skips no file that may have NaN."""
+        return expression
 
     def condition(self, sql: str) -> str:
         """A condition that the pipeline declares, which is Spark SQL."""
@@ -90,6 +97,10 @@ class SparkDialect:
     def is_nan(self, expression: str) -> str:
         """A condition: the number, cast to double, is NaN."""
         return f"isnan({expression})"
+
+    def unskipped(self, expression: str) -> str:
+        """The same number, by which neither Delta skips a file nor Parquet a group of rows."""
+        return f"nanvl({expression}, {expression})"
 
     def condition(self, sql: str) -> str:
         """A condition that the pipeline declares, which is Spark SQL."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from common.declare import Expect
 from common.errors import SettingsError
+from common.machine.deferred_imports import deferred
 from orchestration.quality.engines import Pinned, spark_frame
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 
@@ -37,7 +38,9 @@ def load_in_background() -> threading.Thread:
 def _library() -> Any:
     # Set before the first import, which reads it.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx  # imported here, because the import takes seconds
+    # Half of the import's time is theirs; only a few expectations use them, and no page does.
+    with deferred("altair", "scipy.stats"):
+        import great_expectations as gx  # imported here, because the import takes seconds
 
     return gx
 

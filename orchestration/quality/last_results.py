@@ -1,18 +1,15 @@
-"""The last result of each quality suite, from the files of its runs; without Great Expectations."""
+"""The last result of each quality suite, from ``quality.results``, for the page."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
+from common.config.paths import Layout
 from common.declare import Quality
-
-_VERSION = re.compile(r" version (\d+)$")
+from orchestration.quality.judgement import ExpectationResult
+from orchestration.quality.state import PastRun, states
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,52 +17,44 @@ class LastResult:
     """The newest run of one suite.
 
     Attributes:
-        table: The table that the suite checks.
-        version: The version that was checked; None if the run does not say it.
-        at: When it was checked.
-        is_met: Whether all expectations were met.
-        checked: Number of expectations.
-        failed: Those that were not met: name, and column where it has one. No value of a row.
+        table: The table that the suite judges.
+        version: The version that was judged.
+        at: The time of the run, UTC.
+        is_met: Whether all expectations of severity ``error`` were met.
+        checked: Number of expectations and rules.
+        failed: Those of severity ``error`` that were not met: name and columns. No value of a row.
+        warned: Those of severity ``warn`` that were not met.
     """
 
     table: str
-    version: int | None
+    version: int
     at: datetime
     is_met: bool
     checked: int
     failed: tuple[str, ...]
+    warned: tuple[str, ...]
 
 
-def last_results(folder: Path, suites: Iterable[Quality]) -> tuple[LastResult, ...]:
-    """The newest result of each suite that was run, in the order of the suites.
+def last_results(layout: Layout, suites: Iterable[Quality]) -> tuple[LastResult, ...]:
+    """The newest result of each suite that was run, by a command or by a gate, in the order of the suites.
 
-    Args:
-        folder: The folder of quality results (``Layout.quality``).
-        suites: The declared suites.
+    Raises:
+        TableError: ``quality.results`` cannot be read.
     """
-    found = (_newest(folder / "gx" / "uncommitted" / "validations", suite.table) for suite in suites)
-    return tuple(result for result in found if result is not None)
+    found = states(layout, list(suites))
+    return tuple(_last(state.last) for state in found if state.last is not None)
 
 
-def _newest(folder: Path, table: str) -> LastResult | None:
-    files = (folder / table.replace(".", "/")).glob("*/*/*.json")
-    for file in sorted(files, key=lambda file: file.parent.name, reverse=True):
-        try:
-            return _parsed(table, json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # a run that was interrupted while it wrote
-    return None
+def _last(run: PastRun) -> LastResult:
+    def named(results: Iterable[ExpectationResult]) -> tuple[str, ...]:
+        return tuple(f"{one.expectation} {one.column}".strip() for one in results)
 
-
-def _parsed(table: str, content: dict[str, Any]) -> LastResult:
-    run = content["meta"]["run_id"]
-    version = _VERSION.search(run["run_name"] or "")
-    failed = [one["expectation_config"] for one in content["results"] if not one["success"]]
     return LastResult(
-        table=table,
-        version=None if version is None else int(version[1]),
-        at=datetime.fromisoformat(run["run_time"]),
-        is_met=bool(content["success"]),
-        checked=len(content["results"]),
-        failed=tuple(" ".join(filter(None, [one["type"], one["kwargs"].get("column")])) for one in failed),
+        table=run.table,
+        version=run.version,
+        at=run.at,
+        is_met=not run.failures,
+        checked=len(run.checked),
+        failed=named(run.failures),
+        warned=named(run.warnings),
     )

@@ -240,10 +240,28 @@ def failing_rows(run: SuiteRun, checked: Sequence[ExpectationResult], limit: int
         if (one.name, ", ".join(one.columns)) not in failing:
             continue
         shown = tuple(dict.fromkeys((*keys, *one.columns)))
-        if (sql := _failing_rows_query(run, one, relation, shown, limit)) is not None:
+        floats = [name for name in one.columns if columns.get(name) in _FLOATS]
+        if (
+            sql := _failing_rows_query(run, one, _unskipped(run, relation, shown, floats), shown, limit)
+        ) is not None:
             if isinstance(one.short, Unique):
                 shown = (*one.columns, "rows")
             yield FailingRows(one.name, ", ".join(one.columns), shown, tuple(run.engine.rows(sql)))
+
+
+_FLOATS = ("float", "double")
+
+
+def _unskipped(run: SuiteRun, relation: str, shown: Sequence[str], floats: Sequence[str]) -> str:
+    """The relation, with numbers that may be NaN as no statistics of a file describe them."""
+    if not floats:
+        return relation
+    dialect = run.engine.dialect
+    names = [
+        f"{dialect.unskipped(quoted)} AS {quoted}" if name in floats else quoted
+        for name, quoted in ((name, dialect.identifier(name)) for name in shown)
+    ]
+    return f"(SELECT {', '.join(names)} FROM {relation})"  # noqa: S608  # quoted names
 
 
 def _failing_rows_query(

@@ -46,6 +46,7 @@ class QualitySession:
         self._pipeline, self._settings, self._layout = pipeline, settings, layout
         self._spark, self._is_beside_queries = spark, is_beside_queries
         self._library: LibraryValidator | None = None
+        self._duckdb: DuckDbEngine | None = None
         self._last: dict[tuple[str, bool], dict[tuple[str, str, str], Mapping[str, Any]]] = {}
 
     def engine_of(self, suite: Quality, pinned: Pinned) -> str:
@@ -55,11 +56,14 @@ class QualitySession:
         return "duckdb" if fits_duckdb(self._settings, pinned.path, others, snapshot) else "spark"
 
     def engine_for(self, pinned: Pinned, suite: Quality | None = None) -> Engine:
-        """A new engine for a table, and for the other tables of a suite."""
+        """The engine for a table, and for the other tables of a suite."""
         if self.engine_of(suite or Quality(pinned.table, []), pinned) == "spark":
             return SparkEngine(self._spark())
-        is_beside = self._is_beside_queries
-        return DuckDbEngine(threads=1 if is_beside else None, memory="1GB" if is_beside else None)
+        if self._is_beside_queries:
+            return DuckDbEngine(threads=1, memory="1GB")  # closed after the evaluation: a job runs for months
+        if self._duckdb is None:
+            self._duckdb = DuckDbEngine()  # to open one takes a third of a second
+        return self._duckdb
 
     def prepare(
         self,

@@ -15,6 +15,7 @@ from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, ka
 from common.delta.commit import from_epoch_ms
 from common.delta.log import LogReader, Snapshot
 from common.errors import HistoryGoneError, TableError
+from orchestration.history.alert_state import read_alerts
 from orchestration.history.job_state import JobState, read_states
 from orchestration.pipeline.context import Context
 from orchestration.pipeline.field_use import FieldSampler
@@ -28,6 +29,7 @@ from orchestration.status.late_rows import Late, LateCounter, OtherRecords, coun
 from orchestration.status.lease_holder import Holder, find_holder
 from orchestration.status.model import Freshness, Lag, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.status.query_state import Planned, query_now
+from orchestration.status.recent_rows import RecentCounter, RecentRows
 from orchestration.status.throughput import rate_per_second
 from orchestration.status.topic_offsets import (
     BrokerOffsets,
@@ -77,6 +79,7 @@ class Collector:
         self._database: Database | None = None
         self._fields = FieldSampler(pipeline, layout)
         self._late: dict[str, LateCounter] = {}
+        self._recent: dict[str, RecentCounter] = {}
         self._reasons: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {}
         self._needed: dict[str, int] = {}
         """The oldest version of each table that a query has yet to read, as of the last time."""
@@ -93,7 +96,8 @@ class Collector:
         jobs = read_states(self._layout.jobs)
         tables = tuple(self._table(one, progress[one.table], at, offsets, jobs) for one in queries)
         self._release_commits()
-        return Status(self._pipeline.name, at, offsets.address, offsets.note, tables)
+        alerts = read_alerts(self._layout.alerts)
+        return Status(self._pipeline.name, at, offsets.address, offsets.note, tables, alerts)
 
     def log(self, table: str) -> LogReader:
         """The log of a table of the pipeline; it keeps what it has read."""
@@ -127,7 +131,7 @@ class Collector:
             rows_per_second=rate if lag.count is not None or lag.unit == "records" else None,
             last_batch_id=progress.planned.committed,
             watermark=progress.watermark,
-            quarantine=self._quarantine(declared) if isinstance(declared, Silver) else None,
+            quarantine=self._quarantine(declared, log, now, at) if isinstance(declared, Silver) else None,
             late=self._count_late(declared, log, now) if now is not None else None,
             other=self._count_other(declared, log, now) if now is not None else None,
             fields=self._fields.use(name),
@@ -232,18 +236,24 @@ class Collector:
         since = unread_since(topic, offsets, position)
         return self._trail.freshness(table, since, is_unread_known=behind == 0 or since is not None)
 
-    def _quarantine(self, silver: Silver) -> Quarantine:
+    def _quarantine(
+        self, silver: Silver, accepted: LogReader, newest: Snapshot | None, at: datetime
+    ) -> Quarantine:
+        recent: RecentRows | None = None
+        if newest is not None:
+            counter = self._recent.setdefault(silver.table, RecentCounter())
+            recent = counter.count(accepted, newest.version, newest.table_id, at)
         log = self.log(silver.quarantine)
         now = log.snapshot()
         if now is None or now.files == 0:
-            return Quarantine(silver.quarantine, 0, ())
+            return Quarantine(silver.quarantine, 0, (), recent)
         known = self._reasons.get(silver.quarantine)
         if known is None or known[0] != now.version:
             if self._database is None:
                 self._database = Database()
             known = (now.version, count_reasons(self._database, log.path))
             self._reasons[silver.quarantine] = known
-        return Quarantine(silver.quarantine, now.rows, known[1])
+        return Quarantine(silver.quarantine, now.rows, known[1], recent)
 
     def _count_late(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> Late | None:
         if not (isinstance(declared, (Silver, Aggregate, Join)) and counts_late_rows(declared)):

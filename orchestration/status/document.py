@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from orchestration.history.alert_state import AlertsFile
 from orchestration.pipeline.query_states import QueryState
 from orchestration.status.model import Freshness, Lag, QueryNow, Status, TableStatus, TimeToLoss
 from orchestration.status.problems import problems
@@ -17,15 +18,19 @@ def document(status: Status) -> dict[str, Any]:
     """A status as JSON. Keys are stable; times are ISO 8601 in UTC; null is what is not known.
 
     ``pipeline``, ``at``, ``broker`` (``address``, ``note``), ``waiting_seconds`` (age of the oldest record
-    that a gold table lacks), ``problems`` (``severity``: critical or warning, ``table``, ``text``) and
-    ``tables``, each with:
+    that a gold table lacks), ``problems`` (``severity``: critical or warning, ``table``, ``text``),
+    ``alerts`` (``watched_at``, ``is_watched``: whether a process has looked lately, ``rules``: severity by
+    name, ``channels``: by name, why the last message was not delivered, ``raised``: each with ``rule``,
+    ``table``, ``severity``, ``text``, ``since``, ``raised_at``, ``untold``: channels that were not sent it;
+    null if no process has watched) and ``tables``, each with:
     ``table``, ``layer``, ``kind`` (topic, silver, aggregate, upsert), ``reads`` (topics or a table),
     ``path``, ``exists``, ``rows``, ``files``, ``bytes``, ``version``, ``committed_at``,
     ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``, ``seconds``:
     age of the oldest unread one; ``numFilesOutstanding`` and ``numBytesOutstanding``: files and bytes under
     the names that other platforms have for them),
     ``rows_per_second`` (last 60 s), ``last_batch_id``, ``watermark_at``,
-    ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason; null except for silver),
+    ``quarantine`` (``table``, ``rows``, ``reasons``: rows by reason, ``recent``: ``read`` and ``quarantined``
+    rows of the last ``seconds``, ``share`` of them; null except for silver),
     ``late`` (``unit``: rows, or groups of an aggregate; ``count``, ``left_out``, ``of``, ``is_many``,
     ``since``: null if all commits are counted; null for tables without a watermark),
     ``other`` (``count``, ``of``, ``since``: records for which the condition ``where`` is not true; null for
@@ -51,6 +56,7 @@ def document(status: Status) -> dict[str, Any]:
         "broker": {"address": status.broker, "note": status.broker_note},
         "waiting_seconds": _rounded(status.waiting_seconds),
         "problems": [asdict(problem) for problem in problems(status)],
+        "alerts": status.alerts and _alerts_document(status.alerts, status.at),
         "tables": [_table_document(table, status.at) for table in status.tables],
     }
 
@@ -75,7 +81,13 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         "last_batch_id": table.last_batch_id,
         "watermark_at": iso(table.watermark),
         "quarantine": rejected
-        and {"table": rejected.table, "rows": rejected.rows, "reasons": dict(rejected.reasons)},
+        and {
+            "table": rejected.table,
+            "rows": rejected.rows,
+            "reasons": dict(rejected.reasons),
+            "recent": rejected.recent
+            and {**asdict(rejected.recent), "share": round(rejected.recent.share, 4)},
+        },
         "late": late
         and {
             **{name: getattr(late, name) for name in ("unit", "count", "left_out", "of", "is_many")},
@@ -101,6 +113,24 @@ def _failures_document(failures: QueryState, at: datetime) -> dict[str, Any]:
         **{name: getattr(failures, name) for name in names},
         "restarts_last_hour": failures.restarts_within(_HOUR, at),
         "last_restarts": [asdict(one) for one in failures.last_restarts],
+    }
+
+
+def _alerts_document(alerts: AlertsFile, at: datetime) -> dict[str, Any]:
+    return {
+        "watched_at": iso(alerts.watched_at),
+        "is_watched": alerts.is_watched(at),
+        "rules": dict(alerts.rules),
+        "channels": dict(alerts.channels),
+        "raised": [
+            {
+                **{name: getattr(one, name) for name in ("rule", "table", "severity", "text")},
+                "since": iso(one.since),
+                "raised_at": iso(one.raised_at),
+                "untold": list(alerts.untold(one)),
+            }
+            for one in alerts.raised
+        ],
     }
 
 

@@ -12,11 +12,13 @@ from datetime import datetime
 from typing import Literal
 
 from common.delta.log import Snapshot
+from orchestration.history.alert_state import AlertsFile
 from orchestration.history.job_state import BatchFacts
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.pipeline.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
 from orchestration.status.lease_holder import Holder
+from orchestration.status.recent_rows import RecentRows
 
 State = Literal["working", "waiting", "starting", "restarting", "stopped", "failed", "dead"]
 """What a query does: it processes a micro-batch; it waits for data; its job has not started it yet; it failed
@@ -138,11 +140,16 @@ class QueryNow:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Rows in quarantine, per reason; a row with two reasons counts for both."""
+    """Rows in quarantine, per reason; a row with two reasons counts for both.
+
+    Attributes:
+        recent: What silver has read and quarantined in the last minutes; None before its first commit.
+    """
 
     table: str
     rows: int | None
     reasons: tuple[tuple[str, int], ...]
+    recent: RecentRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +210,19 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The status of a pipeline; ``broker_note`` is the reason if the broker's offsets are not known."""
+    """The status of a pipeline.
+
+    Attributes:
+        broker_note: The reason if the broker's offsets are not known.
+        alerts: The alerts, as the process that watches them has written them; None if none has.
+    """
 
     pipeline: str
     at: datetime
     broker: str | None
     broker_note: str
     tables: tuple[TableStatus, ...]
+    alerts: AlertsFile | None = None
 
     @property
     def waiting_seconds(self) -> float | None:

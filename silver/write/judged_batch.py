@@ -84,13 +84,13 @@ def consume_once(
 def _few_rows_read(batch: MicroBatch, path: str, limits: DriverLimits) -> int | None:
     """How many rows of a table a micro-batch reads, by the table's log; ``None`` where they are too many.
 
-    Never those of the first batch after a start: a batch that ended the last process by its size comes again
-    then.
+    Never those of a batch that may be a replay: a batch that ended the last process by its size comes again
+    at the next start.
     """
     start, end = batch.start(), batch.end()
-    if batch.is_first or not limits.rows or start is None or end is None:
+    if batch.is_first or not limits.rows or end is None or (start is None and batch.batch_id):
         return None
-    if start.in_snapshot or end.in_snapshot:
+    if (start is not None and start.in_snapshot) or end.in_snapshot:
         return None  # to list the files of a table's first state takes long
     try:
         read = LogReader(path).backlog_between(start, end)

@@ -130,6 +130,13 @@ def test_when_all_is_processed_no_record_waits(ran: Ran) -> None:
     assert all(table.loss.is_never for table in status.tables)
 
 
+def test_the_share_of_quarantine_is_that_of_the_rows_that_were_read(ran: Ran) -> None:
+    found = ran.look().tables[1].quarantine
+    assert found is not None
+    assert found.recent is not None
+    assert (found.recent.read, found.recent.quarantined) == (GOOD + BAD, BAD)
+
+
 def test_a_page_of_another_process_shows_the_run(ran: Ran) -> None:
     with page_of(ran.pipeline, ran.settings, "127.0.0.1:0") as address:
         with urlopen(f"{address}metrics") as answer:  # noqa: S310  # our own address

@@ -70,6 +70,10 @@ def test_the_demo_prints_what_the_readme_shows(demo: Demo) -> None:
     assert [line for line in shown if line not in printed] == []
 
 
+def test_the_demo_prints_the_address_of_its_page(demo: Demo) -> None:
+    assert re.search(r"^page at http://127\.0\.0\.1:\d+/$", demo.command.stderr, re.MULTILINE)
+
+
 def test_the_picture_of_the_readme_is_of_todays_status(demo: Demo) -> None:
     """Its columns, tables and sources."""
     drawn = picture(demo.status)

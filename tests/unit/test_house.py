@@ -19,12 +19,16 @@ BROAD_EXCEPTS = {
     "common/streaming/query.py:run_micro_batch": "records the error of a micro-batch, then re-raises",
     "gold/publish.py:hand_over": "passes the error to the sink's close(), then re-raises",
     "orchestration/cases/read/load.py:_of_python": "a user's file may raise anything",
+    "orchestration/alerts/watch.py:_delivered": "a channel of apprise may raise anything",
+    "orchestration/alerts/watch.py:_guarded": "watching alerts must not end the job",
     "orchestration/cli/demo.py:run": "a thread's error is raised by the thread that waits for it",
     "orchestration/cli/main.py:main": "turns a registry's failure into a message, re-raises everything else",
     "orchestration/install/doctor.py:examine": "a probe that fails must not hide the other findings",
     "orchestration/jobs/quality_gates.py:_evaluate": "reports the error; the next version is evaluated again",
     "orchestration/jobs/recorder.py:_guarded": "what is recorded about a job must not end the job",
     "orchestration/jobs/recorder.py:recording": "records the error that ends the job, then re-raises",
+    "orchestration/lineage/sender.py:_run": "an event that cannot be sent is dropped and counted",
+    "orchestration/lineage/sender.py:open_client": "a transport may raise anything; becomes a SettingsError",
     "orchestration/pipeline/load_file.py:load_draft": "a user's file may raise anything",
 }
 """Functions that may catch ``Exception`` or ``BaseException``, each with the reason."""

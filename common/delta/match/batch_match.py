@@ -157,7 +157,7 @@ def check_steps(table: str, table_path: str, checkpoint_path: str, steps: Sequen
         if side.path == table_path:
             lacking = next((b for b, commits in batches if _lacks(side, commits)), None)
             if lacking is not None:
-                raise CheckpointMismatchError(_half(side, lacking, checkpoint_path))
+                raise CheckpointMismatchError(_half(side, table, lacking, checkpoint_path))
         elif expected is not None and (found := _newest_in(side, table, query_id)) < expected:
             raise CheckpointMismatchError(_older(side, table, found, expected, checkpoint_path))
 
@@ -256,19 +256,19 @@ def _empty_entry(table: str, checkpoint_path: str, name: str) -> str:
     )
 
 
-def _half(side: SideStep, batch_id: int, checkpoint_path: str) -> str:
+def _half(side: SideStep, query: str, batch_id: int, checkpoint_path: str) -> str:
     return (
         f"{side.table}: the checkpoint {checkpoint_path} has committed micro-batch {batch_id}, but the table "
         f"at {side.path} lacks the step {side.step!r} of it: an older copy of the table was restored. Going "
         "on would leave out the rows of that step. Nothing was written. Restore the table's newest copy, or "
-        "move the table, its side tables and the checkpoint away: the query then starts from the beginning."
+        f"have the tables of the query filled again: medallion recover {query}"
     )
 
 
 def _older(side: SideStep, query: str, found: int, expected: int, checkpoint_path: str) -> str:
     ends = f"ends with micro-batch {found}" if found >= 0 else "has no micro-batch"
     rebuild = f"fill both again: medallion rebuild {query}" if query.startswith("gold.") else (
-        f"move it, {query} and the checkpoint away: the query then starts from the beginning"
+        f"have the tables of the query filled again: medallion recover {query}"
     )  # fmt: skip
     return (
         f"{side.table}: micro-batch {expected} of {query} has written rows into the table, but the table at "

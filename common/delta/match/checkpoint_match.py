@@ -110,9 +110,10 @@ class _Start:
 
     @property
     def recovery(self) -> str:
-        """The command that writes a whole checkpoint, for a query without state."""
-        is_stateless = self.table.startswith("bronze.")
-        return f", or write it again: medallion recover {self.table}" if is_stateless else ""
+        """The command that makes a checkpoint again, or the table with it."""
+        if self.table.startswith("bronze."):
+            return f", or write it again: medallion recover {self.table}"
+        return f", or have the table filled again: medallion recover {self.table}"
 
     @property
     def way_back(self) -> str:
@@ -130,8 +131,8 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
         (
             "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
             "{start.committed}, but the table at {start.table_path} holds none of them: it was "
-            "deleted or created again. Going on would leave its rows out. Restore the table, or move the "
-            "checkpoint away too: the query then starts from the beginning."
+            "deleted or created again. Going on would leave its rows out. Restore the table, or have it "
+            "filled again: medallion recover {start.table}"
         ),
     ),
     (
@@ -139,8 +140,7 @@ _WITHOUT_OWN_COMMIT: _Refusals = (
         (
             "there is a table at {start.table_path}, but its checkpoint {start.checkpoint_path} is "
             "gone, and so are the commits that say who wrote it. Starting without it would write the "
-            "table's rows again. Restore the checkpoint, or move the table away too: the query then starts "
-            "from the beginning."
+            "table's rows again. Restore the checkpoint{start.recovery}"
         ),
     ),
 )
@@ -159,8 +159,7 @@ _WITH_OWN_COMMIT: _Refusals = (
         (
             "the table at {start.table_path} holds rows, but its checkpoint {start.checkpoint_path} "
             "is gone. Starting without it would write the rows again. Restore the "
-            "checkpoint{start.recovery}, or move the table away too: the query then starts from the "
-            "beginning."
+            "checkpoint{start.recovery}"
         ),
     ),
     (
@@ -185,7 +184,7 @@ _WITH_OWN_COMMIT: _Refusals = (
             "the checkpoint {start.checkpoint_path} has committed micro-batches up to "
             "{start.committed}, but the table at {start.table_path} ends with {start.last_batch}: an "
             "older copy of it was restored. Going on would leave out the rows in between. Restore the"
-            " table's newest copy, or the checkpoint of that time."
+            " table's newest copy{start.recovery}"
         ),
     ),
     (
@@ -213,15 +212,13 @@ def check_side_table(table: str, table_path: str, checkpoint_path: str, query: s
         raise CheckpointMismatchError(
             f"{table}: version {restore} of the table at {table_path} is a RESTORE to an older one: rows "
             f"that {query} has written there are not in it, and are not written again. Restore it to version "
-            f"{restore - 1}, or move the checkpoint {checkpoint_path} and its tables away: the query then "
-            "starts from the beginning."
+            f"{restore - 1}, or have all tables of the query filled again: medallion recover {query}"
         )
     if LogReader(table_path).latest_version() is None:
         raise CheckpointMismatchError(
             f"{table}: the checkpoint {checkpoint_path} has committed micro-batches up to {committed}, but "
             f"there is no table at {table_path}: it was deleted, and its rows are not written again. Restore "
-            "it, or move the checkpoint and its tables away: the query then "
-            "starts from the beginning."
+            f"it, or have all tables of the query filled again: medallion recover {query}"
         )
 
 

@@ -53,8 +53,9 @@ def plan_repair(
         table: The query's table.
         table_path: Its path.
         checkpoint_path: The query's checkpoint.
-        has_state: Whether the query keeps state, or may do so: then an older checkpoint cannot be brought
-            forward, because its state is older too.
+        has_state: Whether the query keeps state, or may do so: then a checkpoint cannot be brought to another
+            micro-batch, because its state is that of its own. One without state is brought forward or back to
+            the newest micro-batch of the table; the rows that the table lacks are read again.
         side_tables: The paths of the query's side tables, by their names.
 
     Raises:
@@ -128,7 +129,7 @@ class _Plan:
         path, newest = self.checkpoint.path, self.newest
         batches = self.checkpoint.batches()
         committed = self.checkpoint.last_committed()
-        if committed is not None and committed > newest:
+        if committed is not None and committed > newest and self.has_state:
             raise CheckpointMismatchError(
                 f"{self.table}: the checkpoint {path} has committed micro-batches up to {committed}, the "
                 f"table at {self.table_path} ends with {newest}: an older copy of the table was restored, "
@@ -210,7 +211,16 @@ class _Plan:
         The tables skip the steps that they have. A query without state need not run it again.
         """
         committed, newest = self.checkpoint.last_committed(), self.newest
-        if not self.has_state and not self.checkpoint.is_committed(newest):
+        for batch_id in self.checkpoint.committed_batches() if not self.has_state else ():
+            if batch_id > newest:
+                yield Change(f"commits/{batch_id}", None, f"the table lacks micro-batch {batch_id}")
+        if not self.has_state and self.side_tables:
+            # A side table may lack the newest micro-batch: it is run again, and skips what it has written.
+            if committed == newest and not self.checkpoint.is_committed(newest):
+                yield Change(f"commits/{newest}", None, f"micro-batch {newest} is run again")
+            if newest > 0 and not any(map(self.checkpoint.is_committed, (newest, newest - 1))):
+                yield Change(f"commits/{newest - 1}", _COMMIT, f"micro-batch {newest - 1} is in the table")
+        elif not self.has_state and not self.checkpoint.is_committed(newest):
             yield Change(f"commits/{newest}", _COMMIT, f"micro-batch {newest} is in the table")
         elif committed is not None and not self.checkpoint.is_committed(committed):
             yield Change(f"commits/{committed}", None, f"micro-batch {committed} is run again")

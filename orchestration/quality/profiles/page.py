@@ -56,7 +56,10 @@ def _section(column: ColumnProfile) -> str:
     ]
     if column.quantiles:
         names = ("1 %", "25 %", "median", "75 %", "99 %")
-        facts += [(name, number(value)) for name, value in zip(names, column.quantiles, strict=True)]
+        # They are approximate: more digits would say nothing.
+        facts += [
+            (name, number(float(f"{value:.6g}"))) for name, value in zip(names, column.quantiles, strict=True)
+        ]
     listed = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     head = f"<h3>{escape(column.name)}<span class='type'>{escape(column.type)}</span></h3>"
     return f"<section>{head}<dl>{listed}</dl><div>{_picture(column)}</div></section>"

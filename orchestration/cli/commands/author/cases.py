@@ -143,12 +143,16 @@ def _run(session: CaseSession, suite: Suite, settings: Settings, *, is_quiet: bo
 
 
 def _watch(ready: Context, files: Sequence[Path], only: str | None) -> None:
-    """Run the cases now and after each change of a file, until Ctrl-C."""
+    """Run the cases now, and after each change of a file those that changed, until Ctrl-C."""
+    from dataclasses import replace
+
     from orchestration.cases.output import summary
     from orchestration.cases.session import open_cases
     from orchestration.cases.suite import forget_modules
+    from orchestration.cases.unchanged import PassedCases
 
     watched: Sequence[Path] = tuple(files) or tuple(filter(None, [ready.settings.pipeline]))
+    passed = PassedCases()
     with open_cases(ready.settings) as session:
         while True:
             before = _times(watched)
@@ -158,8 +162,11 @@ def _watch(ready: Context, files: Sequence[Path], only: str | None) -> None:
                 suite = _suite(ready.settings, files, only)
                 watched = suite.files
                 before = _times(watched)
-                outcomes = _run(session, suite, ready.settings)
-                out.print(summary(outcomes, time.monotonic() - began, None), highlight=False)
+                cases = passed.changed(suite.cases, ready.settings, before)
+                outcomes = _run(session, replace(suite, cases=cases), ready.settings)
+                passed.learn(cases, outcomes, ready.settings, before)
+                kept = len(suite.cases) - len(cases)
+                out.print(summary(outcomes, time.monotonic() - began, None, kept), highlight=False)
             except MedallionError as error:
                 say(f"error: {error}")
             err.print("waiting for a change of a file; Ctrl-C ends", style="dim", highlight=False)

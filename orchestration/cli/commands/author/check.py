@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.tree import Tree
 
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
-from common.errors import PipelineError, Problem
+from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
 from orchestration.cases.suite import file_problems
@@ -23,6 +24,7 @@ from orchestration.check.pipeline import draft_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
 from orchestration.pipeline.lineage import readers, sources
+from orchestration.pipeline.load_file import load_draft
 
 PathArgument = Annotated[
     Path | None,
@@ -48,7 +50,11 @@ def check_pipeline(
 
     Exit code 2 if there is a problem.
     """
-    ready = context(path or pipeline, settings, set_)
+    try:
+        ready = context(path or pipeline, settings, set_)
+    except SettingsError as error:
+        _print_beside(error, path or pipeline, as_json=as_json)
+        raise
     found, problems = ready.draft.pipeline, draft_problems(ready.draft, ready.settings)
     if found is not None and not problems and ready.settings.pipeline is not None:
         problems = file_problems(ready.settings.pipeline, found)
@@ -61,6 +67,24 @@ def check_pipeline(
         _summary(found, ready.settings)
     if problems:
         raise typer.Exit(PipelineError.exit_code)
+
+
+def _print_beside(error: SettingsError, file: Path | None, *, as_json: bool) -> None:
+    """Print what is wrong with a pipeline file while the settings are wrong, too."""
+    problems: tuple[Problem, ...] = ()
+    if file is not None:
+        with contextlib.suppress(UsageError):  # of a file that does not exist; the settings are wrong first
+            problems = draft_problems(load_draft(file), None)
+    if as_json:
+        wrong = [Problem("settings", line.strip()) for line in str(error).splitlines()]
+        shown = {"pipeline": None, "file": str(file) if file else None, "ok": False}
+        typer.echo(json.dumps(shown | {"problems": _listed([*wrong, *problems])}, indent=2))
+    elif problems:
+        _print_problems(problems, file)
+
+
+def _listed(problems: Sequence[Problem]) -> list[dict[str, str]]:
+    return [{"place": each.place, "message": each.message, "source": each.source} for each in problems]
 
 
 def _shown(text: str) -> str:
@@ -173,9 +197,7 @@ def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[
         "pipeline": pipeline.name if pipeline else None,
         "file": str(settings.pipeline) if settings.pipeline else None,
         "ok": not problems,
-        "problems": [
-            {"place": each.place, "message": each.message, "source": each.source} for each in problems
-        ],
+        "problems": _listed(problems),
         "topics": topics,
         "reads": reads,
         "checked_at_start": list(unchecked(pipeline)) if pipeline else [],

@@ -43,7 +43,9 @@ def command(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--from-file", metavar="FILE", help="A file of messages, one per line; .gz too."),
+        typer.Option(
+            "--from", "--from-file", metavar="FILE", help="A file of messages, one per line; .gz too."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", help="The file to write.")] = Path("pipeline.py"),
     samples: Annotated[int, typer.Option("--samples", min=1, help="Messages to read, per topic.")] = 10_000,
@@ -82,15 +84,18 @@ def command(
     say(f"{output} is written. Read it, then:")
     for command_name in ("check", "up"):
         say(f"  medallion {command_name} -p {output}{where}")
+    if file is not None:
+        say("The messages of the file are sent, beside a running `medallion up`, with:")
+        say(f"  medallion produce -p {output} --from {file}{where}")
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
     from orchestration.kafka.capture_file import sample_capture
 
     if not file.is_file():
-        raise UsageError(f"--from-file {file}: no such file.")
+        raise UsageError(f"--from {file}: {'is a folder' if file.is_dir() else 'no such file'}.")
     if topics is not None and len(topics) != 1:
-        raise UsageError("--from-file has the messages of one topic; give at most one --topic.")
+        raise UsageError("--from has the messages of one topic; give at most one --topic.")
     name = topics[0] if topics else table_name(file.name.partition(".")[0])
     return [(name, [Sampled(0, 0, message.value) for message in sample_capture(file, count)])]
 
@@ -113,7 +118,7 @@ def _of_broker(
         there = kafka.topic_names(address, options)
         wanted = list(dict.fromkeys(topics or there))
         if not wanted:
-            raise UsageError(f"There is no topic at {address}. Send messages to one, or give --from-file.")
+            raise UsageError(f"There is no topic at {address}. Send messages to one, or give --from.")
         if not topics and len(wanted) > _MOST_TOPICS:
             raise UsageError(f"There are {len(wanted)} topics at {address}; name some with --topic.")
         for name in wanted:

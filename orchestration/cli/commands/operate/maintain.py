@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -12,8 +12,10 @@ from common.machine.console import out, page, say
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_job, holders
-from orchestration.jobs.maintenance import MaintenanceResult, maintain, plan_maintenance, select_tables
 from orchestration.pipeline.context import Context, context
+
+if TYPE_CHECKING:
+    from orchestration.jobs.maintenance import MaintenanceResult
 
 _UNIT = 1024
 
@@ -50,6 +52,7 @@ def maintain_tables(
     streams that read the tables continue. Files that a query of the pipeline has yet to read are kept.
     """
     from orchestration.jobs.job import spark_for_writing
+    from orchestration.jobs.maintenance import maintain, plan_maintenance, select_tables
 
     ready = context(pipeline, settings, set_)
     names = select_tables(ready.pipeline, tables or ())

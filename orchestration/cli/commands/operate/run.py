@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,14 +14,14 @@ from common.machine.console import out, say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.http.page_of import page_of
-from orchestration.jobs import backfill as layers_in_order
-from orchestration.jobs import separate_processes
-from orchestration.jobs.field_notices import FieldNotices
-from orchestration.jobs.job import Job, layers_to_run, open_job, written_queries
-from orchestration.jobs.wiring import Layer
+from orchestration.http.page_of import alerts_of, page_of
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
+
+if TYPE_CHECKING:  # imports Spark, which other commands do not need
+    from orchestration.jobs.job import Job
+
+Layer = Literal["bronze", "silver", "gold"]
 
 _REPORT_SECONDS = 10.0
 
@@ -48,6 +48,9 @@ def up(
     fail_fast: FailFastOption = False,
 ) -> None:
     """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
+    from orchestration.jobs import separate_processes
+    from orchestration.jobs.job import layers_to_run, open_job
+
     set_ = _with_fail_fast(set_, fail_fast)
     ready = _checked(context(pipeline, settings, set_))
     with page_of(ready.pipeline, ready.settings, http):
@@ -72,6 +75,8 @@ def run(
     fail_fast: FailFastOption = False,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
+    from orchestration.jobs.job import open_job, written_queries
+
     ready = _checked(context(pipeline, settings, _with_fail_fast(set_, fail_fast)))
     compiled: Compiled = "rows" if available_now else "all"
     with (
@@ -91,9 +96,15 @@ def backfill(
 
     Ctrl-C stops at a micro-batch boundary; the same command continues from there.
     """
+    from orchestration.jobs import backfill as layers_in_order
+    from orchestration.jobs.job import layers_to_run, open_job
+
     ready = _checked(context(pipeline, settings, set_))
     layers = layers_to_run(ready.settings)
-    with open_job(ready.pipeline, ready.settings, layers, name="backfill", compiled="rows") as job:
+    with (
+        alerts_of(ready.pipeline, ready.settings),
+        open_job(ready.pipeline, ready.settings, layers, name="backfill", compiled="rows") as job,
+    ):
         results = layers_in_order.catch_up(job)
         job.publish()
         failure = _gate_failure(job)
@@ -159,6 +170,8 @@ class _Reporter:
     """Prints a line per query every ten seconds in which the query read rows."""
 
     def __init__(self, job: Job) -> None:
+        from orchestration.jobs.field_notices import FieldNotices
+
         self._queries = job.supervisor.queries
         self._last = time.monotonic()
         self._reported: dict[str, int] = {}

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli import demo as live
 from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
 from orchestration.pipeline.environment import refuse_in_sandbox
@@ -28,6 +27,8 @@ def demo(
 ) -> None:
     """Watch sample events flow from a real Kafka broker through bronze, silver and gold for a minute."""
     began = time.monotonic()
+    from orchestration.cli import demo as live  # imports Spark
+
     ready = context(pipeline, settings, set_)
     refuse_in_sandbox(ready.settings, "demo")
     live.run(ready.pipeline, ready.settings, seconds=seconds, rate=rate, seed=seed, began=began)

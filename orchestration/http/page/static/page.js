@@ -120,6 +120,19 @@ function drawLayers() {
   draw("downstream", layer("gold"), layer("publish"));
   draw("problems", status.problems.map((p) => h("div", { class: `problem ${p.severity}` }, p.table ? h("b", {}, p.table) : null, p.text)));
 }
+function drawAlerts() {
+  const status = page.status, alerts = status.alerts;
+  if (!alerts) { draw("alerts"); return; }
+  const rules = Object.keys(alerts.rules).length, down = Object.entries(alerts.channels).filter(([, fault]) => fault).map(([name]) => name);
+  const watched = alerts.is_watched ? `${rules} ${rules === 1 ? "rule" : "rules"}, looked ${age(since(status, alerts.watched_at))} ago` : `nobody has looked for ${age(since(status, alerts.watched_at))}`;
+  draw("alerts", h("div", { class: "panel" },
+    h("div", { class: "panel-head" }, h("h2", {}, "Alerts"), h("span", { class: alerts.is_watched ? "key" : "key bad-text" }, watched)),
+    down.length ? h("p", { class: "bad-text" }, `not delivered to ${down.join(", ")}`) : null,
+    alerts.raised.length ? h("table", { class: "rows" },
+      h("thead", {}, h("tr", {}, ["alert", "table", "what", "since"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, alerts.raised.map((one) => h("tr", { "data-rule": one.rule }, h("td", { class: one.severity === "critical" ? "bad-text" : "warn-text" }, `${one.rule} (${one.severity})`),
+        h("td", {}, one.table || "the pipeline"), h("td", {}, one.text), h("td", {}, clock(one.since)))))) : h("p", { class: "note" }, "No alert is raised.")));
+}
 function layerRate(own) {
   const rate = own.reduce((sum, t) => sum + (t.rows_per_second || 0), 0);
   return rate ? `${short(rate)} ${own[0].layer === "bronze" ? "records" : "rows"}/s read` : "idle";
@@ -240,14 +253,18 @@ function drawQuarantine() {
         h("td", { class: "bar-cell" }, h("svg", { class: "bar", viewBox: "0 0 100 7", preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { class: "all", width: 100, height: 7 }), h("rect", { class: "part", width: Math.max(1, 100 * rows / most), height: 7 }))),
         h("td", {}, h("button", { type: "button", "aria-label": `look at records of ${table.table} with the reason ${reason}`, onclick: () => look(table.table, reason) }, "look")))))) : h("p", { class: "note" }, "No row is in quarantine.")) : null);
 }
+function qualityText({ checked, failed, warned }) {
+  const parts = [failed.length ? `${failed.length} of ${checked} not met: ${failed.join(", ")}` : "", warned.length ? `${warned.length} of ${checked} warned: ${warned.join(", ")}` : ""];
+  return parts.filter(Boolean).join("; ") || `all ${checked} met`;
+}
 function drawQuality() {
   draw("quality", page.quality.length ? h("div", { class: "panel" },
     h("div", { class: "panel-head" }, h("h2", {}, "Last quality results")),
     h("table", { class: "rows" },
       h("thead", {}, h("tr", {}, ["table", "expectations", "checked"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, page.quality.map((one) => h("tr", {}, h("td", {}, one.table),
-        h("td", { class: one.is_met ? "good-text" : "bad-text" }, one.is_met ? `all ${one.checked} met` : `${one.failed.length} of ${one.checked} not met: ${one.failed.join(", ")}`),
-        h("td", {}, `${clock(one.at)}${one.version === null ? "" : `, version ${one.version}`}`)))))) : null);
+        h("td", { class: one.is_met ? "good-text" : "bad-text" }, qualityText(one)),
+        h("td", {}, `${clock(one.at)}, version ${one.version}`)))))) : null);
 }
 async function look(table, reason) {
   page.look = { table, reason, records: null, chosen: null, shown: null, error: "" };
@@ -290,7 +307,7 @@ async function ask(path) {
   if (!answer.ok) throw new Error(content.error || `HTTP ${answer.status}`);
   return content;
 }
-function drawAll() { drawHead(); if (page.status) { drawLayers(); drawQuarantine(); } }
+function drawAll() { drawHead(); if (page.status) { drawLayers(); drawAlerts(); drawQuarantine(); } }
 async function readStatus() {
   try { page.status = await ask("/api/status"); page.heardAt = Date.now(); page.error = ""; } catch (error) { page.error = error.message; }
   drawAll();

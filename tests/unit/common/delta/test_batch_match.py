@@ -178,10 +178,30 @@ def test_bronze_gets_a_whole_checkpoint_back(tmp_path: Path, table: str) -> None
     assert plan_repair(BRONZE, table, place, has_state=False) == []
 
 
+def test_bronze_goes_back_to_its_table(tmp_path: Path, table: str) -> None:
+    """The table lacks the checkpoint's newest micro-batch: its records are read again."""
+    ahead = write_checkpoint(tmp_path / "ahead", {**ENDS, 3: kafka(40, 40)}, 3)
+    names = [change.name for change in plan_repair(BRONZE, table, ahead, has_state=False)]
+    assert names == ["offsets/3", "commits/3"]
+    repair(ahead, plan_repair(BRONZE, table, ahead, has_state=False), "now")
+    check_positions(BRONZE, table, ahead)
+    assert Checkpoint(ahead).last_planned() == Checkpoint(ahead).last_committed() == 2
+    assert plan_repair(BRONZE, table, ahead, has_state=False) == []
+
+
+def test_a_query_without_state_runs_its_newest_micro_batch_again(tmp_path: Path, table: str) -> None:
+    """Its side table may lack that micro-batch; the steps that are written are skipped."""
+    place = str(tmp_path / "gone")
+    side = {"side": str(tmp_path / "side")}
+    repair(place, plan_repair(BRONZE, table, place, has_state=False, side_tables=side), "now")
+    assert (Checkpoint(place).last_planned(), Checkpoint(place).last_committed()) == (2, 1)
+    assert plan_repair(BRONZE, table, place, has_state=False, side_tables=side) == []
+
+
 def test_what_positions_do_not_bring_together_is_refused(tmp_path: Path, table: str) -> None:
     ahead = write_checkpoint(tmp_path / "ahead", {**ENDS, 3: kafka(40, 40)}, 3)
     with pytest.raises(CheckpointMismatchError, match="an older copy of the table"):
-        plan_repair(BRONZE, table, ahead, has_state=False)
+        plan_repair(BRONZE, table, ahead, has_state=True)
     foreign = write_checkpoint(tmp_path / "foreign", ENDS, 2)
     (tmp_path / "foreign" / "metadata").write_text('{"id":"q2"}', encoding="utf-8")
     with pytest.raises(CheckpointMismatchError, match="is that of query q2"):

@@ -42,7 +42,7 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         [
             "Kafka at b:1 no longer has records",
             "orders-0 offset was changed from 30 to 5.",
-            "fail_on_data_loss",
+            "medallion recover bronze.orders --accept-gap",
         ],
     ),
     (
@@ -118,7 +118,7 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         [
             "bronze.orders has no longer the file file:///w/bronze/orders/part-1.c000.zstd.parquet",
             "VACUUM",
-            "move",
+            "medallion recover silver.orders",
         ],
     ),
     (
@@ -151,7 +151,7 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         SILVER,
         "org.apache.spark.SparkException\nCaused by: net.jpountz.lz4.LZ4Exception: Error decoding offset 9",
         StateDamagedError,
-        ["/cp/silver.orders/state is damaged or gone (LZ4Exception", "move the folders of silver.orders and"],
+        ["/cp/silver.orders/state is damaged or gone (LZ4Exception", "medallion recover silver.orders"],
     ),
     (
         SILVER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,20 @@ def test_a_usage_mistake_is_exit_code_2_and_no_traceback(words: list[str], told:
     assert ended.code == 2
     assert told in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_check_names_mistakes_of_settings_and_of_the_pipeline_at_once(tmp_path: Path) -> None:
+    """As text on both outputs, or as one JSON document."""
+    file = tmp_path / "shop.py"
+    file.write_text(WRONG)
+    words = ["check", "-p", str(file), "--set", "kafka.prt=1"]
+    ended = in_process.run(*words)
+    assert ended.code == 2
+    assert "kafka.port" in ended.stderr
+    assert "did you mean 'silver.numbers'?" in ended.stdout
+    document = json.loads(in_process.run(*words, "--json").stdout)
+    assert document["ok"] is False
+    assert [one["place"] for one in document["problems"]] == ["settings", "gold.sums"]
 
 
 @pytest.mark.parametrize(("words", "code"), [(["chekc"], 2), (["check", "-p", str(EXAMPLE)], 0)])

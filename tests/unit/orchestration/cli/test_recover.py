@@ -26,6 +26,14 @@ pipeline = Pipeline(
 )
 """
 
+TABLE = {
+    "id": "t1",
+    "format": {"provider": "parquet", "options": {}},
+    "schemaString": '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}',
+    "partitionColumns": [],
+    "configuration": {},
+}
+
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
@@ -42,7 +50,8 @@ def shop(tmp_path: Path) -> Path:
         "positions": [{"orders": {"0": 10}}],
     }
     info = {"commitInfo": {"timestamp": 1, "operation": "WRITE", "userMetadata": json.dumps(metadata)}}
-    (log / f"{0:020}.json").write_text(json.dumps(info) + "\n", encoding="utf-8")
+    actions = [info, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": TABLE}]
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)) + "\n", encoding="utf-8")
     place = data / "checkpoints" / "bronze.orders"
     for folder in ("offsets", "commits"):
         (place / folder).mkdir(parents=True)
@@ -69,20 +78,29 @@ def test_a_plan_changes_nothing_and_a_recovery_keeps_what_it_replaces(shop: Path
     assert planned.code == 0
     assert "would change offsets/0: the positions of micro-batch 0 are those of its commit" in planned.stderr
     assert position(shop) == {"orders": {"0": 30}}
-    done = recover(shop, "bronze.orders", "--json")
+    done = recover(shop, "--json")
     assert done.code == 0
     found = json.loads(done.stdout)
-    assert (found["table"], found["plan"], len(found["steps"])) == ("bronze.orders", False, 1)
+    (step,) = found["steps"]
+    assert (found["plan"], step["query"], step["kind"], len(step["changes"])) == (
+        False,
+        "bronze.orders",
+        "repair",
+        1,
+    )
     assert position(shop) == {"orders": {"0": 10}}
-    kept = (Path(found["kept"]) / "offsets" / "0").read_text(encoding="utf-8")
+    kept = (Path(found["kept"][0]) / "offsets" / "0").read_text(encoding="utf-8")
     assert json.loads(kept.splitlines()[2]) == {"orders": {"0": 30}}
     assert "there is nothing to do" in recover(shop, "bronze.orders").stderr
 
 
 def test_what_cannot_be_recovered_is_an_error_of_one_line(shop: Path) -> None:
-    ended = recover(shop, "silver.orders")
+    ended = recover(shop, "silver.order")
     assert ended.code == 2
-    assert "silver.orders: no commit of its query" in ended.error
+    assert "no such table; did you mean 'silver.orders'?" in ended.error
+    ended = recover(shop, "silver.orders", "--accept-gap")
+    assert ended.code == 2
+    assert "--accept-gap is for bronze tables" in ended.error
     ended = recover(shop, "bronze.orders", "--new-topic", "order")
     assert ended.code == 2
     assert "has read no topic order; did you mean 'orders'?" in ended.error
@@ -97,3 +115,22 @@ def test_a_table_that_compares_the_topics_name_is_named(shop: Path) -> None:
     assert notice is not None
     assert notice.startswith("silver.orders may compare the topic's name")
     assert topic_notice(pipeline, "bronze.others") is None
+
+
+def test_a_silver_table_without_its_checkpoint_would_be_moved_aside(shop: Path) -> None:
+    """The plan says why, from where the rows come again, how many, and what is moved; it moves nothing."""
+    recover(shop)
+    log = shop / "tables" / "silver" / "orders" / "_delta_log"
+    log.mkdir(parents=True)
+    metadata = {"query": "silver.orders", "query_id": "q2", "batch_id": 0, "step": "accepted"}
+    info = {"commitInfo": {"timestamp": 1, "operation": "WRITE", "userMetadata": json.dumps(metadata)}}
+    actions = [info, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": TABLE}]
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)) + "\n", encoding="utf-8")
+    planned = recover(shop, "--plan").stderr
+    assert "silver.orders: would be filled again from bronze.orders: 0 rows, 0 B, about a second" in planned
+    assert "because silver.orders: the table at" in planned
+    assert f"would move {log.parent} aside" in planned
+    assert log.exists()
+    assert f"moves {log.parent} aside" in recover(shop).stderr
+    assert not log.exists()
+    assert "there is nothing to do" in recover(shop).stderr

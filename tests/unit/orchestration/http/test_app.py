@@ -6,13 +6,14 @@ import json
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import pytest
 
 from common.config.paths import HISTORY
-from common.declare import Expect, Quality
+from common.declare import NullShare, Quality, RowCount
 from common.errors import AddressError
 from common.machine.table_lease import Leases
 from orchestration.history import micro_batches
@@ -21,6 +22,8 @@ from orchestration.http.live import Live
 from orchestration.http.page_of import page_of
 from orchestration.http.server import listen, parse_address, serving, url
 from orchestration.metrics.catalogue import METRICS
+from orchestration.quality import results
+from orchestration.quality.judgement import ExpectationResult, SuiteResult
 from tests.support.lived_in import HOSTILE, PIPELINE, TABLES, LivedIn
 from tests.unit.orchestration.history.test_micro_batches import row
 
@@ -206,42 +209,34 @@ def test_history_has_a_point_per_minute(client: Client, lived_in: LivedIn) -> No
 
 
 def test_the_last_result_of_each_suite_is_shown(tmp_path: Path) -> None:
-    """As Great Expectations writes it; of two runs the newer one, and no value of a row."""
+    """From ``quality.results``, whatever ran the suite; of two runs the newer one, and no value of a row."""
     lived_in = LivedIn(tmp_path)
-    suite = Quality("silver.orders", [Expect("expect_column_values_to_not_be_null", {"column": "id"})])
-    runs = lived_in.layout.quality / "gx/uncommitted/validations/silver/orders"
-    for number, success in ((6, True), (7, False)):
-        folder = runs / f"silver.orders version {number}" / f"2026112{number}T220716.487345Z"
-        folder.mkdir(parents=True)
-        config = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}}
-        content = {
-            "meta": {
-                "run_id": {
-                    "run_name": f"silver.orders version {number}",
-                    "run_time": "2026-11-22T22:07:16+00:00",
-                }
-            },
-            "success": success,
-            "results": [
-                {
-                    "success": success,
-                    "expectation_config": config,
-                    "result": {"partial_unexpected_list": ["secret"]},
-                }
-            ],
-        }
-        (folder / "batch.json").write_text(json.dumps(content))
-    live = Live(replace(PIPELINE, quality=[suite]), lived_in.settings, lived_in.layout)
+    suites = [Quality("silver.orders", [NullShare("id")]), Quality("gold.by_day", [RowCount(1)])]
+    at = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+
+    def judged(version: int, *, is_met: bool) -> SuiteResult:
+        checked = (
+            ExpectationResult("null_share", "id", is_met, "1 of 2 rows are null", failing_rows=1),
+            ExpectationResult("unique", "id, at", is_met, "", severity="warn"),
+            ExpectationResult("row_count", "", is_met=True, observed="observed 2"),
+        )
+        when = at + timedelta(minutes=version)
+        return SuiteResult("silver.orders", version, 2, is_met, checked, at=when, engine="duckdb")
+
+    results.append(lived_in.layout, "shop", [judged(6, is_met=True)])
+    results.append(lived_in.layout, "shop", [judged(7, is_met=False)], reason="gate")
+    live = Live(replace(PIPELINE, quality=suites), lived_in.settings, lived_in.layout)
     with serving(build_app(live), listen("127.0.0.1:0")) as address:
         assert Client(address).json("/api/quality") == {
             "suites": [
                 {
                     "table": "silver.orders",
                     "version": 7,
-                    "at": "2026-11-22T22:07:16.000Z",
+                    "at": f"{at + timedelta(minutes=7):%Y-%m-%dT%H:%M:%S}.000Z",
                     "is_met": False,
-                    "checked": 1,
-                    "failed": ["expect_column_values_to_not_be_null id"],
+                    "checked": 3,
+                    "failed": ["null_share id"],
+                    "warned": ["unique id, at"],
                 }
             ]
         }

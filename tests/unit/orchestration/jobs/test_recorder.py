@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from common.errors import QueryFailedError
-from orchestration.history.job_state import JobState, read_states
+from orchestration.history.job_state import JobQuery, JobState, read_states
 from orchestration.jobs import recorder
 from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor
@@ -37,6 +39,34 @@ def test_the_error_that_ends_a_job_is_its_cause(tmp_path: Path) -> None:
     assert only(lived_in).ended == "failed"
     assert "gold.by_day" in only(lived_in).error
     assert "Division by zero" in only(lived_in).error
+
+
+class Reporting:
+    """A query that has these progress reports; its reports alone are what the test is about."""
+
+    name = "bronze.orders"
+    is_active = True
+
+    def __init__(self, *reports: dict[str, object]) -> None:
+        self.reports = reports
+        self.state = SimpleNamespace(finished=len(reports), in_batch=False)
+
+    def progress(self) -> tuple[dict[str, object], ...]:
+        return self.reports
+
+
+def report(batch_id: int, **took: int) -> dict[str, object]:
+    """A progress report as Spark 4.1 writes it."""
+    return {"batchId": batch_id, "timestamp": "2026-01-05T10:00:00.000Z", "durationMs": took}
+
+
+def test_an_idle_query_reports_the_id_of_its_next_micro_batch_which_is_recorded_once(tmp_path: Path) -> None:
+    found, seen = recorder_of(LivedIn(tmp_path)), recorder._Seen(JobQuery("waiting", datetime.now(UTC)))
+    idle = (report(1, latestOffset=3, triggerExecution=118), report(1, latestOffset=2, triggerExecution=28))
+    found._fetch(Reporting(*idle), seen)  # type: ignore[arg-type]
+    assert (seen.rows, seen.last) == ([], None)
+    found._fetch(Reporting(*idle, report(1, addBatch=3_000, triggerExecution=3_202)), seen)  # type: ignore[arg-type]
+    assert [(row.batch_id, row.duration_ms) for row in seen.rows] == [(1, 3_202)]
 
 
 def test_ctrl_c_and_a_normal_end_are_stops(tmp_path: Path) -> None:

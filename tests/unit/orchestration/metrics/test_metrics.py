@@ -40,6 +40,8 @@ UNITS = (
     "_restarts",
     "_id",
     "_version",
+    "_ratio",
+    "_raised",
 )
 
 
@@ -120,7 +122,8 @@ def test_names_end_with_their_unit_and_are_unique() -> None:
 
 
 def test_labels_are_bounded_by_the_declaration() -> None:
-    known = {"pipeline", "layer", "table", "state", "phase", "reason", "cause", "kind"}
+    known = {"pipeline", "layer", "table", "state", "phase", "reason", "rule", "severity", "channel"}
+    known |= {"cause", "kind"}
     assert {label for metric in METRICS for label in metric.labels} <= known
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import PipelineError, UsageError
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.pipeline.load_file import load_draft, load_pipeline
 
 GOOD = 'from common.declare import Pipeline, Topic\n\npipeline = Pipeline("p", bronze=[Topic("a")])\n'
 
@@ -112,3 +112,11 @@ def test_a_pipeline_file_may_have_dataclasses_of_its_own(tmp_path: Path) -> None
     head = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
     path = written(tmp_path, head + GOOD.replace("pipeline =", own + "pipeline ="))
     assert load_pipeline(path).name == "p"
+
+
+def test_a_file_with_a_null_byte_is_named(tmp_path: Path) -> None:
+    """Python says neither file nor line of it."""
+    file = tmp_path / "shop.py"
+    file.write_bytes(b"pipeline = '\0'")
+    (problem,) = load_draft(file).problems
+    assert problem.source.startswith(str(file))

@@ -378,6 +378,65 @@ def test_a_rule_a_gold_table_and_a_word_on_unknown_fields_are_proposed(tmp_path:
     assert tuple(copy.key) == ("id",)
 
 
+def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -> None:
+    file, output = tmp_path / "t.jsonl", tmp_path / "made.py"
+    file.write_text("\n".join(json.dumps(each) for each in ORDERS))
+    app = typer.Typer()
+    init.register(app)
+    for option in ("--from", "--from-file"):
+        done = CliRunner().invoke(app, [option, str(file), "--output", str(output), "--force"])
+        assert done.exit_code == 0, done.output
+        assert f"medallion produce -p {output} --from {file}" in done.output
+        assert check(load_pipeline(output)) == ()
+    refused = CliRunner().invoke(app, ["--from", str(tmp_path), "--output", str(output), "--force"])
+    assert "is a folder" in str(refused.exception)
+
+
+def test_control_characters_in_names_of_fields_are_escaped(tmp_path: Path) -> None:
+    """A raw NUL is no Python; a raw direction mark or escape sequence shows another text than there is."""
+    names = ("n\0ul", "red\x1b[31m", "back\u202ewards", "c1\x9b", "a_field_that_makes_the_text_long" * 3)
+    made = propose("t", sampled(*(dict.fromkeys(names, number) for number in range(3))))
+    source = render("made", [made])
+    assert not [char for char in source if not char.isprintable() and char != "\n"]
+    pipeline = loaded(made, tmp_path)
+    assert set(map("`{}`".format, names[:-1])) <= set(pipeline.silver[0].columns.values())
+
+
+def change_of(table: str, number: int, database: str = "shop", **more: Any) -> dict[str, Any]:
+    """A change event of a source table."""
+    source = {"db": database, "table": table}
+    return {"op": "c", "before": None, "after": {"id": number, **more}, "ts_ms": NOW, "source": source}
+
+
+def test_changes_of_several_source_tables_get_a_table_each(tmp_path: Path) -> None:
+    """The same id in two source tables is two rows: one copy of both would lose one of them."""
+    changes = [
+        change_of(table, number, **more)
+        for number in range(9)
+        for table, more in (("customers", {"town": "Rom"}), ("order's", {"price": "1.50"}))
+    ]
+    made = propose("t", sampled(*changes))
+    pipeline = loaded(made, tmp_path)
+    assert [(one.table, one.where) for one in pipeline.silver] == [
+        ("silver.t_customers", "source.`table` = 'customers'"),
+        ("silver.t_order_s", "source.`table` = 'order\\'s'"),
+    ]
+    assert ["town" in one.columns for one in pipeline.silver] == [True, False]
+    copies = [gold for gold in pipeline.gold if isinstance(gold, ChangeFeed)]
+    assert [copy.reads for copy in copies] == ["silver.t_customers", "silver.t_order_s"]
+    databases = propose("t", sampled(change_of("a", 1), change_of("a", 1, "bank"), change_of("b", 1)))
+    assert [part.table for part in databases.parts] == ["t_shop_a", "t_bank_a", "t_shop_b"]
+    assert databases.parts[1].where == "source.db = 'bank' and source.`table` = 'a'"
+    loaded(databases, tmp_path)
+
+
+def test_changes_of_very_many_source_tables_get_no_copy(tmp_path: Path) -> None:
+    made = propose("t", sampled(*(change_of(f"t{number}", 1) for number in range(21))))
+    pipeline = loaded(made, tmp_path)
+    assert not [gold for gold in pipeline.gold if isinstance(gold, ChangeFeed)]
+    assert "changes of 21 source tables" in render("made", [made])
+
+
 def test_text_beside_structured_values_is_a_fault(tmp_path: Path) -> None:
     change = {"op": "c", "before": None, "after": {"id": 1}, "ts_ms": NOW}
     made = propose("t", sampled(*[b"a comment"] * 17, change, change | {"op": "u"}))

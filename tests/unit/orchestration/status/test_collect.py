@@ -304,7 +304,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
     write(layout, "bronze.quakes", 10)
     batch(layout, "bronze.quakes", 0, {"quakes": {"0": 100, "1": 30}}, ago=10)
     written = document(Collector(PIPELINE, layout, Answering(REACH)).collect())
-    assert list(written) == ["pipeline", "at", "broker", "waiting_seconds", "problems", "tables"]
+    assert list(written) == ["pipeline", "at", "broker", "waiting_seconds", "problems", "alerts", "tables"]
     assert written["broker"] == {"address": "broker:9092", "note": ""}
     bronze = written["tables"][0]
     now = DeltaTable(layout.table_path("bronze.quakes"))

@@ -1,0 +1,10 @@
+"""Airflow DAGs of a pipeline: ``build_dag``. The only folder that imports Airflow.
+
+It is imported in Airflow's environment, where Spark, Delta and Kafka's client are not installed: it needs
+only the declarations (``common.declare``), which need pydantic. Tasks call the ``medallion`` command, which
+has an environment of its own.
+"""
+
+from orchestration.airflow.dag import build_dag
+
+__all__ = ["build_dag"]

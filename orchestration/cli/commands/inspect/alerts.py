@@ -1,0 +1,82 @@
+"""``medallion alerts ls`` and ``test``: what is raised and watched, and whether the channels work."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from common.errors import UsageError, nearest
+from common.machine.console import out, page
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.pipeline.context import context
+
+app = typer.Typer(
+    name="alerts", help="What wakes people: list it, and test its channels.", no_args_is_help=True
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands."""
+    parent.add_typer(app)
+
+
+@app.command("ls")
+def ls(
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the rules, the alerts that are raised, and the channels.
+
+    Shows what the process that watches has seen; it looks at nothing itself.
+    """
+    from orchestration.cli.alerts_output import alerts_document, alerts_lines, rules_table
+    from orchestration.history.alert_state import read_alerts
+
+    ready = context(pipeline, settings, overrides)
+    given, seen = ready.settings.alerts, read_alerts(ready.layout.alerts)
+    if as_json:
+        sys.stdout.write(json.dumps(alerts_document(given, seen), indent=2) + "\n")
+        return
+    if not given.active_rules:
+        out.print("No alert is configured: the settings have neither alerts.channels nor alerts.rules.")
+        return
+    page().print(rules_table(given, seen))
+    for line in alerts_lines(given, seen):
+        page().print(line, markup=False, highlight=False)
+
+
+@app.command("test")
+def send_test(
+    channels: Annotated[
+        list[str] | None, typer.Argument(help="Channels; without any, all of the settings.")
+    ] = None,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Send a test message to each channel; ends with 1 if one is not delivered."""
+    from orchestration.alerts.channels import open_channels
+    from orchestration.alerts.messages import test_message
+
+    ready = context(pipeline, settings, overrides)
+    known = ready.settings.alerts.channels
+    if not known:
+        raise UsageError(
+            "no channel is configured: write alerts: {channels: {team: env:TEAM_HOOK}} into medallion.yaml."
+        )
+    for name in channels or ():
+        if name not in known:
+            raise UsageError(f"channel {name} is not in alerts.channels; {nearest(name, known)}")
+    is_delivered = True
+    for name, channel in open_channels({name: known[name] for name in channels or known}).items():
+        fault = channel.send(test_message(ready.pipeline.name, name))
+        is_delivered &= not fault
+        out.print(f"{name}: {fault or 'delivered'}", markup=False, highlight=False)
+    if not is_delivered:
+        raise typer.Exit(1)

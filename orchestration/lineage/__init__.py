@@ -1,0 +1,1 @@
+"""OpenLineage events of a job: lineage from the declaration, row counts from the micro-batches."""

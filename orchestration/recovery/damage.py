@@ -1,0 +1,210 @@
+"""Finds what is gone or damaged of a query: its tables, its checkpoint, its state, its place in the source.
+
+It reads logs, checkpoints and the sizes of data files, not the rows in them. Only the state is read by Spark,
+which alone can tell whether it loads. It writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from common.config.paths import Layout
+from common.declare import Aggregate, Custom, Join, Publish, Silver, Table, Topic
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
+from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.errors import TableError
+from common.machine.storage_folder import StorageFolder
+from orchestration.jobs.start_checks import check_checkpoint_and_tables
+from orchestration.pipeline.lineage import sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SparkSource = Callable[[], "SparkSession"]
+"""Gives a session, and starts it where none runs."""
+
+_SHOWN = 3
+_PARSED = 1000
+"""How many of the newest commits of a table are parsed."""
+
+
+def damage(layout: Layout, declared: Table | Publish, spark: SparkSource) -> tuple[str, ...]:
+    """Why a query cannot go on as its tables and its checkpoint are, in words; empty if it can."""
+    found: list[str] = []
+    if not isinstance(declared, Publish):
+        for table in (declared.table, *declared.side_tables):
+            found += table_damage(table, layout.table_path(table))
+        if found:
+            return tuple(found)  # what a damaged log says cannot be compared with the checkpoint
+    try:
+        if not isinstance(declared, Publish):
+            check_checkpoint_and_tables(layout, declared)
+            found += _left_side_tables(layout, declared)
+        found += checkpoint_damage(layout, declared)
+        found += () if found else source_damage(layout, declared)
+    except TableError as error:
+        found.append(_first_sentences(str(error)))
+    if not found and not isinstance(declared, Topic | Publish):
+        found += state_damage(layout, declared, spark)
+    return tuple(found)
+
+
+def table_damage(table: str, path: str) -> Iterator[str]:
+    """What is wrong with the log and the files of a table; nothing where there is no table."""
+    log = LogReader(path)
+    latest = log.latest_version()
+    if latest is None:
+        if StorageFolder(path).exists("_delta_log"):
+            yield f"{table}: the log of the table at {path} has no commit"
+        return
+    if missing := log.missing_versions():
+        yield f"{table}: commit {missing[0]} is gone from the log of the table at {path}"
+        return
+    try:
+        files = log.live_files()
+        for _ in log.commits(max(log.oldest_version() or 0, latest - _PARSED)):
+            pass
+    except TableError as error:
+        yield f"{table}: {error}"
+        return
+    faults = (_file_fault(path, file.path_in(path), file.bytes) for file in files)
+    wrong = [fault for fault in faults if fault is not None]
+    if wrong:
+        more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        yield f"{table}: {', '.join(wrong[:_SHOWN])}{more}"
+
+
+def checkpoint_damage(layout: Layout, declared: Table | Publish) -> Iterator[str]:
+    """What is wrong with the files of a checkpoint alone."""
+    checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+    planned = checkpoint.last_planned()
+    if planned is None:
+        return
+    if planned > 0 and checkpoint.last_committed() is None:
+        yield f"{declared.table}: the folder commits of the checkpoint {checkpoint.path} is empty"
+    elif (last := checkpoint.last_committed()) is not None and last > planned:
+        yield f"{declared.table}: the checkpoint {checkpoint.path} lacks offsets/{last}"
+    elif planned > 0 and checkpoint.planned_batch(planned - 1) is None:
+        yield f"{declared.table}: the checkpoint {checkpoint.path} lacks offsets/{planned - 1}"
+
+
+def source_damage(layout: Layout, declared: Table | Publish) -> Iterator[str]:
+    """Why a query cannot read on in its source tables from where its checkpoint is."""
+    if isinstance(declared, Topic):
+        return
+    checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+    committed, planned = checkpoint.last_committed(), checkpoint.last_planned()
+    entry = checkpoint.planned_batch(planned)
+    if entry is None or planned is None:
+        return
+    # A micro-batch that is planned and not committed is read again from the end of the one before.
+    before = entry if planned == committed else checkpoint.planned_batch(planned - 1)
+    for number, table in enumerate(sources(declared)):
+        end = delta_position_of(entry.sources, number)
+        start = delta_position_of(before.sources, number) if before else None
+        if end is not None:
+            yield from _source_fault(declared.table, table, layout.table_path(table), start, end)
+
+
+def _source_fault(
+    query: str, table: str, path: str, start: DeltaPosition | None, end: DeltaPosition
+) -> Iterator[str]:
+    log = LogReader(path)
+    now = log.snapshot()
+    if now is None:
+        yield f"{query}: {table}, which it has read up to version {end.version}, is gone"
+        return
+    if end.table_id and end.table_id != now.table_id:
+        yield f"{query}: it has read another table than the {table} that is there now"
+        return
+    if end.version > now.version + 1:
+        yield (
+            f"{query}: it has read {table} up to version {end.version - 1}, and the table ends with version "
+            f"{now.version}"
+        )
+        return
+    for file in () if start is None else log.files_between(start, None):
+        if (fault := _file_fault(path, file.path_in(path), None)) is not None:
+            yield f"{query}: it has yet to read {fault} of {table}"
+            return
+
+
+def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterator[str]:
+    """Why the state of a query cannot be loaded; nothing where the query has none, or none yet."""
+    path = layout.checkpoint_path(declared.table)
+    planned, committed = Checkpoint(path).last_planned(), Checkpoint(path).last_committed()
+    if planned is None or committed is None:
+        return
+    # The next start continues with the state after this micro-batch: a planned one is run again.
+    last = planned if planned == committed else planned - 1
+    state = StorageFolder(path) / "state"
+    operators = sorted(name for name in state.names() if name.isdigit())
+    if not operators:
+        if has_state(declared):
+            yield f"{declared.table}: the state of its query is gone from {state.path}"
+        return
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    sides = ("left", "right") if isinstance(declared, Join) and declared.mode == "stream" else (None,)
+    for operator in operators:
+        for side in sides:
+            reader = spark().read.format("statestore").option("operatorId", operator).option("batchId", last)
+            reader = reader if side is None else reader.option("joinSide", side)
+            try:
+                reader.load(path).count()
+            except (PySparkException, Py4JJavaError) as error:
+                cause = str(error).splitlines()[0][:200]
+                yield f"{declared.table}: Spark cannot load the state in {state.path}/{operator}: {cause}"
+                return
+
+
+def has_state(declared: Table) -> bool:
+    """Whether the query of a table always keeps state; for a ``Custom`` only its checkpoint says."""
+    match declared:
+        case Silver():
+            return declared.dedupe != "exact"
+        case Aggregate():
+            return declared.mode != "recompute"
+        case Join():
+            return declared.mode == "stream"
+    return False
+
+
+def needs_positions_only(declared: Table) -> bool:
+    """Whether positions are all that the checkpoint of a table's query holds."""
+    return isinstance(declared, Topic) or (isinstance(declared, Silver) and declared.dedupe == "exact")
+
+
+def _left_side_tables(layout: Layout, declared: Table) -> Iterator[str]:
+    """Side tables of a query whose checkpoint and table are gone: a start would write their rows again."""
+    if not isinstance(declared, Silver | Custom):
+        return
+    if Checkpoint(layout.checkpoint_path(declared.table)).query_id() is not None:
+        return
+    for table in declared.side_tables:
+        if last_commit_metadata(layout.table_path(table), declared.table) is not None:
+            yield f"{table}: the table has rows of a query whose checkpoint and table are gone"
+
+
+def _file_fault(table_path: str, path: str, size: int | None) -> str | None:
+    """What is wrong with a data file, in words; None if nothing is."""
+    name = path.removeprefix(f"{table_path}/")
+    if not StorageFolder(path).is_local:
+        folder, _, last = path.rpartition("/")
+        return None if StorageFolder(folder).exists(last) else f"the file {name} is gone"
+    try:
+        found = os.stat(StorageFolder(path).path).st_size  # noqa: PTH116  # called once per file of a table
+    except FileNotFoundError:
+        return f"the file {name} is gone"
+    if size is None or found == size:
+        return None
+    return f"the file {name} has {found} bytes instead of {size}"
+
+
+def _first_sentences(text: str) -> str:
+    """What happened, of a message that goes on with what to do."""
+    return text.partition(" Nothing was written")[0].partition(" Restore ")[0].partition(" Going on")[0]

@@ -1,0 +1,266 @@
+"""Plans the recovery of a pipeline: what is gone or damaged, what is left, and how it is made again.
+
+========================================  ========================  ==========================================
+gone or damaged                           left                      made again
+========================================  ========================  ==========================================
+bronze: checkpoint, or entries of it      its table                 ``repair``: the positions of its commits
+bronze: newest commits of the table       the topic, older commits  ``repair``: the checkpoint goes back to
+                                                                    the table's newest micro-batch, and
+                                                                    Kafka's records are read again from there
+silver, gold: positions in the            the table, the state      ``repair``: the positions of its commits
+checkpoint, empty entries
+silver with ``dedupe="exact"``:           its table (no state)      ``repair``
+checkpoint
+silver: checkpoint or state               bronze                    ``refill``: the state has keys that silver
+                                                                    alone does not show
+silver, its quarantine or its late rows   bronze                    ``refill``: all three by one judging, so
+                                                                    that each offset is in one place
+gold: checkpoint or state                 silver                    ``rebuild``: the first micro-batch of a
+                                                                    new checkpoint replaces all rows
+gold: the table or a side table           silver                    ``refill``
+a source that is filled again             that source               ``refill`` or ``rebuild``: the reader's
+                                                                    positions name commits that are gone
+publication: its source is filled again   that source               ``publish again``: every row once more
+========================================  ========================  ==========================================
+
+``refill`` moves the tables and the checkpoint of a query aside, under ``<path>__before_<time>``, and the next
+start of the job fills them from the source. ``rebuild`` moves only the checkpoint aside. Nothing is deleted.
+
+Each step leaves a pipeline that a start refuses or that is right, and is found again by the next plan: a
+recovery that was killed is finished by the same command. Readers come first, their sources last, so that no
+reader can go on with a source that was renewed without it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from common.config.paths import HISTORY, Layout
+from common.declare import Custom, Pipeline, Publish, Silver, Table, Topic
+from common.delta.log import LogReader
+from common.delta.match.checkpoint_repair import Change, plan_repair, repair
+from common.errors import CheckpointMismatchError, MedallionError, UsageError
+from common.machine.storage_folder import StorageFolder
+from orchestration.history import micro_batches
+from orchestration.pipeline.lineage import in_data_order, sources
+from orchestration.recovery.damage import SparkSource, damage, needs_positions_only, table_damage
+
+Kind = Literal["repair", "refill", "rebuild", "publish again"]
+
+_HISTORY_DAYS = 30
+_USUAL_RATE = {"silver": 5_000.0, "gold": 20_000.0, "publish": 5_000.0}
+"""Rows per second that are assumed for a query without a history, by its layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What the next start of the job reads.
+
+    Attributes:
+        rows: Rows; None where the source does not say.
+        bytes: Size of the files that hold the rows.
+        seconds: Estimated time; None where ``rows`` is None.
+        is_measured: Whether the time is by the speed of the query's earlier micro-batches.
+    """
+
+    rows: int | None = None
+    bytes: int = 0
+    seconds: float | None = None
+    is_measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is done for one query.
+
+    Attributes:
+        query: The table that the query writes, or its publication.
+        kind: See above.
+        reasons: Why, in words; at least one.
+        reads: The tables from which the rows come again; empty for a repair.
+        changes: The files of the checkpoint that a repair writes or takes out.
+        moves: The folders that are moved aside, in this order.
+        effort: What the next start reads.
+    """
+
+    query: str
+    kind: Kind
+    reasons: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    moves: tuple[str, ...] = ()
+    effort: Effort = Effort()
+
+
+def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:
+    """The declarations of all queries, sources before their readers."""
+    return (*pipeline.bronze, *pipeline.silver, *in_data_order(pipeline.gold), *pipeline.publish)
+
+
+def plan(
+    pipeline: Pipeline, layout: Layout, spark: SparkSource, *, only: str | None = None
+) -> tuple[Step, ...]:
+    """The steps that make a pipeline right again, in data order; none where nothing is damaged.
+
+    Args:
+        pipeline: The pipeline.
+        layout: Where its tables and checkpoints are.
+        spark: Gives a session, if a state is to be read.
+        only: A query to look at; others are included only if they read what is filled again.
+
+    Raises:
+        CheckpointMismatchError: A bronze table cannot be made again.
+        UsageError: A checkpoint or a table that must be moved is in an object store.
+    """
+    steps: list[Step] = []
+    renewed: set[str] = set()
+    for declared in queries_in_order(pipeline):
+        if layout.bronze is not None and isinstance(declared, Topic):
+            continue  # the sandbox only reads it
+        reasons = tuple(
+            f"{source}, which it reads, is filled again"
+            for source in (() if isinstance(declared, Topic) else sources(declared))
+            if source in renewed
+        )
+        if not reasons and only in {None, declared.table}:
+            reasons = damage(layout, declared, spark)
+            if reasons and (changes := _sufficient_repair(layout, declared, reasons, spark)) is not None:
+                steps.append(Step(declared.table, "repair", reasons, changes=tuple(changes)))
+                continue
+        if reasons and (step := _filled_again(layout, declared, reasons)) is not None:
+            steps.append(step)
+            if step.kind == "refill" and not isinstance(declared, Publish):
+                renewed |= {declared.table, *declared.side_tables}
+    return tuple(steps)
+
+
+def _sufficient_repair(
+    layout: Layout, declared: Table | Publish, reasons: Sequence[str], spark: SparkSource
+) -> list[Change] | None:
+    """The changes of a checkpoint after which nothing is damaged any more; None if there are none."""
+    if isinstance(declared, Publish):
+        return None
+    try:
+        changes = plan_repair(
+            declared.table,
+            layout.table_path(declared.table),
+            layout.checkpoint_path(declared.table),
+            has_state=not needs_positions_only(declared),
+            side_tables={name: layout.table_path(name) for name in declared.side_tables},
+        )
+    except MedallionError as error:
+        if isinstance(declared, Topic):
+            raise _beyond_repair(declared, (*reasons, str(error))) from error
+        return None
+    rest: Sequence[str] = reasons
+    if changes:
+        with _repaired_copy(layout, declared, changes) as copy:
+            rest = damage(copy, declared, spark)
+    if rest and isinstance(declared, Topic):
+        raise _beyond_repair(declared, rest)
+    return None if rest else changes
+
+
+def _beyond_repair(declared: Topic, reasons: Sequence[str]) -> CheckpointMismatchError:
+    return CheckpointMismatchError(
+        f"{declared.table}: {'; '.join(reasons)}. Bronze is the last resort of all other tables, and its own "
+        "commits are not enough to go on. Nothing was changed. Restore the table's newest copy; or, if Kafka "
+        "still has all records, move the table and its checkpoint away: the next start reads the topics from "
+        "their first record, then: medallion recover"
+    )
+
+
+@contextmanager
+def _repaired_copy(layout: Layout, declared: Table, changes: Sequence[Change]) -> Iterator[Layout]:
+    """The layout with a repaired copy of the checkpoint in a temporary folder; its state is the same one."""
+    path = layout.checkpoint_path(declared.table)
+    source = StorageFolder(path)
+    with tempfile.TemporaryDirectory(prefix="medallion-recover-") as folder:
+        copy = StorageFolder(f"{folder}/{declared.table}")
+        for name in ("", "offsets", "commits"):
+            part = source / name if name else source
+            for file in part.names():
+                content = None if (not name and file in _FOLDERS) else part.read(file)
+                if content is not None:
+                    (copy / name if name else copy).write(file, content)
+        repair(copy.path, changes, "copy")
+        if source.is_local and Path(source.path, "state").is_dir():
+            Path(copy.path, "state").symlink_to(Path(source.path, "state"))
+        yield replace(layout, checkpoints=folder)
+
+
+_FOLDERS = {"offsets", "commits", "state", "sources"}
+
+
+def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str, ...]) -> Step | None:
+    """The step that lets the next start fill a query's tables again; None if it does so anyway."""
+    if isinstance(declared, Topic):
+        raise _beyond_repair(declared, reasons)
+    checkpoint = layout.checkpoint_path(declared.table)
+    tables = () if isinstance(declared, Publish) else (*declared.side_tables, declared.table)
+    paths = [layout.table_path(table) for table in tables]
+    kind: Kind = "publish again" if isinstance(declared, Publish) else "refill"
+    if not isinstance(declared, Publish | Silver | Custom) and _are_whole(layout, declared):
+        kind, paths = "rebuild", []
+    # The checkpoint goes last: while it is there, a table that is gone is found by every start.
+    moves = tuple(path for path in (*paths, checkpoint) if _is_there(path))
+    if not moves:
+        return None
+    reads = sources(declared)
+    effort = _effort(layout, declared, reads)
+    return Step(declared.table, kind, reasons, reads, moves=moves, effort=effort)
+
+
+def _are_whole(layout: Layout, declared: Table) -> bool:
+    """Whether all tables of a query are there and can be read."""
+    for table in (declared.table, *declared.side_tables):
+        path = layout.table_path(table)
+        if LogReader(path).latest_version() is None or any(table_damage(table, path)):
+            return False
+    return True
+
+
+def _is_there(path: str) -> bool:
+    folder = StorageFolder(path)
+    if folder.is_local:
+        return Path(folder.path).exists()
+    if folder.names():
+        raise UsageError(
+            f"{path} is in an object store, which cannot rename a folder. Stop the jobs, move everything "
+            "under it elsewhere, and run medallion recover again for what is left to do."
+        )
+    return False
+
+
+def _effort(layout: Layout, declared: Table | Publish, reads: Sequence[str]) -> Effort:
+    rows, size = 0, 0
+    for table in reads:
+        try:
+            found = LogReader(layout.table_path(table)).snapshot()
+        except MedallionError:
+            found = None
+        if found is None or found.rows is None:
+            return Effort()
+        rows, size = rows + found.rows, size + found.bytes
+    rate = _measured_rate(layout, declared.table)
+    usual = _USUAL_RATE[declared.table.partition(".")[0]]
+    return Effort(rows, size, rows / (rate or usual), is_measured=rate is not None)
+
+
+def _measured_rate(layout: Layout, query: str) -> float | None:
+    """Rows per second of a query's recorded micro-batches; None where none is recorded."""
+    columns = ("ended_at", "query", "rows", "duration_ms")
+    since = datetime.now(UTC) - timedelta(days=_HISTORY_DAYS)
+    try:
+        found = micro_batches.read(layout.table_path(HISTORY), since, columns)
+    except (MedallionError, OSError):
+        return None
+    own = [one for one in found if one["query"] == query and one["rows"] and one["duration_ms"]]
+    took_ms = sum(one["duration_ms"] for one in own)
+    return sum(one["rows"] for one in own) * 1000 / took_ms if took_ms else None

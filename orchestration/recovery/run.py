@@ -1,0 +1,174 @@
+"""Carries out the recovery of a pipeline that ``orchestration.recovery.plan`` has planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Pipeline, Topic
+from common.delta import delta_rs
+from common.delta.checkpoint import Checkpoint
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.checkpoint_repair import repair
+from common.errors import UsageError
+from common.machine.table_lease import Leases
+from orchestration.jobs.job import spark_for_reading
+from orchestration.recovery.accept_gap import Accepted, accept_gaps
+from orchestration.recovery.damage import SparkSource
+from orchestration.recovery.plan import Step, plan, queries_in_order
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_ROUNDS = 3
+"""A repair may show what it has hidden before; a second plan finds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The result of a recovery, or of a plan.
+
+    Attributes:
+        steps: In data order; empty where nothing is damaged.
+        kept: The folders with what was replaced or moved aside.
+    """
+
+    steps: tuple[Step, ...]
+    kept: tuple[str, ...] = ()
+
+
+def recover_all(  # noqa: PLR0913  # the options of the command
+    pipeline: Pipeline,
+    settings: Settings,
+    layout: Layout,
+    *,
+    only: str | None = None,
+    is_plan: bool = False,
+    spark: SparkSource | None = None,
+    say: Callable[[tuple[Step, ...]], None] = lambda steps: None,
+) -> Recovered:
+    """Make whatever is gone or damaged right again, or say what would be done.
+
+    Args:
+        pipeline: The pipeline; its jobs must be stopped.
+        settings: The settings.
+        layout: Where tables and checkpoints are.
+        only: A query to look at; its readers are included where it is filled again.
+        is_plan: Change nothing.
+        spark: Gives a session; unset: one is started if a state is to be read.
+        say: Called with the steps before they are carried out.
+
+    Raises:
+        CheckpointMismatchError: A bronze table cannot be made again from what is left.
+        LeaseHeldError: A job writes one of the tables.
+        PipelineError: The pipeline declares no query of that name.
+        UsageError: A folder that must be moved is in an object store.
+    """
+    if only is not None:
+        pipeline.query(only)
+    with ExitStack() as stack:
+        source = spark or _lazy_spark(pipeline, settings, stack)
+        if is_plan:
+            return Recovered(plan(pipeline, layout, source, only=only))
+        stack.enter_context(Leases(layout.leases, _written(pipeline, layout), "recover"))
+        _roll_back_torn_commits(pipeline, layout)
+        done: list[Step] = []
+        kept: list[str] = []
+        for _ in range(_MOST_ROUNDS):
+            steps = plan(pipeline, layout, source, only=only)
+            if not steps:
+                break
+            say(steps)
+            stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
+            for step in reversed(steps):
+                kept += _carry_out(layout, step, stamp)
+            done += steps
+        return Recovered(tuple(done), tuple(kept))
+
+
+def accept_all_gaps(  # noqa: PLR0913  # the options of the command
+    pipeline: Pipeline,
+    settings: Settings,
+    layout: Layout,
+    *,
+    only: str | None = None,
+    is_plan: bool = False,
+    spark: SparkSource | None = None,
+) -> tuple[Accepted, ...]:
+    """Accept what bronze has lost as lost, for one bronze table or for all that have read records.
+
+    Raises:
+        BrokerError: The broker does not answer.
+        CheckpointMismatchError: The checkpoint of a table is not the table's.
+        LeaseHeldError: A job writes one of the tables.
+        PipelineError: The pipeline declares no table of that name.
+        UsageError: The table is no bronze table, or has read nothing yet.
+    """
+    if only is not None and not isinstance(pipeline.query(only), Topic):
+        raise UsageError(f"{only} reads no topic: --accept-gap is for bronze tables.")
+    with ExitStack() as stack:
+        source = spark or _lazy_spark(pipeline, settings, stack)
+        return tuple(
+            accept_gaps(pipeline, settings, layout, topic, source, is_plan=is_plan)
+            for topic in pipeline.bronze
+            if topic.table == only or (only is None and _has_read(layout, topic))
+        )
+
+
+def _has_read(layout: Layout, topic: Topic) -> bool:
+    return last_commit_metadata(layout.table_path(topic.table), topic.table) is not None
+
+
+def _carry_out(layout: Layout, step: Step, stamp: str) -> list[str]:
+    """Do one step; returns the folders with what it has replaced."""
+    if step.kind == "repair":
+        kept = repair(layout.checkpoint_path(step.query), step.changes, stamp)
+        return [kept] if kept is not None else []
+    moved = []
+    for path in step.moves:
+        aside = Path(f"{path}__before_{stamp}")
+        Path(path).rename(aside)
+        moved.append(str(aside))
+    return moved
+
+
+def _written(pipeline: Pipeline, layout: Layout) -> tuple[str, ...]:
+    """All tables and publications that a recovery may change."""
+    names = [
+        name
+        for declared in queries_in_order(pipeline)
+        for name in (declared.table, *getattr(declared, "side_tables", ()))
+    ]
+    return tuple(name for name in names if layout.bronze is None or not name.startswith("bronze."))
+
+
+def _roll_back_torn_commits(pipeline: Pipeline, layout: Layout) -> None:
+    """Take back commits that a power cut has torn, as a start does: a micro-batch is then run again."""
+    for declared in queries_in_order(pipeline):
+        checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+        for table in _written_by(declared) if layout.bronze is None else ():
+            path = layout.table_path(table)
+            delta_rs.roll_back_torn_commit(path, checkpoint.query_id(), checkpoint.last_committed())
+
+
+def _written_by(declared: object) -> tuple[str, ...]:
+    side = getattr(declared, "side_tables", None)
+    return () if side is None else (str(getattr(declared, "table", "")), *side)
+
+
+def _lazy_spark(pipeline: Pipeline, settings: Settings, stack: ExitStack) -> SparkSource:
+    """Gives a session that is started at the first call and ends with the stack."""
+    session: list[SparkSession] = []
+
+    def get() -> SparkSession:
+        if not session:
+            session.append(stack.enter_context(spark_for_reading(pipeline, settings, name="recover")))
+        return session[0]
+
+    return get
