@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -165,15 +165,8 @@ def open_job(
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
-        supervisor = Supervisor(
-            spark,
-            stop,
-            stop_timeout_seconds=settings.stop_timeout_seconds,
-            policy=RestartPolicy.of(settings.supervision),
-            states=layout.query_states,
-            broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
-        )
-        supervisor.gate.free_space = _free_space(settings, layout)
+        lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
+        supervisor = _supervisor(spark, stop, settings, layout, lost_broker)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
         recorder = Recorder(pipeline, settings, layout, name, supervisor)
@@ -183,6 +176,25 @@ def open_job(
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
         yield Job(tuple(layers), wiring, supervisor, stop, gates)
+
+
+def _supervisor(
+    spark: SparkSession,
+    stop: StopSignal,
+    settings: Settings,
+    layout: Layout,
+    lost_broker: Callable[[], BrokerError | None],
+) -> Supervisor:
+    supervisor = Supervisor(
+        spark,
+        stop,
+        stop_timeout_seconds=settings.stop_timeout_seconds,
+        policy=RestartPolicy.of(settings.supervision),
+        states=layout.query_states,
+        broker_failure=lost_broker,
+    )
+    supervisor.gate.free_space = _free_space(settings, layout)
+    return supervisor
 
 
 def lineage_of(wiring: Wiring) -> Reporter | None:
