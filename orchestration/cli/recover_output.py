@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from orchestration.audit.accepted_gaps import Gap
 from orchestration.cli.status_output import bytes_text
-from orchestration.recovery.plan import Effort, Step
+
+if TYPE_CHECKING:  # imports Spark, which other commands do not need
+    from orchestration.audit.accepted_gaps import Gap
+    from orchestration.recovery.plan import Effort, Step
 
 _VERBS = {
     "repair": ("would be repaired", "repaired"),

@@ -169,9 +169,7 @@ def open_job(
         supervisor = _supervisor(spark, stop, settings, layout, lost_broker)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
-        recorder = Recorder(pipeline, settings, layout, name, supervisor)
-        recorder.lineage = lineage_of(wiring)
-        stack.enter_context(recording(recorder))
+        stack.enter_context(recording(_recorder(wiring, name, supervisor)))
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
@@ -195,6 +193,13 @@ def _supervisor(
     )
     supervisor.gate.free_space = _free_space(settings, layout)
     return supervisor
+
+
+def _recorder(wiring: Wiring, name: str, supervisor: Supervisor) -> Recorder:
+    """Records the job's micro-batches, and reports their lineage where a setting names a receiver."""
+    recorder = Recorder(wiring.pipeline, wiring.settings, wiring.layout, name, supervisor)
+    recorder.lineage = lineage_of(wiring)
+    return recorder
 
 
 def lineage_of(wiring: Wiring) -> Reporter | None:

@@ -211,7 +211,7 @@ def test_cases_are_recorded_from_quarantine_and_offsets_and_pass(filled: Filled,
     file.write_text(f"pipeline: {filled.pipeline}\n")
     with medallion(tmp_path, filled.pipeline, f"data_dir={filled.folder / 'data'}") as commands:
         given = ("test", str(file), "--record")
-        first = commands.run(*given, "silver.quakes__quarantine", "--where", f"offset = {newest['offset']}")
+        first = commands.run(*given, "silver.quakes__quarantine", "--where", f'"offset" = {newest["offset"]}')
         second = commands.run(*given, f"{topic}/0/3-5", "--table", "gold.quakes_latest")
         assert (first.code(), second.code()) == (0, 0), first.stderr + second.stderr
         ran = commands.run("test", str(file), "--json")

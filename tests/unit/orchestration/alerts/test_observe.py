@@ -138,7 +138,7 @@ def test_a_dead_query_is_named_without_the_message_of_its_exception(status: Stat
 
 def test_a_suite_that_failed(status: Status) -> None:
     failed = ("expect_a a", "expect_b b", "expect_c", "expect_d")
-    result = LastResult("gold.by_day", 3, NOW, is_met=False, checked=9, failed=failed)
+    result = LastResult("gold.by_day", 3, NOW, is_met=False, checked=9, failed=failed, warned=())
     found = says(status, rule("suite_failed"), "gold.by_day", suites=(result,))
     assert found.text == "4 of 9 expectations were not met: expect_a a, expect_b b, expect_c, …"
     assert not says(
