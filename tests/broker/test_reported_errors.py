@@ -25,6 +25,7 @@ from common.errors import (
     StateDamagedError,
 )
 from common.streaming.topic_identity import TopicIdentity
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Layer
 from tests.conftest import make_settings
@@ -209,7 +210,9 @@ def test_a_broker_that_does_not_answer_is_waited_for(spark: Any, tmp_path: Path)
         client=options,
         identity=TopicIdentity("bronze.orders", {}, lambda new: {}),
     )
-    supervisor = Supervisor(spark, StopSignal(), stop_timeout_seconds=60, give_up_seconds=2)
+    supervisor = Supervisor(
+        spark, StopSignal(), stop_timeout_seconds=60, policy=RestartPolicy(bounded_give_up_seconds=2)
+    )
     supervisor.start(iter([stream]), available_now=True)
     with pytest.raises(BrokerAwayError, match=f"bronze.orders: Kafka at {away} does not answer"):
         supervisor.run()
