@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from common.config.paths import HISTORY, Layout
 from common.config.settings import Settings
-from common.declare import Json, Message, Pipeline, Silver, Topic, Upsert
+from common.declare import Message, Pipeline, Upsert
 from orchestration.history import micro_batches
 from orchestration.history.job_state import JobState, read_states
 from orchestration.http.page_of import page_of
@@ -26,6 +26,7 @@ from orchestration.status.collect import Collector
 from orchestration.status.model import Status
 from orchestration.status.topic_offsets import BrokerOffsets
 from tests.conftest import make_settings
+from tests.support.orders import orders_pipeline
 
 GOOD, BAD = 20, 3
 
@@ -61,21 +62,8 @@ def ran(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Ran:
     topic = new_topic()
-    pipeline = Pipeline(
-        name="shop",
-        bronze=[Topic("orders", topics=[topic])],
-        silver=[
-            Silver(
-                "orders",
-                reads="bronze.orders",
-                value=Json("id int, ms bigint"),
-                columns={"id": "id", "ordered_at": "timestamp_millis(ms)"},
-                key=["id"],
-                event_time="ordered_at",
-                watermark="7 days",
-            )
-        ],
-        gold=[Upsert("newest", reads="silver.orders", key=["id"], newest_by=["ordered_at"])],
+    pipeline = orders_pipeline(
+        topic, gold=(Upsert("newest", reads="silver.orders", key=["id"], newest_by=["ordered_at"]),)
     )
     settings = make_settings(tmp_path_factory.mktemp("recording"), broker)
     layout = Layout.of(pipeline, settings)

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 import bronze.query
 from common.config.paths import Layout
-from common.declare import Aggregate, Json, Message, Pipeline, Silver, Topic, Upsert
+from common.declare import Aggregate, Message, Pipeline, Upsert
 from common.errors import (
     BrokerAwayError,
     HistoryGoneError,
@@ -30,32 +30,21 @@ from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Layer
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.orders import orders_pipeline
 
 pytestmark = pytest.mark.long
 
 
 def pipeline(topic: str) -> Pipeline:
     """A stateless and two stateful queries."""
-    return Pipeline(
-        name="shop",
-        bronze=[Topic("orders", topics=[topic])],
-        silver=[
-            Silver(
-                "orders",
-                reads="bronze.orders",
-                value=Json("id int, ms bigint"),
-                columns={"id": "id", "ordered_at": "timestamp_millis(ms)"},
-                key=["id"],
-                event_time="ordered_at",
-                watermark="7 days",
-            )
-        ],
-        gold=[
+    return orders_pipeline(
+        topic,
+        gold=(
             Aggregate(
                 "counts", reads="silver.orders", by=["id"], measures={"rows": "count(*)"}, mode="update"
             ),
             Upsert("latest", reads="silver.orders", key=["id"], newest_by=["ordered_at"]),
-        ],
+        ),
     )
 
 
