@@ -269,6 +269,7 @@ class DiskLowError(QueryFailedError):
     """Less space is free than ``min_free_mb``; nothing of the micro-batch is written, the query waits."""
 
     retryable = True
+    cause_kind = "transient"
 
     def __init__(self, query: str, shortage: str) -> None:
         super().__init__(

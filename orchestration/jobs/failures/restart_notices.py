@@ -8,7 +8,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from common.errors import BrokerAwayError, MedallionError, RegistryError, TransientFailureError
+from common.errors import (
+    BrokerAwayError,
+    DiskLowError,
+    MedallionError,
+    RegistryError,
+    TransientFailureError,
+)
 from common.machine.console import say
 from common.streaming.failure_cause import BROKER, REGISTRY
 from orchestration.jobs.failures.restarts import Restarts
@@ -99,4 +105,6 @@ def _subject(failure: MedallionError) -> str:
         return REGISTRY
     if isinstance(failure, BrokerAwayError):
         return BROKER
+    if isinstance(failure, DiskLowError):
+        return "free space"
     return failure.subject if isinstance(failure, TransientFailureError) else ""
