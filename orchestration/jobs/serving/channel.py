@@ -108,6 +108,7 @@ class Channel:
         try:
             operation = self._operations[request["operation"]]
             result = operation(session, request["arguments"], lambda text: line.send({"say": text}))
+            ended.set()  # before the result: the command closes its connection as soon as it has it
             line.send({"result": result})
         except (MedallionError, PySparkException, Py4JError, ValueError, LookupError) as error:
             _log.warning("%s: %s", request["operation"], str(error).partition("\n")[0])

@@ -136,7 +136,6 @@ def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, 
     return engine, oracle
 
 
-@pytest.mark.long
 def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
     shop: tuple[Engine, Oracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
