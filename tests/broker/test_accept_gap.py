@@ -41,6 +41,7 @@ def _pipeline(topic: str) -> Pipeline:
     )
 
 
+@pytest.mark.long
 def test_what_retention_has_deleted_is_written_down_and_gone_on_after(
     spark: Any,
     broker: str,

@@ -423,6 +423,7 @@ def _run_cases(life: Life, seeds: list[int]) -> None:
     assert failed == []
 
 
+@pytest.mark.long
 def test_a_lost_state_is_made_again(life: Life) -> None:
     """The sample of ``make test``, seed 2: silver is filled again from bronze, and gold from silver."""
     _run_cases(life, _seeds(1, begin=2))
