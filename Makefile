@@ -32,8 +32,8 @@ test-all: setup $(VENV)/.installed-dev ## test and test-rest in one run
 unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
-chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt
-	@$(BIN)/python -m pytest tests/chaos $(ARGS)
+chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt; RECOVER_CASES=n draws n damages instead of 200
+	@RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest tests/chaos tests/pipeline/test_recover.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py tests/process/test_page.py $(ARGS)
