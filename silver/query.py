@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
+from rich.console import Console
 
 from common.config.paths import Layout
 from common.config.settings import Settings
@@ -17,6 +19,7 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.foreign_commits import CommitWatch
 from common.delta.match.batch_match import StepHistory
+from common.machine.terminal import say
 from common.rows.row_size import RowSizeEstimate
 from common.spark.session import registry_conf
 from common.streaming.dropped_rows import count_rows
@@ -26,7 +29,7 @@ from silver.judge.dedupe import drop_duplicates
 from silver.judge.judge import judge, read_rows, without_message_bytes
 from silver.judge.late_verdict import mark_late
 from silver.judge.rules import changed_rules, rule_marks, rules_version
-from silver.read.bronze_history import needs_snapshot
+from silver.read.bronze_history import expired_records, needs_snapshot
 from silver.read.bronze_stream import bronze_stream
 from silver.read.column_names import ACCEPT, LATE, META, OTHER, VERDICT
 from silver.read.where import is_other_record, keeps_undecided
@@ -35,6 +38,8 @@ from silver.write.first_load import FirstLoad, Mark
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema
 from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
+
+_log = logging.getLogger("medallion.silver")
 
 __all__ = ["build_query", "rows", "rule_change_notice", "side_steps"]
 
@@ -176,6 +181,11 @@ class _Builder:
         is_due = not (has_begun or loaded) and needs_snapshot(how, self.silver.reads, self.bronze_path)
         if not is_unfinished and not is_due:
             return loaded
+        if is_due and (expired := expired_records(self.bronze_path)):
+            reads = self.silver.reads
+            text = f"{self.silver.table} begins without records that {reads} no longer has: {expired}"
+            say(Console(stderr=True), text)
+            _log.warning(text)
         self.watch(0, is_snapshot=True)
         self.ensure_tables(self.judged(self.spark.read.format("delta").load(self.bronze_path)))
         FirstLoad(

@@ -35,6 +35,7 @@ from common.declare.field_types import (
     at_least_one,
 )
 from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.declare.intervals import length_of
 from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.table_options import Reading, Storage
 from common.declare.value_formats import Avro, Bytes, Csv, Debezium, Json, Text, Value
@@ -105,6 +106,9 @@ class Topic:
             use transactions. The audit then counts such offsets and reports no fault.
         kafka: Kafka client options such as ``{"security.protocol": "SSL"}``; settings win.
         sample: ``seed -> iterator of Message``: offline sample data for ``medallion produce``.
+        keep: How long bronze keeps a record after it has read it, such as ``90 days``. Then whole data files
+            are deleted, once every silver table has read them and an audit has found each record; unset:
+            for ever. A silver table that is added later does not get what has expired.
     """
 
     LAYER: ClassVar[str] = "bronze"
@@ -122,6 +126,7 @@ class Topic:
     may_have_gaps: bool = False
     kafka: Options = field(default_factory=lambda: MappingProxyType({}))
     sample: Callable[[int], Iterator[Message]] | None = None
+    keep: Interval | None = None
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -131,6 +136,8 @@ class Topic:
         for name in ("max_offsets_per_trigger", "min_partitions"):
             if (given_number := getattr(self, name)) is not None and given_number < 1:
                 yield f"{name} is {given_number}; it must be at least 1"
+        if self.keep is not None and not length_of(self.keep).milliseconds:
+            yield f"keep={self.keep!r} keeps nothing; leave keep out to keep every record"
         for option in self.kafka:
             yield from _reserved(option)
 

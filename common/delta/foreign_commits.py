@@ -18,7 +18,7 @@ from common.delta.micro_batch import MicroBatch
 from common.delta.table import BY
 from common.errors import ForeignChangeError
 
-OWN_CHANGES = ("erasure", "repair")
+OWN_CHANGES = ("erasure", "repair", "retention")
 """Kinds of the engine's own commits that remove rows (``by`` in their metadata)."""
 
 _PART = 1_000

@@ -196,6 +196,24 @@ class LogReader:
         latest = self.latest_version()
         return () if latest is None else self._snapshot_files(latest)
 
+    def live_files_up_to(self, column: str, moment: datetime) -> tuple[DataFile, ...]:
+        """Live files whose values of a timestamp column are all at most a moment; oldest first, then by path.
+
+        A file without statistics of that column is left out.
+
+        Raises:
+            HistoryGoneError: The log cannot be read.
+        """
+        if self.latest_version() is None:
+            return ()
+        files = _open(self.path, None).get_add_actions(flatten=True)
+        if f"max.{column}" not in files.schema.names:
+            return ()
+        columns = (f"max.{column}", "path", "size_bytes", "num_records")
+        rows = zip(*(files.column(name).to_pylist() for name in columns), strict=True)
+        old = sorted(row for row in rows if row[0] is not None and row[0] <= moment)
+        return tuple(DataFile(int(size), count, path) for _, path, size, count in old)
+
     def missing_versions(self) -> list[int]:
         """Versions between the oldest and the newest commit of the log whose commit is gone."""
         there = sorted(self._listed_versions())

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
-BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution")
+BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution", "retention")
 """Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
 
 ERASED = "medallion.erasedAt"

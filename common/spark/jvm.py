@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +188,27 @@ def delete_folder(spark: SparkSession, path: str) -> None:
     """Delete a folder and all in it, by the Hadoop file system of its path."""
     folder = packages().org.apache.hadoop.fs.Path(path)
     folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)
+
+
+def remove_files(spark: SparkSession, path: str, removals: Sequence[str]) -> None:
+    """Remove whole data files from a Delta table by one commit; the files stay on the disk until a vacuum.
+
+    SQL has no statement for that: ``DELETE`` reads the rows and writes those that it keeps again.
+
+    Args:
+        spark: The session; its ``userMetadata`` becomes the commit's.
+        path: The table. Its property ``delta.appendOnly`` must not be true.
+        removals: Delta's ``remove`` actions, as JSON texts.
+    """
+    jvm = packages()
+    delta = jvm.org.apache.spark.sql.delta
+    transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction(
+        getattr(jvm.scala, "None$").__getattr__("MODULE$")
+    )
+    action = getattr(delta.actions, "Action$").__getattr__("MODULE$")
+    seq = jvm.PythonUtils.toSeq
+    operation = getattr(delta, "DeltaOperations$Delete")(seq([]))
+    transaction.commit(seq([action.fromJson(text) for text in removals]), operation)
 
 
 def name_in_log(spark: SparkSession, query: str, batch_id: int) -> None:

@@ -162,7 +162,8 @@ def _has_moved_rows(log: TableLog, after: int, totals: Mapping[str, int]) -> boo
     """Whether rows may have another place than the counts of the micro-batches after a version say."""
     is_part = after < 0 and not log.is_whole
     others = any(one.by not in {"", "compaction", "evolution"} for one in log.commits)
-    return is_part or others or totals.get("erased", 0) > 0
+    is_gone = totals.get("erased", 0) + totals.get("expired", 0) > 0
+    return is_part or others or is_gone
 
 
 def bronze_faults(  # noqa: PLR0913

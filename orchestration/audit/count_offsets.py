@@ -10,11 +10,12 @@ from pyspark.sql import functions as F
 
 from common.config.driver_limits import DriverLimits
 from common.declare import Silver, Topic
+from common.delta.retention import ExpiredTopic
 from common.rows.driver_or_spark import Rows, SparkRows
 from orchestration.audit import batch_counts
 from orchestration.audit import duplicate_witness as witness
 from orchestration.audit import offset_places as rows
-from orchestration.audit.accepted_gaps import Gap
+from orchestration.audit.accepted_gaps import Gap, lost_between
 from orchestration.audit.offset_places import Range, Source, Sources
 from orchestration.audit.offset_ranges import (
     BronzeProgress,
@@ -60,7 +61,8 @@ class _Tally:
         counts: Per partition, the number of offsets per place.
         rows: Number of rows in ``silver``, ``late`` and ``quarantine``.
         fates: Number of offsets per fate.
-        present: Per partition, the number of offsets found in any table.
+        present: Per partition, the number of offsets found in any table, or expired.
+        held: Per partition, the number of offsets that may have expired and were found in any table.
         absent: Number of offsets that bronze does not hold.
         outside: Number of offsets in groups that reach outside the ranges.
     """
@@ -69,6 +71,7 @@ class _Tally:
     rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("silver", "late", "quarantine"), 0))
     fates: dict[str, int] = field(default_factory=dict)
     present: dict[Partition, int] = field(default_factory=dict)
+    held: dict[Partition, int] = field(default_factory=dict)
     absent: int = 0
     outside: int = 0
 
@@ -86,6 +89,8 @@ def _tally(found: DataFrame, ranges: Mapping[Partition, Range]) -> _Tally:
         tally.rows["quarantine"] += row["in_quarantine"] + row["in_dropped"]
         tally.fates[fate] = tally.fates.get(fate, 0) + offsets
         tally.present[place] = tally.present.get(place, 0) + offsets
+        if row[rows.IS_EXPIRED]:
+            tally.held[place] = tally.held.get(place, 0) + offsets
         of_partition = tally.counts.setdefault(place, {})
         if row[rows.IS_ABSENT]:
             tally.absent += offsets
@@ -103,6 +108,7 @@ class TableAudit:
 
     Attributes:
         lost: The offsets that are accepted as lost.
+        expired: The records that retention has deleted from bronze, by topic.
     """
 
     spark: SparkSession
@@ -113,6 +119,7 @@ class TableAudit:
     decision: Decision = field(default_factory=Decision)
     start: StartingPoint | None = None
     lost: Sequence[Gap] = ()
+    expired: Mapping[str, ExpiredTopic] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -139,6 +146,7 @@ class TableAudit:
     ) -> tuple[PartitionAccount, ...]:
         tally = _tally(found, ranges)
         counts, seen = tally.counts, tally.fates
+        self._count_expired(tally, ranges)
         self._add_twice(found, seen)
         self._add_quarantined_tombstones(sources)
         if seen.get(rows.REST) or (seen.get("late") and self.silver.late == "merge"):
@@ -165,6 +173,20 @@ class TableAudit:
             )
         return partitions
 
+    def _count_expired(self, tally: _Tally, ranges: Mapping[Partition, Range]) -> None:
+        """Count the offsets that retention has deleted from bronze and that no table holds."""
+        for place, one in ranges.items():
+            gone = one.expirable - tally.held.get(place, 0)
+            if gone <= 0:
+                continue
+            end = {place: one.first + one.expirable}
+            lost = min(gone, lost_between(self.lost, {place: one.first}, end))
+            for name, count in (("gaps", lost), ("expired", gone - lost)):
+                if count:
+                    mine = tally.counts.setdefault(place, {})
+                    mine[name] = mine.get(name, 0) + count
+            tally.present[place] = tally.present.get(place, 0) + gone
+
     def _ranges(self, progress: BronzeProgress, sources: Sources) -> dict[Partition, Range]:
         """The offsets per partition that the account must cover."""
         pins, bronze = self.pins, self.pins.bronze
@@ -176,6 +198,7 @@ class TableAudit:
             for place, low in lowest_erased(bronze).items() if only is None else ():
                 known_low, high = lows.get(place, (low, low))
                 lows[place] = (min(low, known_low), high)
+            lows = self._with_expired(lows)
             known_firsts = self.start.processed if self.start else {}
             # A partition without records starts at the end that the first micro-batch that names it recorded.
             empty = {place: kafka_positions(one)[place] for place, one in progress.first_batches.items()}
@@ -185,7 +208,7 @@ class TableAudit:
             }
             known = dict(progress.ends)
         else:
-            lows = lowest_and_highest(self.spark, bronze, None)
+            lows = self._with_expired(lowest_and_highest(self.spark, bronze, None))
             firsts = {place: low for place, (low, _) in lows.items()}
             known = {place: max(high + 1, progress.ends.get(place, 0)) for place, (_, high) in lows.items()}
         if not bronze.is_whole:
@@ -193,8 +216,22 @@ class TableAudit:
         ranges = {}
         for place, end in known.items():
             processed_end = unprocessed_from(pins.position, progress, place, firsts[place])
-            ranges[place] = Range(firsts[place], processed_end, end)
+            ranges[place] = Range(firsts[place], processed_end, end, min(end, self._expired_end(place)))
         return ranges
+
+    def _with_expired(self, lows: Mapping[Partition, tuple[int, int]]) -> dict[Partition, tuple[int, int]]:
+        """The lowest and the highest offset per partition, including the expired ones."""
+        found = dict(lows)
+        for topic, one in self.expired.items():
+            for partition, (first, end) in one.offsets.items():
+                low, high = found.get((topic, partition), (first, end - 1))
+                found[topic, partition] = (min(low, first), max(high, end - 1))
+        return found
+
+    def _expired_end(self, place: Partition) -> int:
+        """One more than the highest offset of a partition that has expired; 0 where none has."""
+        topic = self.expired.get(place[0])
+        return topic.offsets.get(place[1], (0, 0))[1] if topic else 0
 
     def _add_log_faults(self, progress: BronzeProgress, ranges: Mapping[Partition, Range]) -> None:
         pins = self.pins

@@ -25,6 +25,7 @@ KAFKA = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 
 FATE = "fate"
 IS_ABSENT = "is_absent"
+IS_EXPIRED = "is_expired"
 TWICE = "twice"
 REST = "rest"
 WAITING = "waiting"
@@ -43,6 +44,7 @@ _RANGES = pa.schema(
         ("start", pa.int64()),
         ("processed_end", pa.int64()),
         ("stop", pa.int64()),
+        ("expired_end", pa.int64()),
     ]
 )
 
@@ -86,12 +88,19 @@ class Sources:
 class Range:
     """The offsets of one partition that an account covers: from ``first`` up to but not including ``end``.
 
-    Silver has not processed the offsets from ``processed_end`` on.
+    Silver has not processed the offsets from ``processed_end`` on. Below ``expired_end`` retention has
+    deleted records from bronze; what it left there, and rows of other tables, have their places as ever.
     """
 
     first: int
     processed_end: int
     end: int
+    expired_end: int = 0
+
+    @property
+    def expirable(self) -> int:
+        """Number of offsets that may have expired."""
+        return max(0, min(self.expired_end, self.end) - self.first)
 
 
 def locate_rows(
@@ -106,7 +115,8 @@ def locate_rows(
 
     ``fate`` is the coordinate's one place: ``silver``, ``late``, ``quarantine``, ``dropped``, ``waiting``, or
     ``rest`` (processed, but only in bronze). It is ``twice`` for a coordinate with two places. ``is_absent``
-    is true for a coordinate that bronze does not hold.
+    is true for a coordinate that bronze does not hold, unless it may have expired. ``is_expired`` is true
+    for a coordinate of the account that may have expired.
     """
     frames = []
     bronze = sources.bronze.rows(spark)
@@ -128,18 +138,22 @@ def locate_rows(
     if not frames:
         frames.append(spark.createDataFrame([], "topic string, partition int, offset bigint, mark bigint"))
     found = reduce(DataFrame.unionAll, frames).groupBy(*PLACE).agg(F.sum("mark").alias("marks"))
-    known = F.broadcast(ranges_frame(spark, ranges).select("topic", "partition", "processed_end"))
-    found = found.join(known, ["topic", "partition"], "left")
+    known = ranges_frame(spark, ranges).select("topic", "partition", "start", "processed_end", "expired_end")
+    found = found.join(F.broadcast(known), ["topic", "partition"], "left")
     fate = _fate(merges_late=merges_late, is_loading=is_loading)
-    absent = (_count("bronze") == 0).alias(IS_ABSENT)
-    return found.select(*PLACE, "marks", fate.alias(FATE), absent).where(F.col(FATE).isNotNull())
+    expired = F.coalesce(F.expr("offset >= start and offset < expired_end"), F.lit(False))
+    absent = (_count("bronze") == 0) & ~expired
+    marked = found.select(
+        *PLACE, "marks", fate.alias(FATE), absent.alias(IS_ABSENT), expired.alias(IS_EXPIRED)
+    )
+    return marked.where(F.col(FATE).isNotNull())
 
 
 def count_places(found: DataFrame) -> list[Any]:
-    """Per topic, partition, ``fate``, ``is_absent``: number of offsets, lowest, highest, rows per table."""
+    """Per topic, partition, fate, ``is_absent``, ``is_expired``: offsets, lowest, highest, rows by table."""
     rows = [F.sum(_count(name)).alias(f"in_{name}") for name in TABLES]
     ends = (F.count("*").alias("offsets"), F.min("offset").alias("low"), F.max("offset").alias("high"))
-    return found.groupBy("topic", "partition", FATE, IS_ABSENT).agg(*ends, *rows).collect()
+    return found.groupBy("topic", "partition", FATE, IS_ABSENT, IS_EXPIRED).agg(*ends, *rows).collect()
 
 
 def _fate(*, merges_late: bool, is_loading: bool) -> Column:
@@ -163,12 +177,13 @@ def _fate(*, merges_late: bool, is_loading: bool) -> Column:
 
 
 def gaps(spark: SparkSession, found: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
-    """Offsets within the ranges that no row has.
+    """Offsets within the ranges that no row has; without those that may have expired.
 
     Rows are counted per bucket of offsets first; only buckets with too few rows are expanded.
     """
     bucket = F.floor(F.col("offset") / _BUCKET).alias("bucket")
-    spans = ranges_frame(spark, ranges).where("stop > start")
+    ends = ranges_frame(spark, ranges).withColumn("start", F.expr("greatest(start, expired_end)"))
+    spans = ends.where("stop > start")
     low = F.expr(f"greatest(start, bucket * {_BUCKET})").alias("low")
     high = F.expr(f"least(stop, (bucket + 1) * {_BUCKET})").alias("high")
     wanted = spans.select(
@@ -228,6 +243,7 @@ def ranges_frame(spark: SparkSession, ranges: Mapping[Partition, Range]) -> Data
             "start": one.first,
             "processed_end": one.processed_end,
             "stop": one.end,
+            "expired_end": one.expired_end,
         }
         for (topic, partition), one in ranges.items()
     ]

@@ -17,10 +17,12 @@ FATES = (
     "tombstones",
     "other",
     "erased",
+    "expired",
     "gaps",
     "waiting",
 )
-"""The places where an offset may be; ``gaps`` only for a topic that is declared with gaps, ``other`` only for
+"""The places where an offset may be; ``expired``: retention (``Topic.keep``) has deleted the record from
+bronze, and no other table has it; ``gaps`` only for a topic that is declared with gaps, ``other`` only for
 a table with a condition ``where``."""
 
 

@@ -4,7 +4,7 @@ The broker is asked only whether the topics are those that bronze has read
 (``orchestration.audit.topic_faults``).
 
 Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
-+ tombstones + other + erased + waiting. The counts in the micro-batches' commits must say the same.
++ tombstones + other + erased + expired + waiting. The counts in the micro-batches' commits must say the same.
 
 An audit may run beside the jobs: it checks the newest micro-batch that is complete in every table. A later
 audit need not repeat what a balanced audit has covered.
@@ -26,6 +26,7 @@ from common.config.paths import Layout
 from common.declare import Pipeline, Silver, Topic
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.retention import expired_topics
 from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.audit import last_audit
@@ -168,12 +169,14 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
             notes.append(f"{silver.table}: audited from its beginning: {why}")
             pins, start = pin(silver, layout), None
     lost = read_gaps(layout, topic.table)
-    table_audit = TableAudit(spark, topic, silver, pins, say, decision, start, lost)
+    # Read after the logs: the property is written before the records are deleted.
+    expired = expired_topics(LogReader(pins.bronze.path).properties())
+    table_audit = TableAudit(spark, topic, silver, pins, say, decision, start, lost, expired)
     partitions = table_audit.partitions()
     if start is not None and _may_miss_erased_rows(table_audit.faults, pins):
         notes.append(f"{silver.table}: audited from its beginning: rows of it were erased")
         pins, start = pin(silver, layout), None
-        table_audit = TableAudit(spark, topic, silver, pins, say, decision, None, lost)
+        table_audit = TableAudit(spark, topic, silver, pins, say, decision, None, lost, expired)
         partitions = table_audit.partitions()
     batch_id = pins.batch.batch_id if pins.batch else start.batch_id if start else None
     total = tuple(_with_earlier_counts(one, start) for one in partitions)

@@ -17,7 +17,7 @@ from orchestration.history.alert_state import AlertsFile
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.pipeline.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
-from orchestration.status.model import Quarantine, Status, TableStatus
+from orchestration.status.model import Kept, Quarantine, Status, TableStatus
 from orchestration.status.problems import duration, problems
 
 WIDTH = 100
@@ -221,6 +221,8 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
     details = [list(_source(table)), list(_now(table, at))]
     if table.failures is not None and (shown := _failures(table, table.failures, at)):
         details.append([shown])
+    if table.kept is not None and (table.kept.keep or table.kept.expired):
+        details.append([*_kept(table.kept)])
     if table.watermark is not None:
         ago = _age(at, table.watermark)
         details.append([Text(f"watermark {table.watermark:%Y-%m-%d %H:%M:%S} ({ago} ago)", style="dim")])
@@ -233,6 +235,13 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
     if table.fields is not None and table.fields.unknown:
         details.append([_unknown(table.fields)])
     return details
+
+
+def _kept(kept: Kept) -> Iterator[Text]:
+    if kept.keep is not None:
+        yield Text(f"keeps records for {kept.keep}", style="dim")
+    if kept.expired:
+        yield Text(f"expired: {kept.text}", style="dim")
 
 
 def _state(table: TableStatus, at: datetime) -> list[Text]:

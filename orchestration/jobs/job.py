@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
+from common.config.durations import seconds_of
 from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
@@ -27,6 +28,8 @@ from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from orchestration.channel.client import fingerprint
 from orchestration.embedded_broker import lifecycle as broker
+from orchestration.expiry.regular import RegularExpiry
+from orchestration.expiry.regular import running as expiring
 from orchestration.jobs import topic_checks
 from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.quality_gates import QualityGates
@@ -78,7 +81,9 @@ class Job:
 
     @contextmanager
     def upkeep(self) -> Iterator[None]:
-        """Compact the tables that the queries write, and delete their old files, inside the block."""
+        """Compact the tables that the queries write, delete their old files and expired records, inside the
+        block.
+        """
         settings, wiring = self.wiring.settings, self.wiring
         if settings.maintenance.cpu_share == 0:
             yield
@@ -91,7 +96,15 @@ class Job:
             settings=settings.maintenance,
             limits=settings.driver_limits,
         )
-        with upkeeping(upkeep, wiring.spark):
+        expiry = RegularExpiry(
+            wiring.pipeline,
+            wiring.layout,
+            upkeep.tables,
+            self.supervisor.turns,
+            seconds_of(settings.maintenance.delete_every),
+            settings.gold.accept_commits,
+        )
+        with upkeeping(upkeep, wiring.spark), expiring(expiry, wiring.spark):
             yield
 
     @contextmanager

@@ -7,7 +7,7 @@ that is added after that loads bronze from a snapshot, by event time (``silver.w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -17,11 +17,15 @@ from common.declare import Join, Pipeline, Publish, Silver
 from common.delta import compaction
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
+from common.delta.commit import count_rows
 from common.delta.log import LogReader, Snapshot
 from common.delta.published_version import SUFFIX, read_published
-from common.delta.retention import FILES, retention
+from common.delta.retention import EXPIRED, FILES, retention
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
+from orchestration.audit.run import Say
+from orchestration.expiry.carry_out import carry_out, is_cut_off
+from orchestration.expiry.choose import Expiry, plan_expiry
 from orchestration.pipeline.lineage import Reader, readers, sources, written_by
 
 if TYPE_CHECKING:
@@ -33,6 +37,9 @@ class MaintenanceResult:
     """The result of a table's maintenance, or its plan.
 
     Attributes:
+        expired: Number of records that retention deleted from a bronze table; None for a table without
+            ``Topic.keep``.
+        expired_because: Why expired records stay; empty if none stays.
         before: The table before maintenance; None if it does not exist.
         after: The table after maintenance; None if nothing was done.
         deleted: Number of old files deleted; None if old files were not deleted.
@@ -44,6 +51,8 @@ class MaintenanceResult:
     after: Snapshot | None = None
     deleted: int | None = None
     kept_because: str = ""
+    expired: int | None = None
+    expired_because: str = ""
 
 
 def select_tables(pipeline: Pipeline, names: Sequence[str]) -> tuple[str, ...]:
@@ -78,8 +87,33 @@ def plan_maintenance(
     return MaintenanceResult(table, now, kept_because=_needed(pipeline, layout, table, log, now, keeps))
 
 
-def maintain(
-    spark: SparkSession, pipeline: Pipeline, layout: Layout, table: str, *, at_once: bool = False
+def plan_retention(  # noqa: PLR0913
+    spark: SparkSession,
+    pipeline: Pipeline,
+    layout: Layout,
+    table: str,
+    *,
+    accepted: Collection[str] = (),
+    say: Say = lambda text: None,
+) -> Expiry | None:
+    """What retention deletes from a table (``orchestration.expiry.choose``); None for one that keeps all.
+
+    Audits the silver tables that read it; needs no turn of a query.
+    """
+    topic = next((one for one in pipeline.bronze if one.table == table), None)
+    if topic is None or (topic.keep is None and not is_cut_off(layout.table_path(table))):
+        return None
+    return plan_expiry(spark, pipeline, layout, topic, accepted=accepted, say=say)
+
+
+def maintain(  # noqa: PLR0913
+    spark: SparkSession,
+    pipeline: Pipeline,
+    layout: Layout,
+    table: str,
+    *,
+    at_once: bool = False,
+    expiry: Expiry | None = None,
 ) -> MaintenanceResult:
     """Compact a table, and delete its old files unless a query needs them. The caller holds its lease.
 
@@ -89,16 +123,26 @@ def maintain(
         layout: Paths of the tables.
         table: The table.
         at_once: Delete old files before their retention has passed: no older version can be read afterwards.
+        expiry: The expired records that are deleted first.
     """
     plan, path = plan_maintenance(pipeline, layout, table, at_once=at_once), layout.table_path(table)
     if plan.before is None:
         return plan
+    expired = None if expiry is None else carry_out(spark, pipeline.name, path, expiry)
     metadata = delta_table.maintenance_metadata(pipeline.name, table, "compaction")
     gold = next((one for one in pipeline.gold if table in written_by(one)), None)
     columns = () if gold is None else clustered_by(gold, table)
     compaction.compact(spark, path, metadata, cluster_by=columns)
     deleted = None if plan.kept_because else compaction.vacuum(spark, path, metadata, at_once=at_once)
-    return MaintenanceResult(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
+    return MaintenanceResult(
+        table,
+        plan.before,
+        LogReader(path).snapshot(),
+        deleted,
+        plan.kept_because,
+        None if expired is None else count_rows(expired),
+        "" if expiry is None else expiry.kept_because,
+    )
 
 
 def reason_to_keep_files(pipeline: Pipeline, layout: Layout, table: str) -> str:
@@ -110,14 +154,15 @@ def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed fo
     pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now: Snapshot, keeps: timedelta
 ) -> str:
     """The reason to keep files of a table that are older than ``keeps``; empty if no query needs them."""
-    is_erased = table.startswith("bronze.") and delta_table.ERASED in log.properties()
+    properties = log.properties() if table.startswith("bronze.") else {}
+    is_rewritten = delta_table.ERASED in properties or EXPIRED in properties
     oldest = datetime.now(UTC) - keeps
     if (needed := _needed_by_readers(layout, table, log, now, oldest)) is not None:
         return needed
     for reader in _readers(pipeline, table):
         version = _next_version(layout, reader, log, now.table_id)
         has_begun = version > 0
-        if is_erased and Checkpoint(layout.checkpoint_path(reader.table)).last_planned() is None:
+        if is_rewritten and Checkpoint(layout.checkpoint_path(reader.table)).last_planned() is None:
             continue  # its first load reads the newest version
         version = _first_with_rows(log, version, is_change_skipped=_skips_changes(reader))
         if version > now.version:

@@ -86,7 +86,8 @@ class _Kept:
         is_clustered: Whether rows are clustered by columns; then the query compacts it itself.
         looked_at: The version up to which its files were counted.
         least_files: Number of files from which on a compaction is tried again; after one that did little.
-        swept_at: When its old files were deleted last, on the clock of the budget.
+        swept_at: When its old files were deleted last, or when the job started; on the clock of the budget.
+        has_swept: Whether the job has deleted its old files.
         sweep_seconds: Time from one deletion of old files to the next; None: not looked up yet.
     """
 
@@ -98,6 +99,7 @@ class _Kept:
     looked_at: int = -1
     least_files: int = 0
     swept_at: float = 0.0
+    has_swept: bool = False
     sweep_seconds: float | None = None
 
 
@@ -116,7 +118,7 @@ class Upkeep:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pipeline, self._layout, self._turns, self._limits = pipeline, layout, turns, limits
-        self._settings, self._clock = settings, clock
+        self._settings, self._clock, self.tables = settings, clock, tables
         self.budget = Budget(settings.cpu_share or 1.0, clock)
         self.compactions = 0
         now = clock()
@@ -145,7 +147,7 @@ class Upkeep:
             if self.budget.has_room() and not kept.is_clustered:
                 self._guarded(kept, lambda: self._compact(spark, kept))  # noqa: B023  # called at once
             if self.budget.has_room() and self._is_sweep_due(kept):
-                kept.swept_at, kept.sweep_seconds = self._clock(), None
+                kept.swept_at, kept.sweep_seconds, kept.has_swept = self._clock(), None, True
                 self._guarded(kept, lambda: self._sweep(spark, kept))  # noqa: B023  # called at once
 
     def _guarded(self, kept: _Kept, work: Callable[[], None]) -> None:
@@ -179,6 +181,8 @@ class Upkeep:
     def _is_sweep_due(self, kept: _Kept) -> bool:
         """Whether old files are to be deleted: seldom, but more often where the table keeps them shortly."""
         waited = self._clock() - kept.swept_at
+        if not kept.has_swept and waited >= min(self._sweep_seconds, _SHORTEST_SWEEP_SECONDS):
+            return True  # a job that is restarted every day deletes files too
         if waited < min(self._sweep_seconds, _SHORTEST_SWEEP_SECONDS):
             return False
         if kept.sweep_seconds is None:

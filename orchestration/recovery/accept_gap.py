@@ -24,6 +24,7 @@ from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import plan_repair, repair
 from common.delta.micro_batch import MicroBatch
+from common.delta.retention import expired_topics
 from common.delta.table import ERASED
 from common.errors import BrokerError, UsageError
 from common.machine.table_lease import Leases
@@ -128,10 +129,13 @@ def _passed(layout: Layout, declared: Topic, spark: SparkSource) -> Iterator[Gap
     holes = frame.selectExpr("topic", "partition", "offset", f"{before} as before").where(
         "offset > before + 1"
     )
+    expired = expired_topics(LogReader(path).properties())
     for row in holes.collect():
-        yield Gap(
-            declared.table, row["topic"], row["partition"], row["before"] + 1, row["offset"] - 1, NOT_READ
-        )
+        topic, partition, first = row["topic"], row["partition"], row["before"] + 1
+        if topic in expired:  # a record that retention has deleted was read
+            first = max(first, expired[topic].offsets.get(partition, (0, 0))[1])
+        if first < row["offset"]:
+            yield Gap(declared.table, topic, partition, first, row["offset"] - 1, NOT_READ)
 
 
 def _new(

@@ -45,6 +45,7 @@ from common.config.paths import HISTORY, Layout
 from common.declare import Custom, Pipeline, Publish, Silver, Table, Topic
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
+from common.delta.retention import expired_text, expired_topics
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from common.machine.storage_folder import StorageFolder
 from orchestration.history import micro_batches
@@ -213,8 +214,19 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
     if not moves:
         return None
     reads = sources(declared)
+    if isinstance(declared, Silver):
+        reasons += tuple(_not_again(layout, declared))
     effort = _effort(layout, declared, reads)
     return Step(declared.table, kind, reasons, reads, moves=moves, effort=effort)
+
+
+def _not_again(layout: Layout, silver: Silver) -> Iterator[str]:
+    """What a silver table that is filled again will lack, in words."""
+    if expired := expired_topics(LogReader(layout.table_path(silver.reads)).properties()):
+        yield (
+            f"records that retention has deleted from {silver.reads} do not come again, and are only in the "
+            f"folders that are moved aside: {expired_text(expired)}"
+        )
 
 
 def _are_whole(layout: Layout, declared: Table) -> bool:

@@ -14,6 +14,7 @@ from common.declare import Aggregate, Join, Pipeline, Publish, Silver, Table, To
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.commit import from_epoch_ms
 from common.delta.log import LogReader, Snapshot
+from common.delta.retention import expired_text, expired_topics
 from common.errors import HistoryGoneError, TableError
 from orchestration.history.alert_state import read_alerts
 from orchestration.history.job_state import JobState, read_states
@@ -27,7 +28,7 @@ from orchestration.status import time_to_loss
 from orchestration.status.freshness import TIMESTAMP, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
 from orchestration.status.lease_holder import Holder, find_holder
-from orchestration.status.model import Freshness, Lag, Quarantine, Status, TableStatus, TimeToLoss
+from orchestration.status.model import Freshness, Kept, Lag, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.status.query_state import Planned, query_now
 from orchestration.status.recent_rows import RecentCounter, RecentRows
 from orchestration.status.throughput import rate_per_second
@@ -141,6 +142,7 @@ class Collector:
             freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets),
             loss=loss,
             uncommitted=None if topic is None else uncommitted(topic, offsets, _position(progress)),
+            kept=None if topic is None or now is None else _kept(topic, log),
         )
 
     def _failures(self, query: str, holder: Holder | None) -> QueryState | None:
@@ -294,6 +296,13 @@ def _kafka_lag(
         return lag, time_to_loss.UNKNOWN
     unread = time_to_loss.Unread(behind, seconds or 0.0, rate or 0.0)
     return lag, time_to_loss.in_kafka(unread, offsets.retention.get(name, {}), kept, name)
+
+
+def _kept(topic: Topic, log: LogReader) -> Kept:
+    """How long a bronze table keeps records, and what it no longer has."""
+    topics = expired_topics(log.properties())
+    expired = sum(end - first for one in topics.values() for first, end in one.offsets.values())
+    return Kept(topic.keep, expired, expired_text(topics))
 
 
 def _reads(declared: Table | Publish) -> tuple[str, ...]:

@@ -48,7 +48,9 @@ def document(status: Status) -> dict[str, Any]:
     null except for bronze),
     ``failures`` of the query since its job started (``state``: works, waits, restarted, failed; ``kind``:
     transient, data, operator, unknown; ``subject``, ``error``, ``since``, ``next_restart_at``, ``restarts``,
-    ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed).
+    ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed),
+    ``retention`` (``keep``: how long a record is kept, null for ever; ``expired``: offsets in the ranges from
+    which records are deleted; null except for bronze).
     """
     return {
         "pipeline": status.pipeline,
@@ -104,6 +106,7 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         "uncommitted": table.uncommitted
         and {"records": table.uncommitted.records, "seconds": round(table.uncommitted.seconds, 1)},
         "failures": table.failures and _failures_document(table.failures, at),
+        "retention": table.kept and {"keep": table.kept.keep, "expired": table.kept.expired},
     }
 
 

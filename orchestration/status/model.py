@@ -153,6 +153,21 @@ class Quarantine:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """The retention of a bronze table.
+
+    Attributes:
+        keep: How long it keeps a record, as declared; None: for ever.
+        expired: Number of offsets in the ranges from which retention has deleted records.
+        text: The expired records in one line: topics, partitions, offsets, times; empty if there are none.
+    """
+
+    keep: str | None
+    expired: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TableStatus:
     """The status of one table.
 
@@ -180,6 +195,7 @@ class TableStatus:
         uncommitted: Records of open transactions in the topics of a bronze table; None for other tables and
             if the broker does not answer.
         failures: Failures and restarts of the query since its job started; None if there are none.
+        kept: How long a bronze table keeps records; None for other tables and before the first write.
     """
 
     table: str
@@ -201,6 +217,7 @@ class TableStatus:
     loss: TimeToLoss
     uncommitted: Uncommitted | None = None
     failures: QueryState | None = None
+    kept: Kept | None = None
 
     @property
     def layer(self) -> str:

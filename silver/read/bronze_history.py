@@ -1,11 +1,13 @@
 """Whether bronze still has the commits and files that a first load in the order of arrival reads.
 
-After an erasure they are not read, although they may still be there: they hold the rows that were erased.
+After an erasure or a retention they are not read, although they may still be there: they hold rows that were
+deleted.
 """
 
 from __future__ import annotations
 
 from common.delta.log import LogReader
+from common.delta.retention import expired_text, expired_topics
 from common.delta.table import ERASED
 from common.errors import HistoryGoneError
 from common.machine.storage_folder import StorageFolder
@@ -21,7 +23,7 @@ def needs_snapshot(how: str, table: str, bronze_path: str) -> bool:
 
     Raises:
         HistoryGoneError: The setting is ``log``, and bronze's log or files are incomplete, or hold rows that
-            were erased.
+            were erased or have expired.
     """
     if how == "snapshot":
         found = LogReader(bronze_path).snapshot()
@@ -36,11 +38,18 @@ def needs_snapshot(how: str, table: str, bronze_path: str) -> bool:
     return bool(missing)
 
 
+def expired_records(bronze_path: str) -> str:
+    """The records that retention has deleted from a bronze table, in one line; empty if there are none."""
+    return expired_text(expired_topics(LogReader(bronze_path).properties()))
+
+
 def _missing_history(path: str) -> str:
     """Why no stream may begin at commit 0, in words; empty where one may."""
     log = LogReader(path)
     if (erased_at := log.properties().get(ERASED)) is not None:
         return f"rows were erased from it at {erased_at}, and files of its older versions hold them"
+    if expired := expired_topics(log.properties()):
+        return f"retention has deleted records: {expired_text(expired)}"
     if log.commit(0) is None:
         return "its log no longer begins at commit 0"
     needed: list[str] = []

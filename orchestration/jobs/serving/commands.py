@@ -6,14 +6,17 @@ queries that write the same tables.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from common.declare import Silver
 from common.errors import UsageError
 from orchestration.audit import run as audits
 from orchestration.audit.result import Account
+from orchestration.erasure import erase as erasing
 from orchestration.jobs import maintenance
 from orchestration.jobs.maintenance import MaintenanceResult
 from orchestration.jobs.rebuild import checkpoint_to_move, move_aside
@@ -32,7 +35,11 @@ if TYPE_CHECKING:
 ACCOUNTS: TypeAdapter[list[Account]] = TypeAdapter(list[Account])
 REPLAYED: TypeAdapter[Replay] = TypeAdapter(Replay)
 MAINTAINED: TypeAdapter[list[MaintenanceResult]] = TypeAdapter(list[MaintenanceResult])
+ERASED: TypeAdapter[erasing.Plan] = TypeAdapter(erasing.Plan)
 """The results, as dataclasses here and as JSON on the way."""
+
+_CATCH_UP_SECONDS, _LOOK_SECONDS = 120.0, 0.5
+"""How long an erasure waits until silver has read all of bronze, and how often it looks."""
 
 
 class Commands:
@@ -49,6 +56,7 @@ class Commands:
             "replay": self.replay,
             "maintain": self.maintain,
             "rebuild": self.rebuild,
+            "erase": self.erase,
         }
 
     def audit(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
@@ -96,10 +104,23 @@ class Commands:
         done: list[MaintenanceResult] = []
         for table in maintenance.select_tables(self._pipeline, arguments["tables"]):
             say(f"maintaining {table}")
+            expiry = maintenance.plan_retention(
+                spark,
+                self._pipeline,
+                self._layout,
+                table,
+                accepted=self._wiring.settings.gold.accept_commits,
+                say=say,
+            )
             with self._supervisor.between_batches([self._query_of(table)]):
                 done.append(
                     maintenance.maintain(
-                        spark, self._pipeline, self._layout, table, at_once=bool(arguments["now"])
+                        spark,
+                        self._pipeline,
+                        self._layout,
+                        table,
+                        at_once=bool(arguments["now"]),
+                        expiry=expiry,
                     )
                 )
         return MAINTAINED.dump_python(done, mode="json")
@@ -109,6 +130,47 @@ class Commands:
         gold, checkpoint = checkpoint_to_move(self._pipeline, self._layout, arguments["table"])
         say(f"stopping {gold.table} at a micro-batch boundary")
         return {"moved": self._supervisor.begin_again(gold.table, lambda: move_aside(checkpoint))}
+
+    def erase(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
+        """``table``, ``where`` and ``plan``: whether to count only; the plan, carried out or not.
+
+        The job writes bronze and all silver tables that read it. Bronze waits while silver reads what it
+        has, and then silver waits too: what silver reads after that has no record that is to be erased.
+
+        Raises:
+            UsageError: As ``erasing.planned``; or silver does not catch up with bronze.
+        """
+        silver = erasing.select_table(self._pipeline, arguments["table"])
+        where, is_plan = arguments["where"], bool(arguments["plan"])
+        if is_plan:
+            return self._erase(spark, silver, where, say, is_plan=True)
+        readers = [one for one in self._pipeline.silver if one.reads == silver.reads]
+        with self._supervisor.between_batches([silver.reads]):
+            say(f"{silver.reads} waits, until {', '.join(one.table for one in readers)} have read all of it")
+            deadline = time.monotonic() + _CATCH_UP_SECONDS
+            while True:
+                self._await_read(readers, deadline)
+                with self._supervisor.between_batches([one.table for one in readers]):
+                    # A micro-batch without data may have been planned meanwhile; it waits for its turn.
+                    if not self._is_unread(readers) or time.monotonic() >= deadline:
+                        return self._erase(spark, silver, where, say, is_plan=False)
+
+    def _await_read(self, readers: Sequence[Silver], deadline: float) -> None:
+        """Wait until silver tables have read all of bronze."""
+        while self._is_unread(readers) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+
+    def _is_unread(self, readers: Sequence[Silver]) -> bool:
+        return any(erasing.unread(self._layout, one) for one in readers)
+
+    def _erase(self, spark: SparkSession, silver: Silver, where: str, say: Say, *, is_plan: bool) -> Any:
+        with erasing.planned(
+            spark, self._pipeline, silver, self._layout, where, is_dry_run=is_plan, say=say
+        ) as erasure:
+            plan = erasure.plan
+            if not is_plan and (plan.records or plan.cut_off is not None):
+                erasure.carry_out(say)
+            return ERASED.dump_python(plan, mode="json")
 
     def _query_of(self, table: str) -> str:
         """The query that writes a table or side table."""

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from rich.markup import escape
 from rich.tree import Tree
 
+from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem, SettingsError, UsageError
@@ -23,6 +24,7 @@ from orchestration.check.notes import notes
 from orchestration.check.pipeline import draft_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.pipeline.context import context
+from orchestration.pipeline.expired import lacking_records
 from orchestration.pipeline.lineage import readers, sources
 from orchestration.pipeline.load_file import load_draft
 
@@ -60,11 +62,12 @@ def check_pipeline(
         problems = file_problems(ready.settings.pipeline, found)
     if as_json:
         shown = None if ready.draft.problems else found
-        typer.echo(json.dumps(_document(shown, ready.settings, problems), indent=2))
+        known = notes_of(shown, ready.layout) if shown else ()
+        typer.echo(json.dumps(_document(shown, ready.settings, problems, known), indent=2))
     elif problems or found is None:
         _print_problems(problems, ready.settings.pipeline)
     else:
-        _summary(found, ready.settings)
+        _summary(found, ready.settings, notes_of(found, ready.layout))
     if problems:
         raise typer.Exit(PipelineError.exit_code)
 
@@ -115,7 +118,12 @@ def _fitted(text: str, used: int = 0) -> str:
     return wrapped(text, out.width, indent=" " * max(used, 2), used=used) if out.is_terminal else text
 
 
-def _summary(pipeline: Pipeline, settings: Settings) -> None:
+def notes_of(pipeline: Pipeline, layout: Layout) -> tuple[str, ...]:
+    """What to know of a correct declaration, and of tables that it adds to existing ones."""
+    return (*notes(pipeline), *lacking_records(pipeline, layout))
+
+
+def _summary(pipeline: Pipeline, settings: Settings, known: Sequence[str]) -> None:
     out.print(_tree(pipeline), highlight=False)
     for table in unchecked(pipeline):
         out.print(
@@ -124,7 +132,7 @@ def _summary(pipeline: Pipeline, settings: Settings) -> None:
             highlight=False,
             soft_wrap=True,
         )
-    for note in notes(pipeline):
+    for note in known:
         out.print(f"[yellow]note[/]  {_shown(_fitted(note, 6))}", highlight=False, soft_wrap=True)
     changed = dict(changed_settings(settings))
     if changed:
@@ -189,7 +197,9 @@ def _differences(
             yield f"{prefix}{name}", str(value)
 
 
-def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[Problem]) -> dict[str, Any]:
+def _document(
+    pipeline: Pipeline | None, settings: Settings, problems: Sequence[Problem], known: Sequence[str]
+) -> dict[str, Any]:
     bronze = pipeline.bronze if pipeline else ()
     topics = {topic.table: list(topic.topic_names) or [topic.pattern or ""] for topic in bronze}
     reads = {reader.table: list(sources(reader)) for reader in readers(pipeline)} if pipeline else {}
@@ -201,6 +211,6 @@ def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[
         "topics": topics,
         "reads": reads,
         "checked_at_start": list(unchecked(pipeline)) if pipeline else [],
-        "notes": list(notes(pipeline)) if pipeline else [],
+        "notes": list(known),
         "settings": dict(changed_settings(settings)),
     }

@@ -15,6 +15,8 @@ from orchestration.cli.warm_job import ask_job, holders
 from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from orchestration.jobs.maintenance import MaintenanceResult
 
 _UNIT = 1024
@@ -46,13 +48,13 @@ def maintain_tables(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compact or cluster tables (OPTIMIZE) and delete files past their retention (VACUUM).
+    """Compact or cluster tables (OPTIMIZE), delete files past their retention (VACUUM) and expired records.
 
     A running job maintains the tables that it writes itself, between its micro-batches. No row changes, and
     streams that read the tables continue. Files that a query of the pipeline has yet to read are kept.
     """
     from orchestration.jobs.job import spark_for_writing
-    from orchestration.jobs.maintenance import maintain, plan_maintenance, select_tables
+    from orchestration.jobs.maintenance import plan_maintenance, select_tables
 
     ready = context(pipeline, settings, set_)
     names = select_tables(ready.pipeline, tables or ())
@@ -62,9 +64,7 @@ def maintain_tables(
         done, rest = _by_running_jobs(ready, names, at_once=now)
         if rest:
             with spark_for_writing(ready.pipeline, ready.settings, rest, name="maintain") as spark:
-                for name in rest:
-                    say(f"maintaining {name}")
-                    done.append(maintain(spark, ready.pipeline, ready.layout, name, at_once=now))
+                done += [_maintain(spark, ready, name, at_once=now) for name in rest]
         done.sort(key=lambda one: names.index(one.table))
     if as_json:
         out.print_json(data=[_document(one) for one in done])
@@ -73,6 +73,20 @@ def maintain_tables(
     for one in done:
         if one.kept_because:
             say(f"{one.table} keeps its old files: {one.kept_because}")
+        if one.expired:
+            say(f"{one.table}: {one.expired:,} records have expired")
+        if one.expired_because:
+            say(f"{one.table} keeps records that have expired: {one.expired_because}")
+
+
+def _maintain(spark: SparkSession, ready: Context, table: str, *, at_once: bool) -> MaintenanceResult:
+    """Maintain a table, of which no job holds the lease."""
+    from orchestration.jobs.maintenance import maintain, plan_retention
+
+    say(f"maintaining {table}")
+    accepted = ready.settings.gold.accept_commits
+    expiry = plan_retention(spark, ready.pipeline, ready.layout, table, accepted=accepted, say=say)
+    return maintain(spark, ready.pipeline, ready.layout, table, at_once=at_once, expiry=expiry)
 
 
 def _by_running_jobs(
@@ -98,6 +112,8 @@ def _document(one: MaintenanceResult) -> dict[str, Any]:
         "bytes_after": one.after and one.after.bytes,
         "old_files_deleted": one.deleted,
         "old_files_kept_because": one.kept_because or None,
+        "expired_records": one.expired,
+        "expired_records_kept_because": one.expired_because or None,
     }
 
 

@@ -340,6 +340,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "fields": None,
         "job": None,
         "failures": None,
+        "retention": {"keep": None, "expired": 0},
         "query": {
             "state": "stopped",
             "is_faulty": False,

@@ -1,0 +1,1 @@
+"""Retention of bronze: deletes whole data files whose records are older than ``Topic.keep``."""
