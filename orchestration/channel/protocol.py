@@ -31,7 +31,7 @@ class Request:
     """What a command asks for.
 
     Attributes:
-        operation: ``audit``, ``quality``, ``replay``, ``maintain`` or ``rebuild``.
+        operation: ``audit``, ``replay``, ``maintain``, ``rebuild`` or ``erase``.
         arguments: Its arguments, as JSON.
         pipeline: Fingerprint of the pipeline file that the command has loaded.
         version: Version of the protocol.

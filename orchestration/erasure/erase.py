@@ -192,10 +192,10 @@ def planned(  # noqa: PLR0913  # one per option
             bronze.
     """
     readers = readers_of_bronze(pipeline, layout, silver)
-    unread = next((why for one in readers if (why := _unread(layout, one))), "")
-    if unread and not is_dry_run:
+    behind = next((why for one in readers if (why := unread(layout, one))), "")
+    if behind and not is_dry_run:
         raise UsageError(
-            f"{unread}: it would read them later from bronze's older files, erased or not. Nothing was "
+            f"{behind}: it would read them later from bronze's older files, erased or not. Nothing was "
             "erased. Have it read them first, with the bronze job stopped: "
             "medallion run silver --available-now"
         )
@@ -209,7 +209,7 @@ def planned(  # noqa: PLR0913  # one per option
         tables = tuple(_counts(spark, layout, records, _tables(silver, readers)))
         changed = [one.table for one in tables if one.erased or cut_off is not None]
         follow = followers(pipeline, layout, changed)
-        plan = Plan(silver.table, records.count, tables, cut_off, follow, unread)
+        plan = Plan(silver.table, records.count, tables, cut_off, follow, behind)
         yield Erasure(pipeline, layout, silver, plan, records, facts)
 
 
@@ -273,7 +273,7 @@ def _counts(
         yield TableCount(table, total, erased)
 
 
-def _unread(layout: Layout, silver: Silver) -> str:
+def unread(layout: Layout, silver: Silver) -> str:
     """Why a silver table has yet to read records of bronze, in words; empty if it has read all."""
     checkpoint = Checkpoint(layout.checkpoint_path(silver.table))
     planned_batch, committed = checkpoint.last_planned(), checkpoint.last_committed()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic
-from orchestration.jobs.serving.commands import ACCOUNTS, MAINTAINED, REPLAYED, Commands
+from orchestration.jobs.serving.commands import ACCOUNTS, ERASED, MAINTAINED, REPLAYED, Commands
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
 from tests.conftest import make_settings
@@ -116,4 +116,55 @@ def test_commands_work_between_the_micro_batches_of_running_queries(spark: Any, 
     assert [one.faults for one in ACCOUNTS.validate_python(work.results["audit"])] == [()]
     assert Counter(row["id"] for row in engine.rows("silver.orders")) == Counter("abcd")
     assert engine.rows("silver.orders__quarantine") == []
+    assert engine.faults() == ()
+
+
+@pytest.mark.long
+def test_records_are_erased_between_the_micro_batches_of_running_queries(spark: Any, tmp_path: Path) -> None:
+    """Bronze waits while silver reads the rest of it; gold follows, and the audit balances."""
+    pipeline = replace(
+        NOW,
+        gold=[
+            Aggregate("total", reads="silver.orders", by=["id"], measures={"n": "count(*)"}, mode="recompute")
+        ],
+    )
+    settings = make_settings(tmp_path, "none:1", "silver.trigger=asap", "gold.trigger=asap")
+    engine = Engine(spark, pipeline, settings)
+    engine.append_bronze("bronze.orders", [record(0, "a", 1), record(1, "b", 5), record(2, "a", 1)])
+    stop = StopSignal()
+    supervisor = Supervisor(spark, stop, stop_timeout_seconds=60)
+    wiring = Wiring(spark, pipeline, settings, engine.layout, "")
+    for layer in ("silver", "gold"):
+        supervisor.start(wiring.streams(layer))  # type: ignore[arg-type]
+    commands, found = Commands(wiring, supervisor), []
+    given = {"table": "orders", "where": "id = 'a'"}
+
+    def erase() -> None:
+        operation, session = commands.operations()["erase"], spark.newSession()
+        for is_plan in (True, False):
+            done = operation(session, {**given, "plan": is_plan}, lambda text: None)
+            found.append(ERASED.validate_python(done))
+
+    work = threading.Thread(target=erase)
+    deadline, step = time.monotonic() + DEADLINE_SECONDS, 0
+
+    def poll() -> None:
+        nonlocal step
+        assert time.monotonic() < deadline, (step, found)
+        totals = {row["id"]: row["n"] for row in engine.rows("gold.total")} if step else {}
+        if step == 0 and len(engine.rows("silver.orders")) == 2:
+            engine.append_bronze("bronze.orders", [record(3, "c", 1), record(4, "a", 1)])
+            work.start()
+            step = 1
+        elif step == 1 and not work.is_alive():
+            engine.append_bronze("bronze.orders", [record(5, "d", 1)])
+            step = 2
+        elif step == 2 and totals == {"b": 1, "c": 1, "d": 1}:
+            stop.request()
+
+    supervisor.run(poll)
+    assert [one.table for one in found] == ["silver.orders"] * 2
+    assert found[1].records == 3
+    assert Counter(row["id"] for row in engine.rows("silver.orders")) == Counter("bcd")
+    assert Counter(row["offset"] for row in engine.rows("bronze.orders")) == Counter([1, 3, 5])
     assert engine.faults() == ()

@@ -111,7 +111,9 @@ class Channel:
             ended.set()  # before the result: the command closes its connection as soon as it has it
             line.send({"result": result})
         except (MedallionError, PySparkException, Py4JError, ValueError, LookupError) as error:
-            _log.warning("%s: %s", request["operation"], str(error).partition("\n")[0])
+            # The condition of an erasure may name a person, and an error may repeat it.
+            text = "" if request["operation"] == "erase" else f": {str(error).partition(chr(10))[0]}"
+            _log.warning("%s: %s%s", request["operation"], type(error).__name__, text)
             found = failure_of(f"the command {request['operation']}", error)
             message = {"type": type(found).__name__, "message": str(found), "exit_code": found.exit_code}
             line.send({"error": message})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +13,7 @@ import typer
 from common.errors import UsageError
 from common.machine.console import out, page, say
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.warm_job import ask_job, holders
 from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
@@ -43,8 +46,9 @@ def erase(
 
     Erased are the records of all matching rows, matching records that silver did not take, and the copies of
     an event whose row is erased, from bronze and from every silver table that reads it. The audit counts
-    them as erased. The bronze and silver jobs must be stopped (else exit code 4), and silver must have read
-    all of bronze. After a crash the same command finishes the erasure.
+    them as erased. A running job that writes bronze and all of these silver tables (medallion up) erases
+    them itself, between its micro-batches; jobs of one layer must be stopped (else exit code 4), and silver
+    must have read all of bronze. After a crash the same command finishes the erasure.
     """
     from orchestration.erasure.erase import planned, readers_of_bronze, select_table, written_tables
     from orchestration.jobs.job import spark_for_writing
@@ -54,7 +58,12 @@ def erase(
     readers_of_bronze(ready.pipeline, ready.layout, silver)
     if not (plan or yes or sys.stdin.isatty()):
         raise UsageError("erase asks before it erases, and nobody can answer here: add --yes, or --plan")
-    leases = () if plan else written_tables(ready.pipeline, silver)
+    leases = written_tables(ready.pipeline, silver)
+    if _is_done_by_job(
+        ready, leases, silver.table, where, is_dry_run=plan, is_confirmed=yes, as_json=as_json
+    ):
+        return
+    leases = () if plan else leases
     with (
         spark_for_writing(ready.pipeline, ready.settings, leases, name="erase") as spark,
         planned(spark, ready.pipeline, silver, ready.layout, where, is_dry_run=plan, say=say) as erasure,
@@ -68,11 +77,56 @@ def erase(
         _show_old_files(ready, erasure.plan)
 
 
+def _is_done_by_job(  # the options of the command
+    ready: Context,
+    tables: Sequence[str],
+    table: str,
+    where: str,
+    *,
+    is_dry_run: bool,
+    is_confirmed: bool,
+    as_json: bool,
+) -> bool:
+    """Whether one running job writes all these tables and was asked: it plans first, then erases."""
+    from orchestration.jobs.serving.commands import ERASED
+
+    held, given = holders(ready, tables), {"table": table, "where": where}
+    pid = next((pid for pid, own in held.items() if set(own) == set(tables)), None)
+    planned = None if pid is None else ask_job(ready, pid, "erase", {**given, "plan": True})
+    if pid is None or planned is None:
+        return False
+    # The job has silver read the rest of bronze before it erases.
+    found = replace(ERASED.validate_python(planned), unread="")
+    is_done = _is_wanted(found, is_dry_run=is_dry_run, is_confirmed=is_confirmed, as_json=as_json)
+    if is_done:
+        done = ask_job(ready, pid, "erase", {**given, "plan": False})
+        if done is None:
+            return False
+        found = ERASED.validate_python(done)
+        say(f"erased {found.records:,} records")
+    if as_json:
+        from orchestration.cli.erase_output import document
+
+        out.print_json(data=document(found, is_done=is_done))
+    elif is_done:
+        _show_old_files(ready, found)
+    return True
+
+
 def _carry_out(erasure: Erasure, *, is_dry_run: bool, is_confirmed: bool, as_json: bool) -> bool:
     """Show the plan, ask, and erase; returns whether rows were erased."""
+    found = erasure.plan
+    if not _is_wanted(found, is_dry_run=is_dry_run, is_confirmed=is_confirmed, as_json=as_json):
+        return False
+    erasure.carry_out(say)
+    say(f"erased {found.records:,} records")
+    return True
+
+
+def _is_wanted(found: Plan, *, is_confirmed: bool, as_json: bool, is_dry_run: bool = False) -> bool:
+    """Show the plan, and ask; returns whether the rows are to be erased."""
     from orchestration.cli import erase_output
 
-    found = erasure.plan
     if not as_json:
         page().print(erase_output.table(found))
         for line in erase_output.notes(found):
@@ -86,8 +140,6 @@ def _carry_out(erasure: Erasure, *, is_dry_run: bool, is_confirmed: bool, as_jso
     if not is_confirmed and not typer.confirm("Erase these rows? There is no way back", err=True):
         say("nothing was erased")
         return False
-    erasure.carry_out(say)
-    say(f"erased {found.records:,} records")
     return True
 
 
