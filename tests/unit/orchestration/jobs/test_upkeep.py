@@ -185,6 +185,20 @@ def test_old_files_are_deleted_once_in_a_while(layout: Layout, monkeypatch: pyte
     assert swept == [layout.table_path("bronze.orders")] * 3
 
 
+def test_a_job_that_is_restarted_every_day_deletes_old_files_too(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour after its start, then every ``maintenance.delete_every``."""
+    clock, swept = Clock(), list[float]()
+    monkeypatch.setattr(compaction, "delete_old_files", lambda *_: swept.append(clock.now / 3600))
+    append(layout, 0, 1)
+    keeping = upkeep(layout, clock)
+    for _ in range(48 * 60):
+        clock.now += 60
+        keeping.look(NO_SPARK)
+    assert swept == [1, 25]
+
+
 def test_small_files_of_many_partitions_are_not_tried_again_and_again(layout: Layout) -> None:
     def partitions(first: int, number: int) -> None:
         for n in range(first, first + number):
