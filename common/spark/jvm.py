@@ -202,9 +202,7 @@ def remove_files(spark: SparkSession, path: str, removals: Sequence[str]) -> Non
     """
     jvm = packages()
     delta = jvm.org.apache.spark.sql.delta
-    transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction(
-        getattr(jvm.scala, "None$").__getattr__("MODULE$")
-    )
+    transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction()
     action = getattr(delta.actions, "Action$").__getattr__("MODULE$")
     seq = jvm.PythonUtils.toSeq
     operation = getattr(delta, "DeltaOperations$Delete")(seq([]))
