@@ -326,7 +326,7 @@ class MaintenanceSettings(_Section):
         ge=0,
         le=0.5,
         description="Largest share of the time in which a running job compacts its tables and deletes their "
-        "old files; 0: never.",
+        "old files; 0: never, and no record expires.",
     )
     small_files: int = Field(
         default=20, ge=2, description="Number of small files of about one size that are compacted into one."
@@ -334,7 +334,7 @@ class MaintenanceSettings(_Section):
     delete_every: Duration = Field(
         default="1 day",
         description="How often a running job deletes the files of a table that no version within the table's "
-        "retention and no query needs any more.",
+        "retention and no query needs any more, and bronze's expired records (Topic.keep).",
     )
 
 

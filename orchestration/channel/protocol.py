@@ -31,7 +31,7 @@ class Request:
     """What a command asks for.
 
     Attributes:
-        operation: ``audit``, ``replay``, ``maintain``, ``rebuild`` or ``erase``.
+        operation: ``audit``, ``replay``, ``maintain``, ``rebuild``, ``erase`` or ``quality``.
         arguments: Its arguments, as JSON.
         pipeline: Fingerprint of the pipeline file that the command has loaded.
         version: Version of the protocol.

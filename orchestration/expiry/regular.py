@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -123,5 +123,6 @@ def running(expiry: RegularExpiry, spark: SparkSession) -> Iterator[None]:
     finally:
         ending.set()
         while thread.is_alive():
-            spark.sparkContext.cancelJobGroup(_AUDITS)
+            with suppress(Py4JError, OSError):  # Spark's JVM may have ended
+                spark.sparkContext.cancelJobGroup(_AUDITS)
             thread.join(1.0)

@@ -15,7 +15,7 @@ from orchestration.quality import results
 from orchestration.quality.engines import DuckDbEngine, Engine, Pinned, SparkEngine, fits_duckdb
 from orchestration.quality.expectations import LibraryValidator
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
-from orchestration.quality.run import SuiteRun, run_suite
+from orchestration.quality.run import SuiteRun, plan, run_suite
 from orchestration.quality.versions import pin_others
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class QualitySession:
         others = [one.path for one in pin_others(self._layout, suite, pinned).values()]
         snapshot = LogReader(pinned.path).snapshot()
         return "duckdb" if fits_duckdb(self._settings, pinned.path, others, snapshot) else "spark"
+
+    def needs_spark(self, suite: Quality, pinned: Pinned) -> bool:
+        """Whether a suite has to be evaluated by Spark, in whole or in part."""
+        return self.engine_of(suite, pinned) == "spark" or any(one.is_for_library for one in plan(suite))
 
     def engine_for(self, pinned: Pinned, suite: Quality | None = None) -> Engine:
         """The engine for a table, and for the other tables of a suite."""

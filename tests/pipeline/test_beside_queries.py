@@ -13,10 +13,19 @@ from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic
-from orchestration.jobs.serving.commands import ACCOUNTS, ERASED, MAINTAINED, REPLAYED, Commands
+from common.declare import Aggregate, Json, Pipeline, Quality, RowCount, Rule, Silver, Topic
+from orchestration.jobs.serving.commands import (
+    ACCOUNTS,
+    ERASED,
+    JUDGED,
+    MAINTAINED,
+    PINNED,
+    REPLAYED,
+    Commands,
+)
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
+from orchestration.quality.versions import pin
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -127,6 +136,7 @@ def test_records_are_erased_between_the_micro_batches_of_running_queries(spark: 
         gold=[
             Aggregate("total", reads="silver.orders", by=["id"], measures={"n": "count(*)"}, mode="recompute")
         ],
+        quality=[Quality("silver.orders", [RowCount(min=1)])],
     )
     settings = make_settings(tmp_path, "none:1", "silver.trigger=asap", "gold.trigger=asap")
     engine = Engine(spark, pipeline, settings)
@@ -163,6 +173,14 @@ def test_records_are_erased_between_the_micro_batches_of_running_queries(spark: 
             stop.request()
 
     supervisor.run(poll)
+    judged = commands.operations()["quality"](
+        spark.newSession(),
+        {"pinned": PINNED.dump_python(pin(engine.layout, "silver.orders"), mode="json"), "accept": False},
+        lambda text: None,
+    )
+    assert [(one.table, one.is_met, one.rows) for one in JUDGED.validate_python(judged)] == [
+        ("silver.orders", True, 3)
+    ]
     assert [one.table for one in found] == ["silver.orders"] * 2
     assert found[1].records == 3
     assert Counter(row["id"] for row in engine.rows("silver.orders")) == Counter("bcd")

@@ -22,6 +22,9 @@ from orchestration.jobs.maintenance import MaintenanceResult
 from orchestration.jobs.rebuild import checkpoint_to_move, move_aside
 from orchestration.jobs.serving.channel import Operation, Say
 from orchestration.jobs.topic_checks import broker_asker
+from orchestration.quality.engines import Pinned
+from orchestration.quality.judgement import SuiteResult
+from orchestration.quality.session import QualitySession
 from orchestration.quarantine import replay as quarantine_replay
 from orchestration.quarantine.contents import select_silver_tables
 from orchestration.quarantine.replay import Replay
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 ACCOUNTS: TypeAdapter[list[Account]] = TypeAdapter(list[Account])
 REPLAYED: TypeAdapter[Replay] = TypeAdapter(Replay)
 MAINTAINED: TypeAdapter[list[MaintenanceResult]] = TypeAdapter(list[MaintenanceResult])
+JUDGED: TypeAdapter[list[SuiteResult]] = TypeAdapter(list[SuiteResult])
+PINNED: TypeAdapter[Pinned] = TypeAdapter(Pinned)
 ERASED: TypeAdapter[erasing.Plan] = TypeAdapter(erasing.Plan)
 """The results, as dataclasses here and as JSON on the way."""
 
@@ -57,6 +62,7 @@ class Commands:
             "maintain": self.maintain,
             "rebuild": self.rebuild,
             "erase": self.erase,
+            "quality": self.quality,
         }
 
     def audit(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
@@ -154,6 +160,24 @@ class Commands:
                     # A micro-batch without data may have been planned meanwhile; it waits for its turn.
                     if not self._is_unread(readers) or time.monotonic() >= deadline:
                         return self._erase(spark, silver, where, say, is_plan=False)
+
+    def quality(self, spark: SparkSession, arguments: Mapping[str, Any], say: Say) -> Any:
+        """``pinned`` (a table's version), ``accept``; the results of its suite, which are kept as well.
+
+        Reads one version, beside the queries.
+        """
+        pinned = PINNED.validate_python(arguments["pinned"])
+        suite = next((one for one in self._pipeline.quality if one.table == pinned.table), None)
+        if suite is None:
+            raise UsageError(f"{pinned.table} has no quality suite in this pipeline")
+        wiring = self._wiring
+        session = QualitySession(
+            self._pipeline, wiring.settings, self._layout, lambda: spark, is_beside_queries=True
+        )
+        found = [
+            result for _, result in session.evaluate([(suite, pinned)], accept=bool(arguments["accept"]))
+        ]
+        return JUDGED.dump_python(found, mode="json")
 
     def _await_read(self, readers: Sequence[Silver], deadline: float) -> None:
         """Wait until silver tables have read all of bronze."""

@@ -18,6 +18,7 @@ from common.machine.console import out, page, say
 from common.machine.file_modes import umask
 from common.spark.session import build_session
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.warm_job import ask_holder, holders
 from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def run(
     if docs:
         expectations.load_in_background()
     with _session(ready) as session:
-        found = _evaluate(session, pinned, examples, accept=accept)
+        found = _evaluate(ready, session, pinned, examples, accept=accept)
     index = (
         expectations.DataDocs(ready.layout.quality).write([result for result, _ in found]) if docs else None
     )
@@ -138,11 +139,16 @@ def _session(ready: Context) -> Iterator[QualitySession]:
 
 
 def _evaluate(
-    session: QualitySession, pinned: Sequence[tuple[Quality, Pinned]], examples: int, *, accept: bool
+    ready: Context,
+    session: QualitySession,
+    pinned: Sequence[tuple[Quality, Pinned]],
+    examples: int,
+    *,
+    accept: bool,
 ) -> list[tuple[SuiteResult, list[FailingRows]]]:
     from orchestration.quality.run import failing_rows
 
-    found = []
+    found: list[tuple[SuiteResult, list[FailingRows]]] = []
     for place, (suite, at) in enumerate(pinned, start=1):
         engine = session.engine_of(suite, at)
         since = f" since version {at.since}" if at.since is not None else ""
@@ -150,10 +156,26 @@ def _evaluate(
             f"[{place}/{len(pinned)}] {suite.table} at version {at.version}{since}: "
             f"{len(suite.expectations)} expectations, by {'DuckDB' if engine == 'duckdb' else 'Spark'}"
         )
+        # The job that writes the table has a warm session.
+        is_for_job = not examples and session.needs_spark(suite, at)
+        if is_for_job and (judged := _by_running_job(ready, at, accept=accept)) is not None:
+            found += [(result, []) for result in judged]
+            continue
         for run, result in session.evaluate([(suite, at)], accept=accept):
             shown = list(failing_rows(run, result.checked, examples)) if examples else []
             found.append((result, shown))
     return found
+
+
+def _by_running_job(ready: Context, pinned: Pinned, *, accept: bool) -> list[SuiteResult] | None:
+    """The results of the suite of a table by the job that writes the table; None where no job does it."""
+    if not holders(ready, [pinned.table]):
+        return None
+    from orchestration.jobs.serving.commands import JUDGED, PINNED
+
+    given = {"pinned": PINNED.dump_python(pinned, mode="json"), "accept": accept}
+    asked = ask_holder(ready, [pinned.table], "quality", given)
+    return None if asked is None else JUDGED.validate_python(asked)
 
 
 def _print(
