@@ -205,7 +205,8 @@ def remove_files(spark: SparkSession, path: str, removals: Sequence[str]) -> Non
     transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction()
     action = getattr(delta.actions, "Action$").__getattr__("MODULE$")
     seq = jvm.PythonUtils.toSeq
-    operation = getattr(delta, "DeltaOperations$Delete")(seq([]))
+    # An operation without numbers of its own: a DELETE counts the rows that it has read.
+    operation = getattr(delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
     transaction.commit(seq([action.fromJson(text) for text in removals]), operation)
 
 
