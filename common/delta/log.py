@@ -216,14 +216,14 @@ class LogReader:
         else:
             self._table.update_incremental()
         version = int(self._table.version())
-        files = _live_files(self._table)
         commit = self.commit(version)
+        files, size, rows = _totals(self._table)
         return Snapshot(
             version=version,
             table_id=str(self._table.metadata().id),
-            rows=count_rows(files),
-            files=len(files),
-            bytes=sum(file.bytes for file in files),
+            rows=rows,
+            files=files,
+            bytes=size,
             timestamp=commit.timestamp if commit else from_epoch_ms(self._table.history(1)[0]["timestamp"]),
             columns=tuple(field.name for field in self._table.schema().fields),
         )
@@ -320,6 +320,20 @@ def _live_files(table: Any) -> tuple[DataFile, ...]:
     columns = ("modification_time", "path", "size_bytes", "num_records")
     order = sorted(zip(*(files.column(name).to_pylist() for name in columns), strict=True))
     return tuple(DataFile(int(size), rows, path) for _, path, size, rows in order)
+
+
+def _totals(table: Any) -> tuple[int, int, int | None]:
+    """Number, bytes and rows of the live files; rows are None where a file has no statistics.
+
+    Summed in Arrow: as Python's objects, 100,000 files take half a second of CPU after each commit.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    files = table.get_add_actions()
+    sizes, rows = (pa.chunked_array(files.column(name)) for name in ("size_bytes", "num_records"))
+    counted = None if rows.null_count else int(pc.sum(rows).as_py() or 0)
+    return len(sizes), int(pc.sum(sizes).as_py() or 0), counted
 
 
 def column_types(path: str) -> dict[str, str]:
