@@ -2,9 +2,9 @@
 
 One thread of the job looks at the queries once a second: whether each is alive and inside a micro-batch,
 which Python knows without asking Spark. It does nothing that can take long, because readers take a job whose
-state is older than five seconds for dead. A second thread keeps the books: it fetches Spark's progress reports
-of queries that have finished micro-batches, and writes, compacts and bounds the history. Nothing here can fail
-a query: a disk that is full costs the history, not a row.
+state is older than five seconds for dead. A second thread keeps the books: it fetches Spark's progress
+reports of queries that have finished micro-batches, and writes, compacts and bounds the history. Nothing here
+can fail a query: a disk that is full costs the history, not a row.
 """
 
 from __future__ import annotations

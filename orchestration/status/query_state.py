@@ -17,8 +17,8 @@ from orchestration.status.lease_holder import Holder
 from orchestration.status.model import QueryNow
 
 _START_SECONDS = 300.0
-"""How long a job may hold its leases before it writes its state: it starts Spark meanwhile, or a broker. A job of
-an earlier release that writes no state is shown as starting for so long."""
+"""How long a job may hold its leases before it writes its state: it starts Spark meanwhile, or a broker.
+A job of an earlier release, which writes no state, is shown as starting for so long."""
 
 
 @dataclass(frozen=True, slots=True)
