@@ -214,7 +214,7 @@ class LogReader:
         if self._table is None:
             self._table = _open(self.path, None)
         else:
-            self._table.update_incremental()
+            self._update()
         version = int(self._table.version())
         commit = self.commit(version)
         files, size, rows = _totals(self._table)
@@ -224,9 +224,26 @@ class LogReader:
             rows=rows,
             files=files,
             bytes=size,
-            timestamp=commit.timestamp if commit else from_epoch_ms(self._table.history(1)[0]["timestamp"]),
+            timestamp=commit.timestamp if commit else self._newest_time(version),
             columns=tuple(field.name for field in self._table.schema().fields),
         )
+
+    def _newest_time(self, version: int) -> datetime:
+        """The time of the newest commit by delta-rs, where the log has no JSON file of it with content."""
+        known = self._table.history(1)
+        if not known:
+            self._table = None  # opened again once the log is mended
+            raise HistoryGoneError(f"{self.path} cannot be read: _delta_log/{_name(version)} is empty")
+        return from_epoch_ms(known[0]["timestamp"])
+
+    def _update(self) -> None:
+        from deltalake.exceptions import DeltaError
+
+        try:
+            self._table.update_incremental()
+        except DeltaError as error:
+            self._table = None  # opened again once the log is mended
+            raise HistoryGoneError(f"{self.path} cannot be read: {_first_line(error)}") from error
 
     def _snapshot_files(self, version: int) -> tuple[DataFile, ...]:
         return _live_files(_open(self.path, version))
@@ -311,7 +328,11 @@ def _open(path: str, version: int | None) -> Any:
         return DeltaTable(path, version=version)
     except DeltaError as error:
         at = "" if version is None else f" at version {version}"
-        raise HistoryGoneError(f"{path} cannot be read{at}: {error}") from error
+        raise HistoryGoneError(f"{path} cannot be read{at}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def _live_files(table: Any) -> tuple[DataFile, ...]:

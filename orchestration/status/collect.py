@@ -22,13 +22,13 @@ from orchestration.pipeline.field_use import FieldSampler
 from orchestration.pipeline.lineage import sources
 from orchestration.pipeline.query_states import QueryState, read_state
 from orchestration.pipeline.rows_read import rows_between
-from orchestration.query.duckdb_views import Database, count_reasons
 from orchestration.status import time_to_loss
-from orchestration.status.freshness import TIMESTAMP, RecordTrail
+from orchestration.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
 from orchestration.status.lease_holder import Holder, find_holder
 from orchestration.status.model import Freshness, Lag, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.status.query_state import Planned, query_now
+from orchestration.status.reason_counts import ReasonCounter
 from orchestration.status.recent_rows import RecentCounter, RecentRows
 from orchestration.status.throughput import rate_per_second
 from orchestration.status.topic_offsets import (
@@ -76,11 +76,10 @@ class Collector:
     def __init__(self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets) -> None:
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
         self._logs: dict[str, LogReader] = {}
-        self._database: Database | None = None
         self._fields = FieldSampler(pipeline, layout)
         self._late: dict[str, LateCounter] = {}
         self._recent: dict[str, RecentCounter] = {}
-        self._reasons: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {}
+        self._reasons: dict[str, ReasonCounter] = {}
         self._needed: dict[str, int] = {}
         """The oldest version of each table that a query has yet to read, as of the last time."""
         self._trail = RecordTrail(pipeline.tables, self.log, self._checkpoint)
@@ -94,10 +93,47 @@ class Collector:
         )
         at = datetime.now(UTC)
         jobs = read_states(self._layout.jobs)
-        tables = tuple(self._table(one, progress[one.table], at, offsets, jobs) for one in queries)
+        tables = tuple(self._seen(one, progress[one.table], at, offsets, jobs) for one in queries)
         self._release_commits()
         alerts = read_alerts(self._layout.alerts)
         return Status(self._pipeline.name, at, offsets.address, offsets.note, tables, alerts)
+
+    def _seen(
+        self,
+        declared: Table | Publish,
+        progress: _Progress,
+        at: datetime,
+        offsets: TopicOffsets,
+        jobs: tuple[JobState, ...],
+    ) -> TableStatus:
+        """The status of a table; a table that cannot be read must not hide the others."""
+        try:
+            return self._table(declared, progress, at, offsets, jobs)
+        except TableError as error:
+            fault = str(error).partition(". ")[0]
+        name = declared.table
+        holder = find_holder(self._layout.leases, name)
+        return TableStatus(
+            table=name,
+            kind=type(declared).__name__.lower(),
+            reads=_reads(declared),
+            path=self.log(name).path,
+            now=None,
+            lag=Lag("records" if isinstance(declared, Topic) else "rows", note=fault),
+            rows_per_second=None,
+            last_batch_id=progress.planned.committed,
+            watermark=progress.watermark,
+            quarantine=None,
+            late=None,
+            other=None,
+            fields=None,
+            holder=holder,
+            query=query_now(name, jobs, holder, progress.planned, at),
+            failures=self._failures(name, holder),
+            freshness=None if isinstance(declared, Publish) else UNKNOWN,
+            loss=time_to_loss.UNKNOWN,
+            fault=fault,
+        )
 
     def log(self, table: str) -> LogReader:
         """The log of a table of the pipeline; it keeps what it has read."""
@@ -247,13 +283,8 @@ class Collector:
         now = log.snapshot()
         if now is None or now.files == 0:
             return Quarantine(silver.quarantine, 0, (), recent)
-        known = self._reasons.get(silver.quarantine)
-        if known is None or known[0] != now.version:
-            if self._database is None:
-                self._database = Database()
-            known = (now.version, count_reasons(self._database, log.path))
-            self._reasons[silver.quarantine] = known
-        return Quarantine(silver.quarantine, now.rows, known[1], recent)
+        reasons = self._reasons.setdefault(silver.quarantine, ReasonCounter()).count(log, now)
+        return Quarantine(silver.quarantine, now.rows, reasons, recent)
 
     def _count_late(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> Late | None:
         if not (isinstance(declared, (Silver, Aggregate, Join)) and counts_late_rows(declared)):

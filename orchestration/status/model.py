@@ -182,6 +182,7 @@ class TableStatus:
         uncommitted: Records of open transactions in the topics of a bronze table; None for other tables and
             if the broker does not answer.
         failures: Failures and restarts of the query since its job started; None if there are none.
+        fault: Why the table cannot be read; its numbers are not known then. Empty if it can.
     """
 
     table: str
@@ -203,6 +204,7 @@ class TableStatus:
     loss: TimeToLoss
     uncommitted: Uncommitted | None = None
     failures: QueryState | None = None
+    fault: str = ""
 
     @property
     def layer(self) -> str:

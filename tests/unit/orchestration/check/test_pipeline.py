@@ -481,14 +481,6 @@ def test_the_command_prints_what_reads_what_and_ends_well(cli: typer.Typer) -> N
     assert "hunter2" not in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes", "part"),
-    [
-        ('"a.b"', '"a.c"', "'a' has no field 'c'; known: b"),
-        ('Topic("t")', 'Topic("t", topics=[])', "topics: is empty; name at least one (got [])"),
-        ("silver=", "sliver=", "'sliver' is not a field of Pipeline; did you mean 'silver'?"),
-    ],
-)
 def test_alerts_and_lineage_are_shown_without_their_addresses_and_keys(cli: typer.Typer) -> None:
     """The sections that have no default of their own: rules and channels by name, a transport."""
     settings = (
@@ -505,6 +497,14 @@ def test_alerts_and_lineage_are_shown_without_their_addresses_and_keys(cli: type
             assert name in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("was", "becomes", "part"),
+    [
+        ('"a.b"', '"a.c"', "'a' has no field 'c'; known: b"),
+        ('Topic("t")', 'Topic("t", topics=[])', "topics: is empty; name at least one (got [])"),
+        ("silver=", "sliver=", "'sliver' is not a field of Pipeline; did you mean 'silver'?"),
+    ],
+)
 def test_the_command_ends_with_2_and_tells_all_the_same_way(
     cli: typer.Typer, tmp_path: Path, was: str, becomes: str, part: str
 ) -> None:

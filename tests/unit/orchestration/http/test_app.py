@@ -174,6 +174,32 @@ def test_every_metric_is_on_the_endpoint(client: Client, lived_in: LivedIn) -> N
     )
 
 
+@pytest.mark.parametrize("damage", [b"garbage", b'{"commitInfo": {"timest', b""])
+def test_a_table_that_is_damaged_hides_no_other(client: Client, lived_in: LivedIn, damage: bytes) -> None:
+    """The page, the metrics and the alerts of a pipeline must not end with one of its tables."""
+    lived_in.job()
+    client.get("/metrics").read()
+    lived_in.gold(2)
+    newest = max((Path(lived_in.layout.table_path("gold.by_day")) / "_delta_log").glob("*.json"))
+    whole = newest.read_bytes()
+    newest.write_bytes(damage)
+    for viewer in (client, None):  # one that has read the table before, and one that has not
+        live = Live(PIPELINE, lived_in.settings, lived_in.layout)
+        with serving(build_app(live), listen("127.0.0.1:0")) as address:
+            found = viewer or Client(address)
+            time.sleep(1.1)
+            tables = {one["table"]: one for one in found.json("/api/status")["tables"]}  # type: ignore[attr-defined]
+            assert tables["silver.orders"]["rows"] == 8
+            assert (tables["gold.by_day"]["rows"], tables["silver.orders"]["fault"]) == (None, "")
+            assert "gold/by_day" in tables["gold.by_day"]["fault"]
+            text = found.get("/metrics").read().decode()
+            assert 'medallion_table_rows{layer="silver"' in text
+            assert 'medallion_table_rows{layer="gold"' not in text
+    newest.write_bytes(whole)
+    time.sleep(1.1)
+    assert 'medallion_table_rows{layer="gold"' in client.get("/metrics").read().decode()
+
+
 def test_a_number_that_is_not_known_is_not_exported(client: Client) -> None:
     text = client.get("/metrics").read().decode()
     assert "medallion_broker_up{" in text
