@@ -149,7 +149,11 @@ def test_the_picture_is_written(running: Running, seen: Callable[..., Page]) -> 
         time.sleep(1)
     page = seen(running.page, 1440)
     page.locator("#alerts tr[data-rule=rejected]").wait_for()
-    page.wait_for_timeout(3000)
+    for title in ("Rows read per second", "Behind Kafka"):
+        page.locator(".panel", has=page.get_by_role("heading", name=title)).locator(
+            ".series"
+        ).first.wait_for()
+    page.wait_for_timeout(1000)
     page.screenshot(path=PICTURE, full_page=True)
 
 

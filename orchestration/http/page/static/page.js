@@ -220,7 +220,7 @@ function chart(title, field, format) {
   const head = h("div", { class: "panel-head" }, h("h2", {}, title),
     h("span", { class: "key" }, series.map(({ layer }) => h("span", {}, h("svg", { viewBox: "0 0 22 8", "aria-hidden": "true" }, h("line", { class: layer, x1: 0, x2: 22, y1: 4, y2: 4 })), layer))),
     field === "rows_per_second" ? spans() : null);
-  if (!page.history || !series.length) return h("div", { class: "panel" }, head, h("p", { class: "note" }, page.history ? `Nothing in the last ${page.span}.` : "The history is read."));
+  if (!page.history || !series.length) return h("div", { class: "panel" }, head, h("p", { class: "note" }, page.history ? `Nothing in the last ${page.span}.` : "Reading the history."));
   const most = nice(Math.max(1, ...series.flatMap((s) => s.found.map(([, v]) => v || 0))));
   const { from, to } = page.history;
   const x = (time) => left + (width - left - right) * (time - from) / Math.max(1, to - from), y = (v) => top + (height - top - bottom) * (1 - v / most);
