@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -62,6 +62,9 @@ class LogReader:
     Args:
         path: The table.
         bounds_of: A column whose bounds in each file are read from the statistics of commits; empty: none.
+
+    Attributes:
+        generation: Grows when the table was deleted and created again.
     """
 
     def __init__(self, path: str, bounds_of: str = "") -> None:
@@ -69,9 +72,12 @@ class LogReader:
         self._bounds_of = bounds_of
         self._log = StorageFolder(path) / "_delta_log"
         self._created_ms: int | None = None
+        self.generation = 0
         self._latest: int | None = None
         self._commits: dict[int, Commit] = {}
         self._snapshot: Snapshot | None = None
+        self._files_at: tuple[int, tuple[DataFile, ...]] | None = None
+        self._is_files_at_used = False
         self._table: Any = None
 
     def latest_version(self) -> int | None:
@@ -100,10 +106,28 @@ class LogReader:
             self._commits[version] = self._parse(version, content)
         return self._commits[version]
 
-    def forget_before(self, version: int) -> None:
-        """Release the commits below a version; a later request for one of them reads it again."""
+    def forget_before(self, version: int, keep: Collection[range] = ()) -> None:
+        """Release the commits below a version; a later request for one of them reads it again.
+
+        Args:
+            version: Commits from it on stay.
+            keep: Versions below it that stay too.
+        """
+        if not self._is_files_at_used:
+            self._files_at = None
+        self._is_files_at_used = False
         for old in [known for known in self._commits if known < version]:
-            del self._commits[old]
+            if not any(old in kept for kept in keep):
+                del self._commits[old]
+
+    def require(self, version: int) -> None:
+        """Refuse a log whose cleanup has deleted a commit, also one that was read before.
+
+        Raises:
+            HistoryGoneError: The commit is gone.
+        """
+        if not self._log.exists(_name(version)):
+            self._refuse_gap(version)
 
     def commits(self, start: int = 0, end: int | None = None) -> Iterator[Commit]:
         """Commits in order, from ``start`` to ``end``, both included; without an end, to the newest.
@@ -266,11 +290,16 @@ class LogReader:
             raise HistoryGoneError(f"{self.path} cannot be read: {_first_line(error)}") from error
 
     def _snapshot_files(self, version: int) -> tuple[DataFile, ...]:
-        return _live_files(_open(self.path, version))
+        """The files at a version; a stream's first load is looked at again and again, for minutes."""
+        if self._files_at is None or self._files_at[0] != version:
+            self._files_at = version, _live_files(_open(self.path, version))
+        self._is_files_at_used = True
+        return self._files_at[1]
 
     def _forget(self, created_ms: int | None) -> None:
         self._created_ms = created_ms
-        self._latest = self._snapshot = self._table = None
+        self.generation += 1
+        self._latest = self._snapshot = self._table = self._files_at = None
         self._commits.clear()
 
     def _checkpoint_version(self) -> int | None:

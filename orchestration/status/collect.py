@@ -22,6 +22,7 @@ from orchestration.pipeline.field_use import FieldSampler
 from orchestration.pipeline.lineage import sources
 from orchestration.pipeline.query_states import QueryState, read_state
 from orchestration.pipeline.rows_read import rows_between
+from orchestration.pipeline.unread_commits import UnreadCounter
 from orchestration.status import time_to_loss
 from orchestration.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
@@ -42,7 +43,10 @@ from orchestration.status.topic_offsets import (
 )
 
 _KEPT_COMMITS = 2_000
-"""Commits of each table that stay in memory, besides those that a query has yet to read."""
+"""The newest commits of each table that stay in memory."""
+
+_NEAR_COMMITS = 30
+"""Commits that stay in memory at the place where a query reads on."""
 
 
 def collect(context: Context) -> Status:
@@ -80,8 +84,9 @@ class Collector:
         self._late: dict[str, LateCounter] = {}
         self._recent: dict[str, RecentCounter] = {}
         self._reasons: dict[str, ReasonCounter] = {}
-        self._needed: dict[str, int] = {}
-        """The oldest version of each table that a query has yet to read, as of the last time."""
+        self._unread: dict[str, UnreadCounter] = {}
+        self._needed: dict[str, list[int]] = {}
+        """The versions of each table at which queries read on, as of the last time."""
         self._trail = RecordTrail(pipeline.tables, self.log, self._checkpoint)
 
     def collect(self) -> Status:
@@ -227,23 +232,19 @@ class Collector:
             return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}", seconds=0.0), time_to_loss.NEVER
         if position is not None and position.table_id != now.table_id:
             return Lag("rows", note=f"its checkpoint belongs to another {source}"), time_to_loss.UNKNOWN
-        begin = 0 if position is None else position.version
-        self._needed[source] = min(begin, self._needed.get(source, begin))
-        left = log.backlog(position)
+        unread = self._unread.setdefault(source, UnreadCounter(log)).count(position)
+        self._needed.setdefault(source, []).append(unread.begin)
+        left = unread.backlog
         note = "" if left.rows is not None else f"files of {source} lack statistics"
         if not left.files:
             lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, 0.0)
             return lag, time_to_loss.NEVER
-        if position is None:
-            begin = log.oldest_version() or 0
-        commits = [commit for commit in map(log.commit, range(begin, now.version + 1)) if commit is not None]
-        oldest = next((commit.timestamp for commit in commits if commit.added), now.timestamp)
-        seconds = max(0.0, (at - oldest).total_seconds())
+        seconds = max(0.0, (at - (unread.oldest_at or now.timestamp)).total_seconds())
         lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, seconds)
         if left.rows is None or rate is None:
             return lag, time_to_loss.UNKNOWN
-        unread = time_to_loss.Unread(left.rows, seconds, rate)
-        return lag, time_to_loss.in_delta(unread, commits, log.properties(), source, at)
+        rows = time_to_loss.Unread(left.rows, seconds, rate)
+        return lag, time_to_loss.in_delta(rows, unread.removed_at, log.properties(), source, at)
 
     def _rate(
         self, declared: Table | Publish, progress: _Progress, at: datetime, offsets: TopicOffsets
@@ -305,7 +306,11 @@ class Collector:
         """Release commits that nothing needs: the model is computed every second, in jobs of a year."""
         for table, log in self._logs.items():
             if (latest := log.latest_version()) is not None:
-                log.forget_before(min(self._needed.get(table, latest), latest - _KEPT_COMMITS))
+                begins = self._needed.get(table, [latest])
+                near = [range(begin, begin + _NEAR_COMMITS) for begin in begins]
+                log.forget_before(latest - _KEPT_COMMITS, near)
+                if table in self._unread:
+                    self._unread[table].forget_before(min(begins))
         self._needed.clear()
 
 
