@@ -75,6 +75,9 @@ def test_the_metrics_count_the_raised_alerts_of_each_rule(status: Status) -> Non
 def test_status_says_the_raised_alerts(status: Status, width: int) -> None:
     console = Console(file=StringIO(), width=width)
     console.print(render(status))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    first = next(number for number, line in enumerate(lines) if line.startswith(" ! alert lag"))
+    assert lines[first + 1].startswith("   " if width == 80 else "╭")
     shown = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
     assert "! alert lag silver.orders: 12 rows are unread (limit 3)" in shown
     assert "(not delivered to mail)" in shown
