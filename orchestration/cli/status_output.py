@@ -246,6 +246,8 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
 
 def _state(table: TableStatus, at: datetime) -> list[Text]:
     now = table.now
+    if table.fault:
+        return [Text("unknown", style="red"), *[Text()] * 4]
     if now is None:
         is_sent = table.layer == "publish" and table.last_batch_id is not None
         return [Text(f"batch {table.last_batch_id}" if is_sent else "not yet", style="dim"), *[Text()] * 4]
@@ -281,7 +283,7 @@ def _source(table: TableStatus) -> Iterator[Text]:
         commits = f"{_number(lag.versions)} commit{'' if lag.versions == 1 else 's'}"
         files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
         yield Text(f"to read: {commits}, {files}, {bytes_text(lag.bytes)}", style="dim")
-    if lag.note:
+    if lag.note and lag.note != table.fault:  # a fault is said above all panels
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 
 

@@ -150,7 +150,7 @@ function card(status, table, lost) {
       number("rows/s", short(table.rows_per_second)),
       number("to read", lag.count === null ? "?" : lag.count ? short(lag.count) : "0", lag.count && lag.seconds !== null ? age(lag.seconds) : null, lag.count === null ? "warn" : ""),
       fresh ? number("behind Kafka", waiting === null ? "?" : waiting < .05 ? "0 s" : age(waiting), null, waiting > 600 ? "warn" : "") : number("batch", table.last_batch_id === null ? "none" : whole(table.last_batch_id)),
-      number("rows", table.exists ? short(table.rows) : "none yet")),
+      number("rows", table.fault ? "?" : table.exists ? short(table.rows) : "none yet", null, table.fault ? "warn" : "")),
     spark(table),
     h("p", { class: "more" }, details(status, table).map((text) => h("span", {}, text))));
 }
@@ -172,7 +172,7 @@ function* facts(status, table) {
   const last = table.query.last_batch;
   if (last && last.state_rows !== null) yield `state ${short(last.state_rows)} rows, ${bytes(last.state_bytes)}`;
   if (table.lag.files) yield `to read: ${short(table.lag.files)} files, ${bytes(table.lag.bytes)}`;
-  if (table.lag.note) yield table.lag.note;
+  if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
   if (!table.time_to_loss.is_never && table.time_to_loss.seconds !== null) yield `loss in ${age(table.time_to_loss.seconds)}`;
   if (table.quarantine && table.quarantine.rows) yield `quarantine ${short(table.quarantine.rows)}`;
   if (table.late && table.late.count) yield `late ${short(table.late.count)}${table.late.left_out ? `, ${short(table.late.left_out)} left out` : ""}`;
