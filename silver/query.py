@@ -41,7 +41,7 @@ from silver.write.late_rows import LateRows, late_schema, read_micro_batch
 from silver.write.poison_search import OffsetRange, PoisonSearch
 from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
 
-__all__ = ["build_query", "rows", "rule_change_notice", "side_steps"]
+__all__ = ["build_query", "rows", "rule_change_notice", "side_steps", "unfinished_batch_refusal"]
 
 
 def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
@@ -60,6 +60,30 @@ def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
         "this start reads are judged by the new declaration; rows of the table keep their verdict. To "
         f"judge quarantined rows again: medallion quarantine replay --table {silver.table} --with-rules new"
         + (_WHERE_CHANGED if any(change.startswith("where ") for change in changes) else "")
+    )
+
+
+def unfinished_batch_refusal(silver: Silver, last: Mapping[str, Any], committed: int | None) -> str | None:
+    """Why a micro-batch that was cut off cannot be finished by this declaration; ``None`` if it can.
+
+    Such a micro-batch may have written silver, and not yet quarantine. Another declaration would leave out a
+    row, or write it into both.
+
+    Args:
+        silver: The declaration.
+        last: The metadata of the table's newest commit by its query.
+        committed: The newest micro-batch that the checkpoint has committed.
+    """
+    before, batch_id = last.get(JUDGED_BY), int(last["batch_id"])
+    if not isinstance(before, dict) or (committed is not None and batch_id <= committed):
+        return None
+    if not (changes := changed_rules(before, rule_marks(silver))):
+        return None
+    return (
+        f"{', '.join(changes)} since micro-batch {batch_id}, which was cut off after its first write. By "
+        "another declaration its other rows would be lost or written twice. Nothing was written. Restore the "
+        "former declaration, finish the micro-batch with: medallion run silver --available-now, then change "
+        "the declaration"
     )
 
 

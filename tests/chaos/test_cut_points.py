@@ -14,8 +14,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,11 +24,10 @@ from typing import Any
 import pytest
 
 from orchestration.audit.run import audit
-from tests.chaos.cuts import shop
+from tests.chaos.cuts import one_cycle, shop
 from tests.chaos.cuts.recorded import Change, Disk, build_library, environment, read_changes
 
 pytestmark = pytest.mark.long
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -86,14 +83,8 @@ def cycle(
     shop.engine(spark, recorded, broker, topic).run("bronze", "silver", "gold")
     shutil.copytree(recorded / "data", before)
     send(topic, shop.NEW)
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.chaos.cuts.one_cycle", str(recorded), broker, topic],
-        env=environment(build_library(folder), recorded / "data", log) | {"PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    library = build_library(folder)
+    process = one_cycle.run(recorded, broker, topic, environment(library, recorded / "data", log))
     assert process.returncode == 0, process.stderr[-2000:]
     expected = shop.content(shop.engine(spark, recorded, broker, topic))
     assert expected["gold.latest"].total() == 5

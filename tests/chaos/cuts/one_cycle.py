@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from common.config.settings import load_settings
@@ -13,11 +15,13 @@ from common.spark.session import build_session
 from tests.chaos.cuts import shop
 from tests.conftest import SESSION
 
+ROOT = Path(__file__).parents[3]
+
 
 def main(folder: str, broker: str, topic: str) -> None:
     """Run the cycle."""
     outside = Path(folder).with_name(f"{Path(folder).name}.session")
-    outside.mkdir()
+    outside.mkdir(exist_ok=True)
     (outside / "medallion.yaml").touch()
     flushed = [each for each in SESSION if not each.startswith("spark.fsync")]
     spark = build_session(
@@ -28,6 +32,20 @@ def main(folder: str, broker: str, topic: str) -> None:
     )
     shop.engine(spark, Path(folder), broker, topic).run("bronze", "silver", "gold")
     spark.stop()
+
+
+def run(
+    folder: Path, broker: str, topic: str, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run the cycle in a process of its own; returns the ended process."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.chaos.cuts.one_cycle", str(folder), broker, topic],
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
 
 
 if __name__ == "__main__":

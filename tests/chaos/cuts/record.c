@@ -8,9 +8,11 @@
  *
  * Kinds: C create, W write, T set the size (offset), R rename, L hard link, U unlink, M make folder, D remove
  * folder, S flush of a file or folder. Numbers are little-endian.
+ *
+ * Without FILES_LOG nothing is recorded. FILES_FULL_AFTER=n: after n bytes of a process below the folder, its
+ * disk is full. FILES_SLOW_MS=n: each flush below the folder takes n milliseconds longer.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -34,18 +36,20 @@ static const char *log_path = NULL;
 static int log_fd = -1;
 static pid_t log_owner = 0;
 
-#define REAL(name) ((__typeof__(&name))real(#name))
-
-static void *real(const char *name) { return dlsym(RTLD_NEXT, name); }
+static long long full_after = -1;
+static long slow_ms = 0;
+static long long written = 0;
 
 __attribute__((constructor)) static void configure(void) {
     below = getenv("FILES_BELOW");
     log_path = getenv("FILES_LOG");
     below_length = below ? strlen(below) : 0;
+    if (getenv("FILES_FULL_AFTER")) full_after = atoll(getenv("FILES_FULL_AFTER"));
+    if (getenv("FILES_SLOW_MS")) slow_ms = atol(getenv("FILES_SLOW_MS"));
 }
 
 static int is_below(const char *path) {
-    return below && log_path && strncmp(path, below, below_length) == 0 &&
+    return below && strncmp(path, below, below_length) == 0 &&
            (path[below_length] == '/' || path[below_length] == 0);
 }
 
@@ -86,6 +90,7 @@ static int path_of(char *out, int fd) {
 
 static void begin(void) {
     pthread_mutex_lock(&lock);
+    if (!log_path) return;
     if (log_fd < 0 || log_owner != getpid()) {
         log_fd = (int)syscall(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
         log_owner = getpid();
@@ -95,13 +100,14 @@ static void begin(void) {
 
 static void end(void) {
     int kept = errno;
-    flock(log_fd, LOCK_UN);
+    if (log_path) flock(log_fd, LOCK_UN);
     pthread_mutex_unlock(&lock);
     errno = kept;
 }
 
 static void note(char kind, const char *path, const char *second, int64_t offset, const struct iovec *parts,
                  int count, size_t bytes) {
+    if (!log_path) return;
     int kept = errno;
     uint32_t first_length = (uint32_t)strlen(path), second_length = (uint32_t)strlen(second);
     uint32_t data_length = (uint32_t)bytes;
@@ -172,10 +178,26 @@ static ssize_t write_parts(int fd, const struct iovec *parts, int count, int64_t
         return offset < 0 ? syscall(SYS_writev, fd, parts, count)
                           : syscall(SYS_pwritev, fd, parts, count, (long)offset, 0L);
     }
+    struct iovec cut;
     begin();
     int64_t at = offset < 0 ? position(fd) : offset;
+    if (full_after >= 0) {
+        long long left = full_after - written;
+        if (left <= 0) {
+            end();
+            errno = ENOSPC;
+            return -1;
+        }
+        if (count && (long long)parts[0].iov_len > left) {
+            cut.iov_base = parts[0].iov_base;
+            cut.iov_len = (size_t)left;
+            parts = &cut;
+            count = 1;
+        }
+    }
     ssize_t n = offset < 0 ? syscall(SYS_writev, fd, parts, count)
                            : syscall(SYS_pwritev, fd, parts, count, (long)offset, 0L);
+    if (n > 0) written += n;
     if (n > 0) note('W', path, "", at, parts, count, (size_t)n);
     end();
     return n;
@@ -283,6 +305,7 @@ int mkdir(const char *name, mode_t mode) { return mkdirat(AT_FDCWD, name, mode);
 static int flush(int number, int fd) {
     char path[PATH_MAX];
     int seen = path_of(path, fd);
+    if (seen && slow_ms) usleep((useconds_t)slow_ms * 1000);
     if (seen) begin();
     int result = (int)syscall(number, fd);
     if (seen) {

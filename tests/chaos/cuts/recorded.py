@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-LIBRARY_SOURCE = Path(__file__).with_name("record.c")
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -34,10 +32,11 @@ _NAMES = {
 }  # fmt: skip
 
 
-def build_library(folder: Path) -> Path:
-    """Compile the recorder; needs a C compiler."""
-    library = folder / "record.so"
-    command = ["cc", "-O2", "-fPIC", "-shared", "-o", str(library), str(LIBRARY_SOURCE), "-ldl", "-lpthread"]
+def build_library(folder: Path, name: str = "record") -> Path:
+    """Compile a library that processes are started with; needs a C compiler."""
+    library = folder / f"{name}.so"
+    source = Path(__file__).with_name(f"{name}.c")
+    command = ["cc", "-O2", "-fPIC", "-shared", "-o", str(library), str(source), "-ldl"]
     subprocess.run(command, check=True)
     return library
 
