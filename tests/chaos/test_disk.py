@@ -17,6 +17,7 @@ import pytest
 from orchestration.audit.run import audit
 from tests.chaos.cuts import one_cycle, shop
 from tests.chaos.cuts.recorded import build_library
+from tests.support.processes import EXAMPLE, medallion
 
 pytestmark = pytest.mark.long
 _MOST_BYTES = {"tables": 60_000, "checkpoints": 6_000}
@@ -75,6 +76,23 @@ def _volume(layout: Any, volume: str) -> Path:
     query = "silver.orders"
     path = layout.table_path(query) if volume == "tables" else layout.checkpoint_path(query)
     return Path(path).parents[1 if volume == "tables" else 0]
+
+
+@pytest.mark.parametrize("below", ["data", "warehouse"])
+def test_a_read_only_folder_is_one_line_with_the_folder(tmp_path: Path, below: str) -> None:
+    """Before Spark or a broker is started."""
+    setting = f"warehouse={tmp_path / 'warehouse'}"
+    with medallion(tmp_path, EXAMPLE, setting, "kafka.bootstrap_servers=none:1") as commands:
+        read_only = {
+            "LD_PRELOAD": str(build_library(tmp_path)),
+            "FILES_BELOW": str(tmp_path / below),
+            "FILES_READ_ONLY": "1",
+        }
+        command = commands.run("run", "silver", env=read_only)
+        assert command.code() == 1
+        assert "Read-only file system" in command.stderr
+        assert str(tmp_path / below) in command.stderr
+        assert "Traceback" not in command.stderr
 
 
 def test_a_slow_disk_changes_nothing(

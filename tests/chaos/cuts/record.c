@@ -10,7 +10,7 @@
  * folder, S flush of a file or folder. Numbers are little-endian.
  *
  * Without FILES_LOG nothing is recorded. FILES_FULL_AFTER=n: after n bytes of a process below the folder, its
- * disk is full. FILES_SLOW_MS=n: each flush below the folder takes n milliseconds longer.
+ * disk is full. FILES_READ_ONLY=1: no file below the folder can be opened to be written. FILES_SLOW_MS=n: each flush below the folder takes n milliseconds longer.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,6 +38,7 @@ static pid_t log_owner = 0;
 
 static long long full_after = -1;
 static long slow_ms = 0;
+static int read_only = 0;
 static long long written = 0;
 
 __attribute__((constructor)) static void configure(void) {
@@ -45,6 +46,7 @@ __attribute__((constructor)) static void configure(void) {
     log_path = getenv("FILES_LOG");
     below_length = below ? strlen(below) : 0;
     if (getenv("FILES_FULL_AFTER")) full_after = atoll(getenv("FILES_FULL_AFTER"));
+    read_only = getenv("FILES_READ_ONLY") != NULL;
     if (getenv("FILES_SLOW_MS")) slow_ms = atol(getenv("FILES_SLOW_MS"));
 }
 
@@ -137,6 +139,10 @@ static int open_at(int folder, const char *name, int flags, mode_t mode) {
     char path[PATH_MAX];
     struct stat found;
     absolute(path, folder, name);
+    if (read_only && (flags & (O_CREAT | O_TRUNC | O_WRONLY | O_RDWR)) && is_below(path)) {
+        errno = EROFS;
+        return -1;
+    }
     if (!(flags & (O_CREAT | O_TRUNC)) || !is_below(path)) {
         return (int)syscall(SYS_openat, folder, name, flags, mode);
     }
@@ -294,6 +300,10 @@ int mkdirat(int folder, const char *name, mode_t mode) {
     char path[PATH_MAX];
     absolute(path, folder, name);
     if (!is_below(path)) return (int)syscall(SYS_mkdirat, folder, name, mode);
+    if (read_only) {
+        errno = EROFS;
+        return -1;
+    }
     begin();
     int result = (int)syscall(SYS_mkdirat, folder, name, mode);
     if (result == 0) note('M', path, "", 0, NULL, 0, 0);
