@@ -4,7 +4,7 @@ One process runs a cycle on a real broker while every change of a file is record
 Delta and the engine's Java classes in the JVM, delta-rs, Python. The disk as it was before and after each
 change is then written into a folder of its own, and the jobs start there, in one JVM.
 
-``CHAOS_CUTS=all`` starts from every cut point, ``CHAOS_CUTS=n`` from n of them, spread evenly (20 by
+``CHAOS_CUTS=all`` starts from every cut point, ``CHAOS_CUTS=n`` from n of them, spread evenly (8 by
 default); ``CHAOS_CUT=k`` from the one after k changes. ``CHAOS_SECONDS`` ends a run early, and says how far
 it came.
 """
@@ -96,7 +96,7 @@ def _chosen(count: int) -> set[int]:
     """The cut points to start from, by the number of changes before them."""
     if (one := os.environ.get("CHAOS_CUT")) is not None:
         return {int(one)}
-    wanted = os.environ.get("CHAOS_CUTS", "20")
+    wanted = os.environ.get("CHAOS_CUTS", "8")
     number = count + 1 if wanted == "all" else min(int(wanted), count + 1)
     return {round(n * count / max(1, number - 1)) for n in range(number)}
 
@@ -172,7 +172,7 @@ def test_a_disk_full_at_a_random_byte_loses_and_doubles_nothing(cycle: Cycle) ->
     seed = int(os.environ.get("CHAOS_SEED", "0"))
     draw = random.Random(seed)  # noqa: S311  # a seeded case, no secret
     writes = [n for n, change in enumerate(cycle.changes) if change.kind == "W" and len(change.data) > 1]
-    wanted = os.environ.get("CHAOS_CUTS", "20")
+    wanted = os.environ.get("CHAOS_CUTS", "8")
     count = len(writes) if wanted == "all" else min(int(wanted) // 2, len(writes))
     for number in sorted(draw.sample(writes, count)):
         change = cycle.changes[number]

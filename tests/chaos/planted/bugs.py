@@ -234,10 +234,10 @@ BUGS: tuple[Bug, ...] = (
         f"{DELTA}/test_log.py",
     ),
     Bug(
-        "rows of the commit after the end are read",
+        "files behind the end of a micro-batch are read",
         LOG,
-        "last = None if end is None else end.version if end.index >= 0 else end.version - 1",
-        "last = None if end is None else end.version",
+        "stop = end.index + 1 if end is not None and commit.version == end.version else None",
+        "stop = None",
         f"{DELTA}/test_log.py",
     ),
     Bug(
