@@ -109,12 +109,12 @@ def process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     return getattr(spark.sparkContext._gateway, "proc", None)
 
 
-def answers(spark: SparkSession) -> bool:
+def answers() -> bool:
     """Whether the JVM still answers a call."""
     from py4j.protocol import Py4JError
 
     try:
-        spark.sparkContext._jvm.java.lang.System.nanoTime()
+        packages().java.lang.System.nanoTime()
     except (Py4JError, OSError, EOFError):
         return False
     return True

@@ -288,7 +288,7 @@ def _micro_batch_function(
             gate.require_space(stream.name)
             tables.check()
             identity = replace(_identity(stream, checkpoint, frame, batch_id), is_first=is_first)
-            with attempt(mark, identity, lambda: jvm.answers(frame.sparkSession)) as batch:
+            with attempt(mark, identity, jvm.answers) as batch:
                 stream.write(frame, batch)
             tables.remember()
             notifier.notify((stream.name, *stream.beside))
