@@ -123,6 +123,7 @@ class QueryNow:
         error: The cause of a failure, in one line; contains nothing of a record.
         restarts: Restarts of the query since its job started.
         last_batch: Facts of the newest finished micro-batch; None if its job recorded none.
+        is_opening: Whether its job still starts Spark, or waits for the broker.
     """
 
     state: State
@@ -131,6 +132,7 @@ class QueryNow:
     error: str = ""
     restarts: int = 0
     last_batch: BatchFacts | None = None
+    is_opening: bool = False
 
     @property
     def is_faulty(self) -> bool:
@@ -196,6 +198,7 @@ class TableStatus:
             if the broker does not answer.
         failures: Failures and restarts of the query since its job started; None if there are none.
         kept: How long a bronze table keeps records; None for other tables and before the first write.
+        fault: Why the table cannot be read; its numbers are not known then. Empty if it can.
     """
 
     table: str
@@ -218,6 +221,7 @@ class TableStatus:
     uncommitted: Uncommitted | None = None
     failures: QueryState | None = None
     kept: Kept | None = None
+    fault: str = ""
 
     @property
     def layer(self) -> str:

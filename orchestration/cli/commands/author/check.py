@@ -13,17 +13,17 @@ from pydantic import BaseModel
 from rich.markup import escape
 from rich.tree import Tree
 
-from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
+from orchestration.alerts.scope import blind_rules
 from orchestration.cases.suite import file_problems
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import draft_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
+from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.expired import lacking_records
 from orchestration.pipeline.lineage import readers, sources
 from orchestration.pipeline.load_file import load_draft
@@ -33,7 +33,8 @@ PathArgument = Annotated[
     typer.Argument(metavar="[PIPELINE]", help="The pipeline file; the same as -p.", show_default=False),
 ]
 
-_SECRETS = {"options", "conf"}
+_SECRETS = {"options", "conf", "channels", "openlineage"}
+"""Sections whose values may hold a secret."""
 
 
 def register(app: typer.Typer) -> None:
@@ -62,12 +63,12 @@ def check_pipeline(
         problems = file_problems(ready.settings.pipeline, found)
     if as_json:
         shown = None if ready.draft.problems else found
-        known = notes_of(shown, ready.layout) if shown else ()
+        known = notes_of(shown, ready) if shown else ()
         typer.echo(json.dumps(_document(shown, ready.settings, problems, known), indent=2))
     elif problems or found is None:
         _print_problems(problems, ready.settings.pipeline)
     else:
-        _summary(found, ready.settings, notes_of(found, ready.layout))
+        _summary(found, ready.settings, notes_of(found, ready))
     if problems:
         raise typer.Exit(PipelineError.exit_code)
 
@@ -118,9 +119,10 @@ def _fitted(text: str, used: int = 0) -> str:
     return wrapped(text, out.width, indent=" " * max(used, 2), used=used) if out.is_terminal else text
 
 
-def notes_of(pipeline: Pipeline, layout: Layout) -> tuple[str, ...]:
+def notes_of(pipeline: Pipeline, ready: Context) -> tuple[str, ...]:
     """What to know of a correct declaration, and of tables that it adds to existing ones."""
-    return (*notes(pipeline), *lacking_records(pipeline, layout))
+    blind = blind_rules(ready.settings.alerts.active_rules, pipeline)
+    return (*notes(pipeline), *blind, *lacking_records(pipeline, ready.layout))
 
 
 def _summary(pipeline: Pipeline, settings: Settings, known: Sequence[str]) -> None:
@@ -182,18 +184,25 @@ def changed_settings(settings: Settings) -> Iterator[tuple[str, str]]:
         name: each.model_dump() if isinstance(each := field.default, BaseModel) else each
         for name, field in Settings.model_fields.items()
     }
-    yield from _differences(settings.model_dump(), standard, "")
+    given = settings.model_dump()
+    rules = settings.alerts.rules or {}
+    given["alerts"]["rules"] = {
+        name: rule.model_dump(by_alias=True, exclude_defaults=True) for name, rule in rules.items()
+    }
+    yield from _differences(given, standard, "")
 
 
 def _differences(
     given: Mapping[str, Any], standard: Mapping[str, Any], prefix: str
 ) -> Iterator[tuple[str, str]]:
     for name, value in given.items():
-        if name in _SECRETS:
+        usual = standard.get(name)
+        if name in _SECRETS and isinstance(value, Mapping):
             yield from ((f"{prefix}{name}.{key}", "(set)") for key in value)
         elif isinstance(value, Mapping):
-            yield from _differences(value, standard[name], f"{prefix}{name}.")
-        elif value != standard[name] and f"{prefix}{name}" != "pipeline":
+            # Of a section without a default, such as a rule of alerts, all that is set differs.
+            yield from _differences(value, usual or {}, f"{prefix}{name}.")
+        elif value != usual and f"{prefix}{name}" != "pipeline":
             yield f"{prefix}{name}", str(value)
 
 
