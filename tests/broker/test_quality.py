@@ -307,6 +307,53 @@ def test_gates_of_backfills(
     assert tables.published_rows() == {("a", 5), ("b", 7), ("c", 3)}
 
 
+@pytest.mark.long
+def test_the_examples_wrong_magnitude_stays_from_readers_until_it_is_corrected(
+    spark: Any,
+    broker: str,
+    new_topic: Callable[[], str],
+    send: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    """As the example's page says: the gate fails, the status names the row, the next good version is read."""
+    topic, settings = new_topic(), make_settings(tmp_path, broker)
+    file = example_on(tmp_path / "example", topic)
+    pipeline = load_pipeline(file)
+    sample = load_pipeline(EXAMPLE).bronze[0].sample
+    assert sample is not None
+    given = [f"data_dir={settings.data_dir}", f"kafka.bootstrap_servers={broker}"]
+
+    def strongest(table: str) -> float:
+        select = f"select max(magnitude) as strongest from {table}"
+        ended = in_process.run("query", select, "--json", "-p", str(file), settings=given)
+        return float(json.loads(ended.stdout)[0]["strongest"])
+
+    send(topic, list(islice(sample(17), 300)))
+    backfill(spark, pipeline, settings, broker).judge()
+    before = strongest("gold.quakes_latest__published")
+    send(topic, [message_of(EXAMPLE.with_name("wrong_magnitude.jsonl"))])
+    with pytest.raises(QualityFailedError, match="in_range magnitude: 1 of "):
+        backfill(spark, pipeline, settings, broker).judge()
+    assert strongest("gold.quakes_latest") == 9.9
+    assert strongest("gold.quakes_latest__published") == before
+    words = ("quality", "status", "gold.quakes_latest", "--rows")
+    status = in_process.run(*words, "-p", str(file), settings=given)
+    assert "uu99990001" in status.stdout
+    send(topic, [message_of(EXAMPLE.with_name("right_magnitude.jsonl"))])
+    backfill(spark, pipeline, settings, broker).judge()
+    assert strongest("gold.quakes_latest") == before
+    published = read_published(Layout.of(pipeline, settings).table_path("gold.quakes_latest"))
+    assert published is not None
+    newest = DeltaTable(Layout.of(pipeline, settings).table_path("gold.quakes_latest")).version()
+    assert published.version == newest
+
+
+def message_of(file: Path) -> Message:
+    """The message of a file with one line, under the key that the example's page names."""
+    value = file.read_bytes().strip()
+    return Message(str(json.loads(value)["id"]).encode(), value)
+
+
 def backfill(spark: Any, pipeline: Pipeline, settings: Settings, broker: str) -> Job:
     """A backfill of all layers, with the pipeline's gates beside it; the job can still be judged."""
     layers: tuple[Layer, ...] = ("bronze", "silver", "gold")
