@@ -105,7 +105,8 @@ class Writer:
             ForeignChangeError: Another writer changed rows that it reads; nothing is written.
         """
         set_late_watermark(frame.sparkSession, batch.late_watermark_ms())
-        with consume_once(frame, batch, self.bronze_path, self.limits, self.row_size) as whole:
+        limits = batch.limits(self.limits)
+        with consume_once(frame, batch, self.bronze_path, limits, self.row_size) as whole:
             self.write_judged(whole, batch)
 
     def write_judged(self, whole: JudgedBatch, batch: MicroBatch) -> None:

@@ -164,3 +164,16 @@ def test_the_readmes_pipeline_takes_the_suites_and_the_cases_of_the_pages(tmp_pa
     assert loaded.problems == ()
     assert case_problems(loaded.cases, checked) == ()
     assert len(loaded.cases) == 5
+
+
+def test_each_case_of_the_list_of_failures_names_a_test() -> None:
+    """The last column of the list names a function of a file of tests."""
+    page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+    rows = page[page.index("## The list, and the test of each case") :].splitlines()
+    cases = [row for row in rows if row.startswith("| ") and not row.startswith("| case |")]
+    assert len(cases) >= 45
+    for case in cases:
+        found = re.search(r"\| `(tests/[\w/]+\.py)::(test_\w+)` \|$", case)
+        assert found, case
+        text = (ROOT / found[1]).read_text(encoding="utf-8")
+        assert f"def {found[2]}(" in text, case
