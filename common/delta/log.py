@@ -255,22 +255,25 @@ class LogReader:
     def column_types(self) -> dict[str, str]:
         """The columns of the newest version with their types as Spark's ``simpleString``; empty: no table.
 
-        Reads one small file beside the newest commit (``common.delta.version_checksum``); where that is
-        missing, the table's log.
-
         Raises:
             HistoryGoneError: The log cannot be read.
         """
         latest = self.latest_version()
         if latest is None:
             return {}
+        if found := self.column_types_by_checksum():
+            return found
+        return {field.name: _type_text(field.type) for field in _open(self.path, latest).schema().fields}
+
+    def column_types_by_checksum(self) -> dict[str, str]:
+        """As ``column_types``, by the one small file beside the newest commit; empty where it is missing."""
+        latest = self.latest_version()
         try:
             checksum = json.loads(self._log.read(f"{latest:020}.crc") or b"{}")
             schema = json.loads(checksum["metadata"]["schemaString"])
             return {field["name"]: _described_type(field["type"]) for field in schema["fields"]}
         except (ValueError, KeyError, TypeError):
-            fields = _open(self.path, latest).schema().fields
-            return {field.name: _type_text(field.type) for field in fields}
+            return {}
 
     def _read_snapshot(self) -> Snapshot:
         if self._table is None:
