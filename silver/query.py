@@ -260,7 +260,7 @@ class _Builder:
             is_in_part &= F.col("offset").between(part.first, part.last)
             self.judged(input_rows().where(is_in_part)).write.format("noop").mode("overwrite").save()
 
-        self.poison.run(planned, deaths, ranges, read, lambda: jvm.answers(self.spark))
+        self.poison.run(planned, deaths, ranges, read, jvm.answers)
 
     def watch(self, begins: int, *, is_snapshot: bool = False) -> CommitWatch:
         """A check of bronze's commits, which has looked at all commits that exist now.
