@@ -41,7 +41,15 @@ from silver.write.late_rows import LateRows, late_schema, read_micro_batch
 from silver.write.poison_search import OffsetRange, PoisonSearch
 from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
 
-__all__ = ["build_query", "rows", "rule_change_notice", "side_steps", "unfinished_batch_refusal"]
+__all__ = [
+    "Builder",
+    "build_query",
+    "builder_of",
+    "rows",
+    "rule_change_notice",
+    "side_steps",
+    "unfinished_batch_refusal",
+]
 
 
 def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
@@ -117,19 +125,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         HistoryGoneError: A first load is not possible any more.
         ForeignChangeError: Another writer changed rows of bronze.
     """
-    for name, value in registry_conf(settings).items():
-        spark.conf.set(name, value)
-    builder = _Builder(
-        spark,
-        pipeline,
-        silver,
-        settings,
-        layout,
-        lookups.lookup_frames(spark, silver, layout),
-        rules_version(silver),
-        silver.where is None or keeps_undecided(spark, silver, readers),
-        PoisonSearch(silver.table, layout.checkpoint_path(silver.table), say),
-    )
+    builder = builder_of(spark, pipeline, silver, settings=settings, layout=layout, readers=readers)
     loaded = builder.load_first()
     begins = loaded.begins if loaded else 0
     watch = builder.watch(begins)
@@ -151,8 +147,38 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     )
 
 
+def builder_of(  # noqa: PLR0913  # what it reads, where it writes, and under which settings
+    spark: SparkSession,
+    pipeline: str,
+    silver: Silver,
+    *,
+    settings: Settings,
+    layout: Layout,
+    readers: Sequence[Silver] = (),
+) -> Builder:
+    """The builder of one silver query, with the arguments of ``build_query``.
+
+    Raises:
+        PipelineError: The condition ``where`` does not fit the value's fields.
+        TableMissingError: A lookup's table does not exist.
+    """
+    for name, value in registry_conf(settings).items():
+        spark.conf.set(name, value)
+    return Builder(
+        spark,
+        pipeline,
+        silver,
+        settings,
+        layout,
+        lookups.lookup_frames(spark, silver, layout),
+        rules_version(silver),
+        silver.where is None or keeps_undecided(spark, silver, readers),
+        PoisonSearch(silver.table, layout.checkpoint_path(silver.table), say),
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class _Builder:
+class Builder:
     """Builds the parts of one silver query: its first load, its check of bronze, its writer.
 
     Attributes:
@@ -361,9 +387,16 @@ def rows(
     judged = judge(read, silver, lookup_frames)
     if silver.dedupe != "exact":
         judged = mark_late(judged)
-    # Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.
-    judged = judged.withColumn(META, without_message_bytes(F.col(VERDICT).isin(ACCEPT, LATE, OTHER)))
+    judged = with_bytes_of_rejected(judged)
     return judged if silver.dedupe == "exact" else drop_duplicates(judged, silver.watermark)
+
+
+def with_bytes_of_rejected(judged: DataFrame) -> DataFrame:
+    """Judged rows; only rejected rows keep key, value and headers.
+
+    Raw bytes are most of a row; a row that goes to silver takes none through shuffle, state and cache.
+    """
+    return judged.withColumn(META, without_message_bytes(F.col(VERDICT).isin(ACCEPT, LATE, OTHER)))
 
 
 def _count_and_drop_others(frame: DataFrame) -> DataFrame:
