@@ -106,26 +106,25 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         settings: Master, memory, partitions, state store, and any further Spark setting.
         app: Name of the application.
         log_dir: Folder of the log files.
-        jars: Jars that the session loads.
+        jars: Jars that the session loads; those of ``spark.conf`` follow them.
         java_options: The engine's JVM options; those of ``spark.conf`` are appended.
         submitted: Configuration given to `spark-submit`; its master, if set, determines the profile.
     """
     profile = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master))
-    paths = [str(jar) for jar in jars]
-    loaded = {spark_conf.CLASS_PATH: os.pathsep.join(paths)}
-    if profile == "cluster":
-        loaded = {spark_conf.JARS: ",".join(paths)}
     own = resolve(settings.spark.conf, "spark.conf")
+    key, separator = spark_conf.LOADED[profile]
+    loaded = {key: separator.join([*map(str, jars), *filter(None, [own.get(key)])])}
     always = {
         spark_conf.JAVA_OPTIONS: " ".join([*java_options, *filter(None, [own.get(spark_conf.JAVA_OPTIONS)])]),
         spark_conf.APP_NAME: f"medallion {app}",
         spark_conf.MASTER: settings.spark.master,
+        **loaded,
     }
     warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
     metrics = {spark_conf.STREAMING_METRICS: "true"} if settings.http.spark_metrics else {}
     referred = [name for name, value in settings.spark.conf.items() if is_reference(name, value)]
     always[spark_conf.REDACTION] = _redaction(own.get(spark_conf.REDACTION), referred)
-    given = _engine_settings(settings) | registry_conf(settings) | warehouse | loaded | always
+    given = _engine_settings(settings) | registry_conf(settings) | warehouse | always
     return {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
 
 

@@ -22,6 +22,9 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SMALL_FILE = "spark.databricks.delta.optimize.minFileSize"
 CLASS_PATH = "spark.driver.extraClassPath"
 JARS = "spark.jars"
+LOADED: Mapping[Profile, tuple[str, str]] = {"small": (CLASS_PATH, ":"), "cluster": (JARS, ",")}
+"""The setting by which a session loads its jars, and what separates its values."""
+
 STREAMING_METRICS = "spark.sql.streaming.metricsEnabled"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 WAREHOUSE = "spark.sql.warehouse.dir"
@@ -204,19 +207,6 @@ CHOSEN: Sequence[Conf] = (
         OfRun("a folder beside the log"),
         "Where Spark would create its own tables; the engine's tables are elsewhere.",
     ),
-    Conf(
-        CLASS_PATH,
-        OfRun("the locked jars"),
-        None,
-        "Classes on the driver's class path load faster than from a child class loader. Your own value must "
-        "include these jars.",
-    ),
-    Conf(
-        JARS,
-        None,
-        OfRun("the locked jars"),
-        "Executors fetch these jars from the driver. Your own value must include them.",
-    ),
 )
 """The engine's own settings, by Spark's names."""
 
@@ -341,6 +331,19 @@ OURS: Sequence[Conf] = (
         "Your options are appended to the engine's, which set the JVM's log file and garbage collector, have "
         "the JVM exit when its heap is full, and, in a run that ends, restrict which code is optimized "
         "(`common/spark/compiler.json`).",
+    ),
+    Conf(
+        CLASS_PATH,
+        OfRun("the locked jars, then yours"),
+        None,
+        "Classes on the driver's class path load faster than from a child class loader. Your own class path "
+        "follows the engine's jars.",
+    ),
+    Conf(
+        JARS,
+        None,
+        OfRun("the locked jars, then yours"),
+        "Executors fetch these jars from the driver. Your own jars follow the engine's.",
     ),
     _both(
         REDACTION,
