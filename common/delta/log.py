@@ -17,6 +17,7 @@ from typing import Any
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile, count_rows, from_epoch_ms, parse_commit
 from common.errors import HistoryGoneError, TableError
+from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 
 _COMMIT = re.compile(r"^(\d{20})\.json$")
@@ -304,7 +305,7 @@ def _open(path: str, version: int | None) -> Any:
     from deltalake.exceptions import DeltaError
 
     try:
-        return DeltaTable(path, version=version)
+        return DeltaTable(path, version=version, storage_options=storage_options(path))
     except DeltaError as error:
         at = "" if version is None else f" at version {version}"
         raise HistoryGoneError(f"{path} cannot be read{at}: {error}") from error

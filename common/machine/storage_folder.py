@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from common.machine import object_store
+
 _PLAIN = re.compile(r"[A-Za-z0-9_./=+-]*")
 
 
@@ -120,10 +122,7 @@ class StorageFolder:
 
     def _file_system(self) -> tuple[Any, str]:
         if self._store is None:
-            from pyarrow import fs
-
-            uri = self.path.replace("s3a://", "s3://", 1)
-            self._store = fs.FileSystem.from_uri(uri)
+            self._store = object_store.file_system(self.path)
         return self._store
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from common.config import object_store
 from common.config.references import HIDDEN_NAMES, is_reference, resolve
 from common.config.settings import Settings
 from common.errors import SetupError
@@ -68,7 +69,7 @@ def build_session(
         JarError: A locked jar is missing and cannot be fetched.
     """
     java = find_java(settings)
-    jars = (*require(settings, *sets), reader_jar(settings))
+    jars = (*require(settings, *sets, *object_store.jar_sets(settings)), reader_jar(settings))
     with umask(settings.umask):
         log_dir.mkdir(parents=True, exist_ok=True)
         _log_python(log_dir / f"{app}.python.log")
@@ -124,7 +125,13 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
     metrics = {spark_conf.STREAMING_METRICS: "true"} if settings.http.spark_metrics else {}
     referred = [name for name, value in settings.spark.conf.items() if is_reference(name, value)]
     always[spark_conf.REDACTION] = _redaction(own.get(spark_conf.REDACTION), referred)
-    given = _engine_settings(settings) | registry_conf(settings) | warehouse | always
+    given = (
+        _engine_settings(settings)
+        | registry_conf(settings)
+        | object_store.s3a_conf(settings)
+        | warehouse
+        | always
+    )
     return {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from common.config import object_store
 from common.schema import avro as avro_schema
 
 Profile = Literal["small", "cluster"]
@@ -201,6 +202,17 @@ CHOSEN: Sequence[Conf] = (
         avro_schema.REGISTRY_LOGIN,
         OfRun("`silver.schema_registry_login`"),
         "Name of the environment variable with the schema registry's login.",
+    ),
+    _both(
+        object_store.ENDPOINT,
+        OfRun("`AWS_ENDPOINT_URL`"),
+        "Address of the S3 store, where tables or checkpoints are on `s3a://`; unset: AWS.",
+    ),
+    _both(object_store.REGION, OfRun("`AWS_REGION`"), "Region of the S3 store."),
+    _both(
+        object_store.PATH_STYLE,
+        OfRun("true with an address"),
+        "The bucket is a part of the path: a server of one's own rarely has a host name per bucket.",
     ),
     _both(
         WAREHOUSE,

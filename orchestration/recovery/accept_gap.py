@@ -26,6 +26,7 @@ from common.delta.match.checkpoint_repair import plan_repair, repair
 from common.delta.micro_batch import MicroBatch
 from common.delta.table import ERASED
 from common.errors import BrokerError, UsageError
+from common.machine.object_store import storage_options
 from common.machine.table_lease import Leases
 from common.streaming.topic_identity import (
     RECOVERED,
@@ -181,7 +182,7 @@ def _time_in_bronze(path: str, topic: str, partition: int, offset: int) -> datet
     import pyarrow.compute as pc
     from deltalake import DeltaTable
 
-    data = DeltaTable(path).to_pyarrow_dataset()
+    data = DeltaTable(path, storage_options=storage_options(path)).to_pyarrow_dataset()
     place = (
         (pc.field("topic") == topic) & (pc.field("partition") == partition) & (pc.field("offset") == offset)
     )
