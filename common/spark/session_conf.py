@@ -168,6 +168,19 @@ RELIED_ON: Sequence[Conf] = (
         None,
         "The local disk by system calls behind Hadoop's other interface, which checkpoints use.",
     ),
+    Conf(
+        "spark.hadoop.fs.s3a.fast.upload.buffer",
+        "array",
+        None,
+        "S3A keeps what it uploads in memory: its buffers on the local disk need Hadoop's own local file "
+        "system, and each write would fail.",
+    ),
+    Conf(
+        "spark.hadoop.fs.s3a.multipart.size",
+        "8M",
+        None,
+        "Memory of each file that is being uploaded to an S3 store; a larger file is uploaded in parts.",
+    ),
     _both(
         "spark.driver.maxResultSize",
         "256m",
