@@ -20,7 +20,7 @@ setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about fifteen minutes on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about twelve minutes on two cores
 	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --budget 600 $(ARGS)
 
 test-rest: setup $(VENV)/.installed-dev ## what test-all has besides test: every death, both ways to write, lives drawn anew
@@ -32,8 +32,8 @@ test-all: setup $(VENV)/.installed-dev ## test and test-rest in one run
 unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
-chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt
-	@$(BIN)/python -m pytest tests/chaos $(ARGS)
+chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt; RECOVER_CASES=n draws n damages instead of 200
+	@RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest tests/chaos tests/pipeline/test_recover.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py tests/process/test_page.py $(ARGS)

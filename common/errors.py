@@ -21,6 +21,7 @@ MedallionError                  exit 1, the base class; never raised itself
 │   └── ForeignChangeError      another program changed rows of a table that a stream reads
 ├── QueryFailedError            a streaming query failed; names the query and the cause
 │   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
+│   ├── TransientFailureError   the broker, a store or the network does not answer; the query restarts
 │   ├── RuleFailedError         a row broke a rule with on_fail="fail"
 │   ├── ChangeRefusedError      a change feed has an unknown operation, such as a truncation
 │   ├── UnknownFieldError       a value has an unknown field under unknown_fields="fail"
@@ -62,10 +63,18 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 class MedallionError(Exception):
-    """Base class of the engine's errors; never raised itself."""
+    """Base class of the engine's errors; never raised itself.
+
+    Attributes:
+        exit_code: Exit code of a command that ends by the error.
+        retryable: Whether a query that failed by the error is restarted.
+        cause_kind: Who has to do something: ``operator``: a person; ``data``: the sender of the rows;
+            ``transient``: nobody, it passes; ``unknown``.
+    """
 
     exit_code = 1
     retryable = False
+    cause_kind = "operator"
 
 
 class UsageError(MedallionError):
@@ -149,6 +158,7 @@ class BrokerAwayError(BrokerError):
     """The broker does not answer a running query; the query waits and tries again."""
 
     retryable = True
+    cause_kind = "transient"
 
 
 class TableError(MedallionError):
@@ -191,9 +201,26 @@ class QueryFailedError(MedallionError):
         cause: The cause in one line.
     """
 
+    cause_kind = "unknown"
+
     def __init__(self, query: str, cause: str) -> None:
         self.query, self.cause = query, cause
         super().__init__(f"{query} failed: {cause}")
+
+
+class TransientFailureError(QueryFailedError):
+    """A query failed for a cause that passes; the query restarts.
+
+    Attributes:
+        subject: What failed, such as ``the Kafka broker``.
+    """
+
+    retryable = True
+    cause_kind = "transient"
+
+    def __init__(self, query: str, subject: str, cause: str) -> None:
+        self.subject = subject
+        super().__init__(query, f"{subject}: {cause}")
 
 
 class SourceChangedError(QueryFailedError):
@@ -205,31 +232,44 @@ class SourceChangedError(QueryFailedError):
 class RuleFailedError(QueryFailedError):
     """A row broke a rule with ``on_fail="fail"``; nothing of its micro-batch was written."""
 
+    cause_kind = "data"
+
 
 class ChangeRefusedError(QueryFailedError):
     """A change feed has an unknown operation; nothing of its micro-batch was written."""
+
+    cause_kind = "data"
 
 
 class UnknownFieldError(QueryFailedError):
     """A value has a field that its schema does not have, under ``unknown_fields="fail"``."""
 
+    cause_kind = "data"
+
 
 class RecordsGoneError(QueryFailedError):
     """Kafka no longer has records, or a topic, that a bronze query has not read."""
+
+    cause_kind = "operator"
 
 
 class StateDamagedError(QueryFailedError):
     """A file of the query's checkpoint is damaged or gone; nothing of its micro-batch was written."""
 
+    cause_kind = "operator"
+
 
 class DiskFullError(QueryFailedError):
     """A disk of the tables, of the checkpoints or of Spark's temporary files is full."""
+
+    cause_kind = "operator"
 
 
 class DiskLowError(QueryFailedError):
     """Less space is free than ``min_free_mb``; nothing of the micro-batch is written, the query waits."""
 
     retryable = True
+    cause_kind = "transient"
 
     def __init__(self, query: str, shortage: str) -> None:
         super().__init__(
@@ -261,6 +301,7 @@ class RegistryError(MedallionError):
     """The schema registry cannot be reached, or its answer is no schema."""
 
     retryable = True
+    cause_kind = "transient"
 
 
 class AccountError(MedallionError):

@@ -106,14 +106,16 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     bronze = bronze_stream(spark, path=builder.bronze_path, starting_version=begins, settings=settings.silver)
     frame = rows(bronze, silver, builder.lookups, keeps_undecided=builder.keeps_undecided)
     builder.ensure_tables(frame)
+    writer = builder.writer(bronze.schema, begins, loaded, watch)
     past_conditions.remember(spark, pipeline, silver, builder.silver_path)
     return Stream(
         pipeline=pipeline,
         name=silver.table,
         frame=frame,
-        write=builder.writer(bronze.schema, begins, loaded, watch),
+        write=writer,
         checkpoint=builder.checkpoint,
         trigger=settings.silver.trigger,
+        refresh=lambda: builder.look_up_replayed(writer, loaded),
     )
 
 
@@ -160,6 +162,10 @@ class _Builder:
     @property
     def late_path(self) -> str:
         return self.layout.table_path(self.silver.late_table)
+
+    def look_up_replayed(self, writer: Writer, loaded: Mark | None) -> None:
+        """After a replay: the state of the stream does not know the keys of the rows that it inserted."""
+        writer.known_keys.until_ms = known_until_ms(self.silver, self.silver_path, loaded)
 
     def load_first(self) -> Mark | None:
         """Load the table from a snapshot of bronze where that is due, or finish such a load."""

@@ -11,6 +11,8 @@
     ├── alerts/                 the alerts that are raised, and the lock of the process that watches
     ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
+    ├── channel/                sockets by which commands ask the running jobs
+    ├── queries/                failures and restarts of the queries, one file per query
     └── log/                    logs of the jobs
 """
 
@@ -123,6 +125,16 @@ class Layout:
     def log(self) -> Path:
         """Folder of the jobs' log files."""
         return self.local / "log"
+
+    @property
+    def channel(self) -> Path:
+        """Folder of the sockets by which commands ask the running jobs."""
+        return self.local / "channel"
+
+    @property
+    def query_states(self) -> Path:
+        """Folder of the queries' failures and restarts."""
+        return self.local / "queries"
 
     @property
     def quality(self) -> Path:

@@ -295,6 +295,49 @@ class SparkSettings(_Section):
     )
 
 
+class SupervisionSettings(_Section):
+    """Restarts of queries that failed for a cause that passes: broker, registry, object store, conflict."""
+
+    first_pause: Duration = Field(
+        default="1 second", description="Pause before the first restart of a query."
+    )
+    longest_pause: Duration = Field(
+        default="1 minute", description="Longest pause; each failure in a row doubles the pause up to it."
+    )
+    restarts_per_hour: int = Field(
+        default=60, ge=1, description="Restarts of a query within an hour; further ones wait for room."
+    )
+    give_up_after: Duration = Field(
+        default="24 hours",
+        description="How long a query may fail in a row before it is restarted no more; a query that "
+        "processes available data and ends gives up after 2 minutes.",
+    )
+    fail_fast: bool = Field(
+        default=False,
+        description="End the run at the first failure of a query, whatever its cause; --fail-fast.",
+    )
+
+
+class MaintenanceSettings(_Section):
+    """Upkeep of the tables by the jobs that write them, between micro-batches."""
+
+    cpu_share: float = Field(
+        default=0.1,
+        ge=0,
+        le=0.5,
+        description="Largest share of the time in which a running job compacts its tables and deletes their "
+        "old files; 0: never.",
+    )
+    small_files: int = Field(
+        default=20, ge=2, description="Number of small files of about one size that are compacted into one."
+    )
+    delete_every: Duration = Field(
+        default="1 day",
+        description="How often a running job deletes the files of a table that no version within the table's "
+        "retention and no query needs any more.",
+    )
+
+
 class HistorySettings(_Section):
     """The history of micro-batches: the table ``ops.micro_batches``."""
 
@@ -435,6 +478,8 @@ class Settings(BaseSettings):
     driver: DriverSettings = DriverSettings()
     quality: QualitySettings = QualitySettings()
     spark: SparkSettings = SparkSettings()
+    supervision: SupervisionSettings = SupervisionSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
     jars: JarSettings = JarSettings()
     history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()

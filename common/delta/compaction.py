@@ -1,18 +1,28 @@
-"""Compaction and vacuum of a table. Neither changes a row, and a stream that reads the table skips both."""
+"""Compaction and vacuum of a table. Neither changes a row, and a stream that reads the table skips both.
+
+A running job compacts a table again and again. If each compaction took all small files, a row that comes
+seldom would have the largest of them written each time. So a compaction takes the files of one tier: those
+smaller than a size, as soon as there are many of them. A row is then written a few times per tier, and a
+table has a few times as many files as one tier may have, and one for each 64 MB of its size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import delta_rs
 from common.delta.table import commit_metadata
-from common.spark.session_conf import SMALL_FILE
+from common.spark.session_conf import FULL_FILE, LOGGED_VACUUM, SMALL_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_MIB = 2**20
+TIERS = (_MIB, 8 * _MIB, 64 * _MIB)
+"""Sizes in bytes, ascending. Files smaller than one of them are compacted together; the last one is the size
+of full files."""
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -47,6 +57,53 @@ def compact(
                 columns = ", ".join(f"`{name}`" for name in cluster_by)
                 spark.sql(f"ALTER TABLE {_table_identifier(path)} CLUSTER BY ({columns})")
         spark.sql(f"OPTIMIZE {_table_identifier(path)}")
+
+
+def due_tier(sizes: Iterable[int], many: int) -> int | None:
+    """The smallest tier that has many files; None where no tier has.
+
+    A tier counts the files of less than half its size that no smaller tier counts: two of them always fit
+    into one file.
+
+    Args:
+        sizes: Sizes of the table's live files, in bytes.
+        many: Number of files from which on a tier is compacted.
+    """
+    counts = dict.fromkeys(TIERS, 0)
+    for size in sizes:
+        tier = next((tier for tier in TIERS if 2 * size < tier), None)
+        if tier is not None:
+            counts[tier] += 1
+    return next((tier for tier, count in counts.items() if count >= many), None)
+
+
+def compact_tier(spark: SparkSession, path: str, metadata: str, tier: int, limits: DriverLimits) -> None:
+    """Compact the files that are smaller than a tier into files of at most that size.
+
+    Args:
+        spark: A session of the caller's own: its settings are changed.
+        path: The table; it has no clustering columns.
+        metadata: Metadata of the commit.
+        tier: One of ``TIERS``.
+        limits: Limits under which the driver compacts by delta-rs, without a Spark job.
+    """
+    if delta_rs.try_write(path, limits, metadata, lambda table: table.compact(metadata, tier)):
+        return
+    spark.conf.set(SMALL_FILE, str(tier))
+    spark.conf.set(FULL_FILE, str(tier))
+    with commit_metadata(spark, metadata):
+        spark.sql(f"OPTIMIZE {_table_identifier(path)}")
+
+
+def delete_old_files(spark: SparkSession, path: str) -> None:
+    """Delete the files that no version within the table's retention needs, without a commit.
+
+    Args:
+        spark: A session of the caller's own: its settings are changed.
+        path: The table. Its query may write meanwhile: a file that is younger than the retention stays.
+    """
+    spark.conf.set(LOGGED_VACUUM, "false")
+    spark.sql(f"VACUUM {_table_identifier(path)}")
 
 
 def _is_compact(path: str, limits: DriverLimits, file_bytes: str) -> bool:

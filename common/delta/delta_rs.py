@@ -142,6 +142,20 @@ class DeltaRsTable:
         merge = merge.when_matched_delete(f"s.{ACTION} = '{DELETED}'").when_matched_update(values)
         merge.when_not_matched_insert(values, f"s.{ACTION} <> '{DELETED}'").execute()
 
+    def compact(self, metadata: str, file_bytes: int) -> None:
+        """Write files that are smaller than a size together into files of about that size; no row changes."""
+        self.table.optimize.compact(
+            target_size=file_bytes,
+            max_concurrent_tasks=1,
+            commit_properties=_commit_properties(metadata),
+            post_commithook_properties=_after_commit(self.table),
+            writer_properties=_file_properties(),
+        )
+
+    def file_sizes(self) -> list[int]:
+        """Sizes of the live files, in bytes."""
+        return [int(size) for size in self._files["size_bytes"].to_pylist()]
+
     def files_smaller_than(self, file_bytes: int) -> int:
         """How many live files have fewer bytes."""
         return int(pc.sum(pc.less(self._files["size_bytes"], file_bytes)).as_py() or 0)

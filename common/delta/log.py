@@ -184,6 +184,10 @@ class LogReader:
             self._snapshot = self._read_snapshot()
         return self._snapshot
 
+    def file_sizes(self) -> list[int]:
+        """Sizes of the live files, in bytes; empty where there is no table."""
+        return [] if self.latest_version() is None else [f.bytes for f in _live_files(_open(self.path, None))]
+
     def live_files(self) -> tuple[DataFile, ...]:
         """The data files of the current state; empty when there is no table.
 

@@ -71,9 +71,14 @@ def terminate(pid: int, mark: str | None, *, timeout_seconds: float) -> bool:
     """
     if not _signal(pid, mark, signal.SIGTERM) or _has_ended(pid, mark, timeout_seconds):
         return True
+    kill(pid, mark)
+    return False
+
+
+def kill(pid: int, mark: str | None) -> None:
+    """End a process by SIGKILL, unless a process of this pid has another start mark; waits for the end."""
     if _signal(pid, mark, signal.SIGKILL):
         _has_ended(pid, mark, timeout_seconds=10)
-    return False
 
 
 def describe_exit(code: int) -> str:

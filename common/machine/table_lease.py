@@ -124,7 +124,7 @@ def _await_orphan(table: str, last: dict[str, object]) -> None:
     while (now := start_mark(pid)) is not None and now == mark:
         if time.monotonic() > deadline:
             raise LeaseHeldError(
-                table, f"the JVM {pid} of a job that has ended; end the JVM with: kill {pid}"
+                table, f"the JVM {pid} of a job that has ended; end the JVM with: kill -9 {pid}"
             )
         time.sleep(0.1)
 

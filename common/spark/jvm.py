@@ -7,7 +7,10 @@ all of them in one module, a new release is checked in one place. A test searche
 
 from __future__ import annotations
 
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 # ruff: noqa: SLF001
+
+_DEEPEST_CAUSE = 30
+"""Most errors of a chain of causes that are read; a chain may be a circle."""
 
 
 def packages() -> Any:
@@ -37,6 +43,65 @@ def connect(gateway: Any = None) -> None:
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def ignoring_stop_signals() -> Iterator[None]:
+    """Within the block PySpark launches a JVM that ignores SIGINT, SIGTERM and SIGHUP.
+
+    A terminal sends these signals to the process group, a service manager to all processes of a service. The
+    JVM's own handlers would stop Spark inside a micro-batch; the Python process, which gets the same signal,
+    stops each query at the end of its micro-batch. A JVM leaves a signal alone that is ignored when the JVM
+    starts. The JVM still ends with its parent, however the parent ends: it reads the pipe to its parent, and
+    exits at the end of the pipe. SIGKILL ends the JVM at once.
+    """
+    from pyspark import java_gateway
+
+    popen: Any = java_gateway.Popen  # type: ignore[attr-defined]
+
+    def launch(command: list[str], **options: Any) -> Any:
+        return popen(command, **options | {"preexec_fn": _ignore_stop_signals})
+
+    java_gateway.Popen = launch  # type: ignore[assignment, attr-defined]
+    try:
+        yield
+    finally:
+        java_gateway.Popen = popen  # type: ignore[attr-defined]
+
+
+def _ignore_stop_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def throwables(error: BaseException) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The errors of the JVM behind an exception of PySpark or py4j, outermost first.
+
+    Yields, for each error of the chain of causes, the full names of its class and superclasses, and its
+    message. Yields nothing for an exception that has no error of the JVM.
+    """
+    found: Any = error
+    for _ in range(_DEEPEST_CAUSE):
+        throwable = getattr(found, "java_exception", None) or getattr(found, "_origin", None)
+        if throwable is not None:
+            yield from _causes(throwable)
+            return
+        # Delta's exceptions, for one, come without the JVM's error, and with its cause.
+        found = getattr(found, "_cause", None) or found.__cause__
+        if found is None:
+            return
+
+
+def _causes(throwable: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    for _ in range(_DEEPEST_CAUSE):
+        kind, names = throwable.getClass(), []
+        while kind is not None:
+            names.append(str(kind.getName()))
+            kind = kind.getSuperclass()
+        yield tuple(names), str(throwable.getMessage() or "")
+        throwable = throwable.getCause()
+        if throwable is None:
+            return
 
 
 def process(spark: SparkSession) -> subprocess.Popen[bytes] | None:

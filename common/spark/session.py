@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _LOG = "-Dmedallion.log={}"
 """The JVM option that names the log file; by it the engine also finds its JVMs among all processes."""
 
+_LOG_BYTES, _LOG_FILES = 20 * 2**20, 5
+"""Size of a log file, and number of older ones that are kept; as ``log4j2.properties`` has it for Spark."""
+
 Compiled = Literal["quickly", "rows", "all"]
 """Which code Spark's JVM compiles with full optimization. ``all``: for jobs that run for months. ``rows``:
 only the code that processes rows, for runs that end; compiling the planner would take longer than planning.
@@ -42,8 +46,6 @@ _COMPILER: Mapping[Compiled, Sequence[str]] = {
     "rows": ("-XX:+UnlockDiagnosticVMOptions", f'-XX:CompilerDirectivesFile="{DIRECTIVES}"'),
     "all": (),
 }
-
-_END_SECONDS = 5.0
 
 
 def build_session(
@@ -215,7 +217,13 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     wanted = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     if not jvm.is_launched():
         try:
-            with output.open("ab") as printed, submitted_by_file(conf), hangup_ignored():
+            _shorten(output)
+            with (
+                output.open("ab") as printed,
+                submitted_by_file(conf),
+                hangup_ignored(),
+                jvm.ignoring_stop_signals(),
+            ):
                 gateway = launch_gateway(None, {"stdout": printed, "stderr": printed})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             tail = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
@@ -227,15 +235,23 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
             # that cannot write its port never ends.
             for pid in processes.find_by_command_line(_LOG.format(log)):
                 if processes.parent_pid(pid) == os.getpid():
-                    processes.terminate(pid, processes.start_mark(pid), timeout_seconds=_END_SECONDS)
+                    processes.kill(pid, processes.start_mark(pid))
             raise
         jvm.connect(gateway)
     return SparkSession.builder.config(conf=wanted).getOrCreate()
 
 
+def _shorten(output: Path) -> None:
+    """Begin a new file where the output of earlier JVMs is long; the one before is kept."""
+    if output.exists() and output.stat().st_size > _LOG_BYTES:
+        output.replace(output.with_name(f"{output.name}.1"))
+
+
 def _log_python(file: Path) -> None:
     """Log libraries to a file: py4j would print a stack trace for each micro-batch that fails."""
-    handler = logging.FileHandler(file, encoding="utf-8", delay=True)
+    handler = RotatingFileHandler(
+        file, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8", delay=True
+    )
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     handler.setFormatter(event_log.JsonLines() if event_log.is_json() else text)
     logging.getLogger().addHandler(handler)

@@ -21,6 +21,8 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WITHOUT_ROWS = "spark.sql.streaming.noDataMicroBatches.enabled"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SMALL_FILE = "spark.databricks.delta.optimize.minFileSize"
+FULL_FILE = "spark.databricks.delta.optimize.maxFileSize"
+LOGGED_VACUUM = "spark.databricks.delta.vacuum.logging.enabled"
 CLASS_PATH = "spark.driver.extraClassPath"
 JARS = "spark.jars"
 LOADED: Mapping[Profile, tuple[str, str]] = {"small": (CLASS_PATH, ":"), "cluster": (JARS, ",")}
@@ -305,7 +307,7 @@ COSTS: Sequence[Conf] = (
         "Each query has its own scheduler pool; no query waits for another query's job.",
     ),
     _both(
-        "spark.databricks.delta.optimize.maxFileSize",
+        FULL_FILE,
         str(64 * _MIB),
         "A MERGE rewrites whole files, and a reader of few keys reads whole files: large files make both "
         "slow.",

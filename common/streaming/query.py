@@ -18,13 +18,22 @@ from common.config.settings import FOLLOW
 from common.delta.checkpoint import Checkpoint
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
-from common.errors import DiskLowError, MedallionError, QueryFailedError, RegistryError, SourceChangedError
+from common.errors import (
+    DiskLowError,
+    MedallionError,
+    QueryFailedError,
+    RegistryError,
+    SourceChangedError,
+    TransientFailureError,
+)
 from common.machine import event_log
 from common.machine.free_space import FreeSpace
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.dropped_rows import DroppedRows
+from common.streaming.failure_cause import cause_of
 from common.streaming.spark_errors import FailedQuery, explain
 from common.streaming.table_watch import TableWatch
+from common.streaming.turns import Turns
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
 if TYPE_CHECKING:
@@ -61,6 +70,8 @@ class Stream:
         source: What a query without source tables reads: ``Kafka at host:port``.
         again: Builds the stream again, with the current columns of its source.
         declared: Marks of the declaration's meaning, for the metadata of commits.
+        refresh: Makes the writes aware of what was written to their tables outside of them, such as rows of
+            a replay; called between two micro-batches.
     """
 
     pipeline: str
@@ -77,6 +88,7 @@ class Stream:
     source: str = ""
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
+    refresh: Callable[[], None] = lambda: None
 
 
 class _Stopped(Exception):  # noqa: N818  # not an error: it ends a query before a micro-batch
@@ -143,33 +155,29 @@ class RunningQuery:
         """The error that ended the query; ``None`` while it runs and after a requested stop."""
         if self.is_active or self.state.stopped:
             return None
-        error = self.state.error
-        if isinstance(error, MedallionError):
-            return error
-        exception = self.query.exception()
-        if exception is None and error is None:
-            return None
-        if (outage := registry_failure(f"{error}\n{exception}")) is not None:
-            return RegistryError(f"{self.name}: {outage}")
-        return _explained(self.stream, f"{error or exception}", f"{error}\n{exception}")
+        if self.state.failure is None:
+            error = self.state.error
+            exception = None if isinstance(error, MedallionError) else self.query.exception()
+            if error is not None or exception is not None:
+                # Kept: a query that failed for good is looked at until its process ends.
+                self.state.failure = failure_of(
+                    self.name, error, exception, described=_described(self.stream)
+                )
+        return self.state.failure
 
     def progress(self) -> Iterator[dict[str, Any]]:
         """Spark's recent progress reports, oldest first, as plain values."""
         yield from (dict(report) for report in self.query.recentProgress)
+
+    def leave(self) -> None:
+        """Let the query begin no further micro-batch."""
+        self.state.leaving = True
 
     def stop(self) -> None:
         """Stop the query at once; the next start replays the micro-batch that was running."""
         if self.is_active:
             self.state.stopped = True
             self.query.stop()
-
-
-def _explained(stream: Stream, cause: str, text: str) -> MedallionError:
-    """The typed error of a failed query, from its cause and from the text of all its errors."""
-    if _SCHEMA_CHANGED.search(text) is not None:
-        return SourceChangedError(stream.name, one_line(cause))
-    failed = FailedQuery(stream.name, stream.reads, stream.beside, stream.checkpoint, stream.source)
-    return explain(failed, text) or QueryFailedError(stream.name, one_line(cause))
 
 
 @dataclass
@@ -184,16 +192,19 @@ class _State:
     in_batch: bool = False
     finished: int = 0
     stopped: bool = False
+    leaving: bool = False
     error: BaseException | None = None
+    failure: MedallionError | None = None
 
 
-def start(  # noqa: PLR0913
+def start(  # noqa: PLR0913  # a query and all that it shares with the others
     spark: SparkSession,
     stream: Stream,
     gate: Gate,
     notifier: CommitNotifier | None = None,
     *,
     available_now: bool = False,
+    turns: Turns | None = None,
     may_replay: bool = True,
 ) -> RunningQuery:
     """Start a query in a fair scheduler pool of its own.
@@ -204,6 +215,7 @@ def start(  # noqa: PLR0913
         gate: Once closed, the query ends before its next micro-batch.
         notifier: Wakes the queries that read what this query writes, and this query; unset: no wake-ups.
         available_now: Whether the query processes the available data and ends.
+        turns: Who may write the query's tables; each micro-batch takes the query's turn.
         may_replay: Whether the first micro-batch may be a replay; not so for a checkpoint that the caller
             knows to be new.
 
@@ -215,12 +227,13 @@ def start(  # noqa: PLR0913
 
     state = _State(began=not may_replay)
     notifier = notifier or CommitNotifier()
+    turns = turns or Turns()
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
     writer = (
         stream.frame.writeStream.queryName(stream.name)
         .outputMode(stream.output_mode)
         .option("checkpointLocation", stream.checkpoint)
-        .foreachBatch(_micro_batch_function(stream, gate, notifier, state))
+        .foreachBatch(_turn_by_turn(stream.name, turns, _micro_batch_function(stream, gate, notifier, state)))
     )
     if available_now:
         writer = writer.trigger(availableNow=True)
@@ -236,8 +249,20 @@ def start(  # noqa: PLR0913
         try:
             query = writer.start()
         except (PySparkException, Py4JError) as error:
-            raise _explained(stream, str(error), str(error)) from error
+            raise failure_of(stream.name, error, described=_described(stream)) from error
     return RunningQuery(stream, query, state)
+
+
+def _turn_by_turn(
+    query: str, turns: Turns, run_micro_batch: Callable[[DataFrame, int], None]
+) -> Callable[[DataFrame, int], None]:
+    """The function; each call takes the turn of the query."""
+
+    def run_in_turn(frame: DataFrame, batch_id: int) -> None:
+        with turns.take(query):
+            run_micro_batch(frame, batch_id)
+
+    return run_in_turn
 
 
 def _micro_batch_function(
@@ -248,7 +273,7 @@ def _micro_batch_function(
     tables = TableWatch(stream.name, stream.paths)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
-        if not gate.admits(stream.name):
+        if state.leaving or not gate.admits(stream.name):
             state.stopped = True
             raise _Stopped
         state.in_batch, is_first, state.began = True, not state.began, True
@@ -319,6 +344,39 @@ def _running(spark: SparkSession, query_id: str) -> StreamingQuery:
     if query is None:
         raise RuntimeError(f"Spark lists no active query {query_id}")
     return query
+
+
+def failure_of(
+    query: str, *errors: BaseException | None, described: FailedQuery | None = None
+) -> MedallionError:
+    """The engine's error for what ended a query, or kept it from starting.
+
+    Args:
+        query: The query's name.
+        errors: What the micro-batch raised, and what Spark says of the query; each None if there is none.
+        described: What is known of the query, for the explanation; unset: its name only.
+    """
+    first = next((error for error in errors if error is not None), None)
+    if isinstance(first, MedallionError):
+        return first
+    text = "\n".join(map(str, errors))
+    if (outage := registry_failure(text)) is not None:
+        return RegistryError(f"{query}: {outage}")
+    line = one_line(str(first))
+    if _SCHEMA_CHANGED.search(text) is not None:
+        return SourceChangedError(query, line)
+    if (known := explain(described or FailedQuery(query), text)) is not None:
+        return known
+    cause = cause_of(*errors)
+    if cause.kind == "transient":
+        return TransientFailureError(query, cause.subject, line)
+    failure = QueryFailedError(query, line)
+    failure.cause_kind = cause.kind
+    return failure
+
+
+def _described(stream: Stream) -> FailedQuery:
+    return FailedQuery(stream.name, stream.reads, stream.beside, stream.checkpoint, stream.source)
 
 
 def registry_failure(text: str) -> str | None:

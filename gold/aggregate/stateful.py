@@ -46,7 +46,8 @@ def build_query(context: Context, gold: Aggregate) -> Stream:
     frame = grouped(rows, gold)
     if (stored := create.by_as_stored(gold, rows)) is not gold:
         gold, frame = stored, grouped(rows, stored)
-    create.ensure(context, gold.table, frame.schema, gold.storage)
+    is_replaced = gold.mode == "complete" and not gold.storage.change_feed
+    create.ensure(context, gold.table, frame.schema, gold.storage, is_replaced=is_replaced)
     mode = cast("Literal['complete', 'update', 'append']", gold.mode)
     write = _Writer(gold, context.path(gold.table), mode)
     return context.query(gold, frame, write, output_mode=mode, without_rows=mode == "append")

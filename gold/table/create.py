@@ -32,13 +32,21 @@ PROPERTIES = {
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
 
+REPLACED_FILES_KEPT = "interval 1 hour"
+"""How long a table of which every micro-batch replaces all rows keeps its old files.
+
+Each micro-batch leaves a whole copy of the table, and no stream can read the table.
+"""
+
 RANDOM_FOLDERS = "delta.randomizeFilePrefixes"
 """The property with which Spark puts new files into folders of random names and not of partition values."""
 
 
-def properties(storage: Storage) -> Mapping[str, str]:
-    """Properties of a new gold table."""
+def properties(storage: Storage, *, is_replaced: bool = False) -> Mapping[str, str]:
+    """Properties of a new gold table; ``is_replaced``: every micro-batch replaces all rows."""
     found = dict(PROPERTIES)
+    if is_replaced:
+        found["delta.deletedFileRetentionDuration"] = REPLACED_FILES_KEPT
     if storage.partition_by:
         found[RANDOM_FOLDERS] = "true"
     if storage.change_feed:
@@ -77,10 +85,18 @@ def _is_text(frame: DataFrame, name: str) -> bool:
     return name in frame.columns and isinstance(frame.schema[name].dataType, StringType)
 
 
-def ensure(
-    context: Context, table: str, schema: StructType, storage: Storage, *, may_have_more: bool = False
+def ensure(  # noqa: PLR0913  # what a table is created with
+    context: Context,
+    table: str,
+    schema: StructType,
+    storage: Storage,
+    *,
+    may_have_more: bool = False,
+    is_replaced: bool = False,
 ) -> None:
     """Create a gold table where there is none; check the columns of one that exists.
+
+    With ``is_replaced`` every micro-batch replaces all rows of the table.
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``, or would have types that not
@@ -98,7 +114,7 @@ def ensure(
         table,
         context.path(table),
         schema,
-        properties(storage),
+        properties(storage, is_replaced=is_replaced),
         may_have_more=may_have_more,
         partition_by=storage.partition_by or (),
         cluster_by=storage.cluster_by or (),

@@ -15,6 +15,7 @@ from rich.text import Text
 from common.machine.terminal import packed
 from orchestration.history.alert_state import AlertsFile
 from orchestration.pipeline.field_use import FieldUse
+from orchestration.pipeline.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
 from orchestration.status.model import Quarantine, Status, TableStatus
 from orchestration.status.problems import duration, problems
@@ -33,6 +34,7 @@ _MARK = 3
 _WIDE = 150
 _REASONS_SHOWN = 4
 _KIB = 1_024
+_HOUR = 3_600
 _SEPARATOR = "  ·  "
 
 
@@ -217,6 +219,8 @@ def _block(table: TableStatus, at: datetime) -> _Block:
 
 def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
     details = [list(_source(table)), list(_now(table, at))]
+    if table.failures is not None and (shown := _failures(table, table.failures, at)):
+        details.append([shown])
     if table.watermark is not None:
         ago = _age(at, table.watermark)
         details.append([Text(f"watermark {table.watermark:%Y-%m-%d %H:%M:%S} ({ago} ago)", style="dim")])
@@ -286,6 +290,19 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
         yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
         if last.state_rows is not None and last.state_bytes is not None:
             yield Text(f"state {_number(last.state_rows)} rows, {bytes_text(last.state_bytes)}", style="dim")
+
+
+def _failures(table: TableStatus, failures: QueryState, at: datetime) -> Text | None:
+    """The restarts of a query in the last hour and what had failed; a failure for good of an ended job."""
+    if failures.state == "failed":
+        # Of a running job, the state of the query says so already.
+        is_known = table.query.state == "failed"
+        return None if is_known else Text(f"! stopped since {failures.since[11:19]}: {failures.error}", "red")
+    if not (restarts := failures.restarts_within(_HOUR, at)):
+        return None
+    times = f"{restarts} restart{'' if restarts == 1 else 's'} in the last hour"
+    colour = "dim" if failures.state == "works" else "yellow"
+    return Text(f"{times}: {failures.subject or failures.error}", style=colour)
 
 
 def _rejected(quarantine: Quarantine) -> Text:

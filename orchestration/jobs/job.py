@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,11 +25,17 @@ from common.machine.free_space import FreeSpace
 from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
+from orchestration.channel.client import fingerprint
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.jobs import topic_checks
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.quality_gates import QualityGates
 from orchestration.jobs.recorder import Recorder, recording
+from orchestration.jobs.serving.channel import Channel, serving
+from orchestration.jobs.serving.commands import Commands
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
+from orchestration.jobs.upkeep import Upkeep
+from orchestration.jobs.upkeep import running as upkeeping
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
 from orchestration.kafka.topic_state import topic_ids
@@ -69,6 +75,33 @@ class Job:
             self.supervisor.start(self.wiring.streams(layer), available_now=available_now, when=when)
         if "gold" in self.layers and not available_now and not self.stop.is_requested():
             self.supervisor.start(self.wiring.publications(), when=self.wiring.has_begun)
+
+    @contextmanager
+    def upkeep(self) -> Iterator[None]:
+        """Compact the tables that the queries write, and delete their old files, inside the block."""
+        settings, wiring = self.wiring.settings, self.wiring
+        if settings.maintenance.cpu_share == 0:
+            yield
+            return
+        upkeep = Upkeep(
+            wiring.pipeline,
+            wiring.layout,
+            [table for layer in self.layers for table in wiring.tables(layer)],
+            turns=self.supervisor.turns,
+            settings=settings.maintenance,
+            limits=settings.driver_limits,
+        )
+        with upkeeping(upkeep, wiring.spark):
+            yield
+
+    @contextmanager
+    def channel(self) -> Iterator[None]:
+        """Do the work of commands that ask for it, inside the block."""
+        wiring = self.wiring
+        operations = Commands(wiring, self.supervisor).operations()
+        channel = Channel(wiring.spark, operations, fingerprint(wiring.settings.pipeline))
+        with serving(channel, wiring.layout.channel):
+            yield
 
     def judge(self) -> None:
         """Evaluate the gates of quality suites on the newest versions, where the job has ended its work.
@@ -132,13 +165,8 @@ def open_job(
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
         stop = stack.enter_context(StopSignal().installed())
-        supervisor = Supervisor(
-            spark,
-            stop,
-            stop_timeout_seconds=settings.stop_timeout_seconds,
-            broker_failure=functools.partial(_lost_broker, pipeline, settings, address.result()),
-        )
-        supervisor.gate.free_space = _free_space(settings, layout)
+        lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
+        supervisor = _supervisor(spark, stop, settings, layout, lost_broker)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
         stack.enter_context(recording(_recorder(wiring, name, supervisor)))
@@ -146,6 +174,25 @@ def open_job(
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
         yield Job(tuple(layers), wiring, supervisor, stop, gates)
+
+
+def _supervisor(
+    spark: SparkSession,
+    stop: StopSignal,
+    settings: Settings,
+    layout: Layout,
+    lost_broker: Callable[[], BrokerError | None],
+) -> Supervisor:
+    supervisor = Supervisor(
+        spark,
+        stop,
+        stop_timeout_seconds=settings.stop_timeout_seconds,
+        policy=RestartPolicy.of(settings.supervision),
+        states=layout.query_states,
+        broker_failure=lost_broker,
+    )
+    supervisor.gate.free_space = _free_space(settings, layout)
+    return supervisor
 
 
 def _recorder(wiring: Wiring, name: str, supervisor: Supervisor) -> Recorder:

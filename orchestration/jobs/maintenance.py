@@ -1,9 +1,8 @@
 """Maintenance of tables: compacts small files and deletes old files that no query needs.
 
-One process writes a table, so its job must be stopped during maintenance. Old files are deleted only when
-every query that reads the table has read past them. Bronze keeps its old files forever, because a new silver
-table reads bronze from its first commit; after an erasure such a table loads bronze's newest version instead,
-and bronze's old files, which hold the erased rows, are deleted like those of other tables.
+One process writes a table: the maintenance of a table is done by its job, or by a command while its job is
+stopped. Old files are deleted only when every query that reads the table has read past them. A silver table
+that is added after that loads bronze from a snapshot, by event time (``silver.write.first_load``).
 """
 
 from __future__ import annotations
@@ -102,20 +101,23 @@ def maintain(
     return MaintenanceResult(table, plan.before, LogReader(path).snapshot(), deleted, plan.kept_because)
 
 
+def reason_to_keep_files(pipeline: Pipeline, layout: Layout, table: str) -> str:
+    """The reason to keep the old files of a table; empty if no query needs them, or there is no table."""
+    return plan_maintenance(pipeline, layout, table).kept_because
+
+
 def _needed(  # noqa: PLR0913, PLR0917  # what a table's old files are needed for
     pipeline: Pipeline, layout: Layout, table: str, log: LogReader, now: Snapshot, keeps: timedelta
 ) -> str:
     """The reason to keep files of a table that are older than ``keeps``; empty if no query needs them."""
-    is_bronze = table.startswith("bronze.")
-    if is_bronze and delta_table.ERASED not in log.properties():
-        return "a new silver table reads bronze from its first commit on"
+    is_erased = table.startswith("bronze.") and delta_table.ERASED in log.properties()
     oldest = datetime.now(UTC) - keeps
     if (needed := _needed_by_readers(layout, table, log, now, oldest)) is not None:
         return needed
     for reader in _readers(pipeline, table):
         version = _next_version(layout, reader, log, now.table_id)
         has_begun = version > 0
-        if is_bronze and Checkpoint(layout.checkpoint_path(reader.table)).last_planned() is None:
+        if is_erased and Checkpoint(layout.checkpoint_path(reader.table)).last_planned() is None:
             continue  # its first load reads the newest version
         version = _first_with_rows(log, version, is_change_skipped=_skips_changes(reader))
         if version > now.version:

@@ -27,6 +27,18 @@ def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
         PipelineError: The pipeline declares no table of that name.
         UsageError: The table cannot be rebuilt.
     """
+    gold, checkpoint = checkpoint_to_move(pipeline, layout, table)
+    with Leases(layout.leases, (gold.table, *gold.side_tables), "rebuild"):
+        return move_aside(checkpoint)
+
+
+def checkpoint_to_move(pipeline: Pipeline, layout: Layout, table: str) -> tuple[Gold, str]:
+    """The declaration of a gold table, and the path of its checkpoint.
+
+    Raises:
+        PipelineError: The pipeline declares no table of that name.
+        UsageError: The table cannot be rebuilt.
+    """
     gold = _gold(pipeline, table)
     checkpoint = layout.checkpoint_path(gold.table)
     if not is_local(checkpoint):
@@ -36,12 +48,16 @@ def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
             "job refills the table."
         )
     layout.require_own((gold.table,))
-    with Leases(layout.leases, (gold.table, *gold.side_tables), "rebuild"):
-        if not Checkpoint(checkpoint).exists():
-            return None
-        moved = f"{checkpoint}__before_{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
-        Path(checkpoint).rename(moved)
-        return moved
+    return gold, checkpoint
+
+
+def move_aside(checkpoint: str) -> str | None:
+    """Rename a checkpoint that no query uses; its new path, or None if there is none."""
+    if not Checkpoint(checkpoint).exists():
+        return None
+    moved = f"{checkpoint}__before_{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
+    Path(checkpoint).rename(moved)
+    return moved
 
 
 def _gold(pipeline: Pipeline, table: str) -> Gold:

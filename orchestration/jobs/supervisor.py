@@ -1,8 +1,10 @@
 """Starts queries, supervises them, and stops them at a micro-batch boundary.
 
-All queries of a process end together: at SIGINT, SIGTERM or SIGHUP, or when one query fails. A query that
-fails for a temporary reason (a schema registry that does not answer) is restarted instead, with growing
-pauses, while the other queries go on.
+A query that fails for a transient cause (broker, registry or object store away, a conflict of commits) is
+restarted, with growing pauses (``orchestration.jobs.failures.restarts``). A query that fails by its data, or
+by something that a person has to change, stays stopped. The other queries go on in both cases. The run ends
+at SIGINT, SIGTERM or SIGHUP, or when no query is left; with ``fail_fast``, and in runs with an end, at the
+first failure.
 
 A stop first closes the gate, so that no query starts another micro-batch, and then stops each query as soon
 as it is idle. A second signal or the deadline stops queries inside a micro-batch; the next start replays it.
@@ -16,23 +18,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from common.errors import MedallionError, SourceChangedError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from common.errors import BrokerAwayError, MedallionError, RegistryError, SourceChangedError
 from common.machine.console import say
 from common.machine.stop_signals import handled
-from common.streaming.query import Gate, RunningQuery, Stream, start
+from common.streaming.query import Gate, RunningQuery, Stream, failure_of, start
+from common.streaming.turns import Turns
 from common.streaming.wake_up import CommitNotifier
+from orchestration.jobs.failures.restart_notices import RestartNotices
+from orchestration.jobs.failures.restarts import RestartPolicy, Restarts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_POLL_SECONDS = 0.2
+Result = TypeVar("Result")
+
+_POLL_SECONDS, _BOUNDARY_SECONDS = 0.2, 0.05
 _BROKER_SECONDS = 1.0
 _GONE_SECONDS = 10.0
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_GIVE_UP_SECONDS = 120.0
 
 
 class StopSignal:
@@ -73,59 +81,42 @@ def term_interrupts() -> Iterator[None]:
         yield
 
 
-@dataclass
-class _Retry:
-    """A query that failed for a temporary reason and is restarted. Times are those of ``time.monotonic``.
-
-    Attributes:
-        began: Time of the first failure.
-        pause: Seconds until the next restart; doubles with each failure.
-        due: Time of the next restart; None after a restart, until the first finished micro-batch.
-    """
-
-    began: float
-    pause: float
-    due: float | None
-
-    def postpone(self, now: float) -> None:
-        """Schedule the next restart after another failure."""
-        self.pause = min(2 * self.pause, _LONGEST_PAUSE)
-        self.due = now + self.pause
-
-
 class Supervisor:
-    """Starts and supervises the queries of one process.
+    """Starts and supervises the queries of one process."""
 
-    A query with ``available_now`` that keeps failing for a temporary reason fails for good after
-    ``give_up_seconds``; a query that runs forever is restarted without limit.
-    """
-
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what the queries of a process share
         self,
         spark: SparkSession,
         stop: StopSignal,
         *,
         stop_timeout_seconds: float,
-        give_up_seconds: float = _GIVE_UP_SECONDS,
+        policy: RestartPolicy | None = None,
+        states: Path | None = None,
         broker_failure: Callable[[], MedallionError | None] = lambda: None,
     ) -> None:
-        """Create the supervisor.
+        """Create a supervisor without queries.
 
         Args:
             spark: The session.
             stop: The request to stop.
             stop_timeout_seconds: How long a stop waits for a micro-batch boundary.
-            give_up_seconds: How long a bounded query is restarted.
+            policy: How queries are restarted; unset: the defaults.
+            states: Folder for the failures and restarts of the queries; unset: they are not written.
             broker_failure: Called once a second: the error for a broker that has ended, which ends the run.
         """
         self._broker_failure, self._broker_checked = broker_failure, time.monotonic()
         self._spark, self._stop = spark, stop
-        self._give_up = give_up_seconds
+        self._policy = policy or RestartPolicy()
+        self._notices = RestartNotices(states)
         self._bounded: set[str] = set()
-        self._retries: dict[str, _Retry] = {}
+        self._restarts: dict[str, Restarts] = {}
+        self._failed: dict[str, MedallionError] = {}
+        self._changing = threading.RLock()
+        self._pausing = 0
         self._timeout = stop_timeout_seconds
         self.gate = Gate()
         self.notifier = CommitNotifier()
+        self.turns = Turns()
         self.watch: Callable[[], MedallionError | None] = lambda: None
         """Looked at in every poll of ``run``: a reason to stop all queries; None while there is none."""
         self.queries: list[RunningQuery] = []
@@ -167,13 +158,16 @@ class Supervisor:
                 return
             if available_now:
                 self._bounded.add(stream.name)
+            self._notices.clear(stream.name)
             if when is not None and not when(stream):
                 self._waiting.append((stream, functools.partial(when, stream)))
                 continue
             self.queries.append(self._begin(stream, available_now=available_now))
 
     def _begin(self, stream: Stream, *, available_now: bool) -> RunningQuery:
-        return start(self._spark, stream, self.gate, self.notifier, available_now=available_now)
+        return start(
+            self._spark, stream, self.gate, self.notifier, available_now=available_now, turns=self.turns
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -182,20 +176,67 @@ class Supervisor:
 
     def is_retried(self, name: str) -> bool:
         """Whether a query has failed for a temporary reason and is restarted."""
-        return name in self._retries
+        restarts = self._restarts.get(name)
+        return restarts is not None and restarts.began is not None and name not in self._failed
 
     def poll(self) -> MedallionError | None:
-        """Start waiting queries whose condition is met; the error of the first failed query, if any."""
-        self._stop_closed()
-        for waiting in list(self._waiting):
-            stream, is_ready = waiting
-            if is_ready() and not self._stop.is_requested():
-                self._waiting.remove(waiting)
-                is_bounded = stream.name in self._bounded
-                self.queries.append(self._begin(stream, available_now=is_bounded))
-        for place, query in enumerate(self.queries):
-            self._restart_after_failure(place, query)
-        return self._first_failure()
+        """Start waiting queries whose condition is met, and restart failed ones that are due.
+
+        Returns:
+            The error that ends the run: of the first failed query with an end, or of any with ``fail_fast``.
+        """
+        with self._changing:
+            self._stop_closed()
+            for waiting in list(self._waiting):
+                stream, is_ready = waiting
+                if is_ready() and not self._stop.is_requested():
+                    self._waiting.remove(waiting)
+                    is_bounded = stream.name in self._bounded
+                    self.queries.append(self._begin(stream, available_now=is_bounded))
+            for place, query in enumerate(self.queries):
+                self._supervise(place, query)
+        if self._stop.is_requested():
+            return None
+        return next((e for name, e in self._failed.items() if self._ends_run(name)), None)
+
+    @contextmanager
+    def between_batches(self, queries: Sequence[str]) -> Iterator[None]:
+        """Have the tables of some queries to oneself inside the block, between two of their micro-batches."""
+        with self.turns.take_all(queries):
+            yield
+            for query in self.queries:
+                if query.name in queries:
+                    query.stream.refresh()
+
+    def begin_again(self, name: str, between: Callable[[], Result]) -> Result:
+        """Stop a query at a micro-batch boundary, do something, and start the query, built again.
+
+        Called by another thread than the one that supervises.
+
+        Returns:
+            The result of ``between``.
+        """
+        self._pausing += 1
+        try:
+            for query in [one for one in self.queries if one.name == name]:
+                query.leave()
+                while query.is_active:
+                    if query.is_idle:
+                        query.stop()
+                    else:
+                        time.sleep(_BOUNDARY_SECONDS)
+            with self._changing:
+                result = between()
+                for place, query in enumerate(self.queries):
+                    if query.name == name and not self._stop.is_requested():
+                        self._failed.pop(name, None)
+                        self._restart(place, query)
+            return result
+        finally:
+            self._pausing -= 1
+
+    def _ends_run(self, name: str) -> bool:
+        return self._policy.fail_fast or name in self._bounded
 
     def stop_query(self, name: str) -> None:
         """Stop one query at a micro-batch boundary, for the rest of the run; the others go on.
@@ -212,7 +253,7 @@ class Supervisor:
         self._waiting = [waiting for waiting in self._waiting if waiting[0].name not in closed]
         for query in self.queries:
             if query.name in closed:
-                self._retries.pop(query.name, None)
+                self._restarts.pop(query.name, None)
                 if query.is_active and query.is_idle:
                     query.stop()
 
@@ -220,30 +261,67 @@ class Supervisor:
         """Whether no query of this process still has to write a table that ``stream`` reads."""
         waiting = {other.name for other, _ in self._waiting}
         active = {query.name for query in self.queries if query.is_active or self._needs_rebuild(query)}
-        return (waiting | active | self._retries.keys()).isdisjoint(stream.reads)
+        failing = {name for name, restarts in self._restarts.items() if restarts.began is not None}
+        return (waiting | active | failing).isdisjoint(stream.reads)
 
-    def _restart_after_failure(self, place: int, query: RunningQuery) -> None:
-        """Restart a query that failed for a temporary reason, once its pause is over; report it once."""
+    def _supervise(self, place: int, query: RunningQuery) -> None:
+        """Restart a query that failed for a transient cause, once its pause is over; report each change."""
         if query.name in self.gate.closed_for:
             return
-        failure, retry = query.failure(), self._retries.get(query.name)
-        now = time.monotonic()
+        failure = query.failure()
         if failure is None:
-            if retry is not None and (not query.is_active or any(True for _ in query.progress())):
-                del self._retries[query.name]
-                say(f"{query.name}: works again, after {now - retry.began:.0f} s")
+            self._note_that_it_works(query)
+        elif query.name in self._failed:
+            return
         elif isinstance(failure, SourceChangedError):
             self._rebuild(place, query)
-        elif failure.retryable:
-            if retry is None:
-                self._retries[query.name] = _Retry(now, _SHORTEST_PAUSE, now + _SHORTEST_PAUSE)
-                say(f"{failure} {query.name} waits and is restarted; the other queries go on")
-            elif retry.due is None:
-                retry.postpone(now)
-            elif now >= retry.due and not self._stop.is_requested() and not self._is_given_up(query.name):
-                retry.due = None
-                is_bounded = query.name in self._bounded
-                self.queries[place] = self._begin(query.stream, available_now=is_bounded)
+        elif not self._is_retried(failure):
+            self._fail(query.name, failure)
+        else:
+            self._retry(place, query, failure)
+
+    def _retry(self, place: int, query: RunningQuery, failure: MedallionError) -> None:
+        if query.name not in self._restarts:
+            self._restarts[query.name] = Restarts(self._policy, query.name in self._bounded)
+        restarts = self._restarts[query.name]
+        if restarts.due is None:
+            restarts.failed()
+            self._notices.waits(query.name, failure, restarts)
+        elif restarts.is_due() and not self._stop.is_requested():
+            if restarts.is_given_up():
+                self._fail(query.name, failure)
+                return
+            restarts.restarted()
+            self._notices.restarted(query.name, failure, restarts)
+            self._restart(place, query)
+
+    def _restart(self, place: int, query: RunningQuery) -> None:
+        """Build a query again from its tables and start it; a failure counts as one more of the query."""
+        stream, is_bounded = query.stream, query.name in self._bounded
+        try:
+            stream = stream if stream.again is None else stream.again()
+            self.queries[place] = self._begin(stream, available_now=is_bounded)
+        except (MedallionError, PySparkException, Py4JJavaError, OSError) as error:
+            failure = failure_of(query.name, error)
+            # A query that failed before is found failed by the next poll, which schedules its next restart.
+            if query.failure() is None or not self._is_retried(failure):
+                self._fail(query.name, failure)
+
+    def _note_that_it_works(self, query: RunningQuery) -> None:
+        restarts = self._restarts.get(query.name)
+        if restarts is None or restarts.began is None:
+            return
+        # Spark reports progress of a finished micro-batch, and of a look for data that succeeded.
+        if not query.is_active or any(True for _ in query.progress()):
+            self._notices.works(query.name, restarts.works())
+
+    def _fail(self, name: str, failure: MedallionError) -> None:
+        self._failed[name] = failure
+        self._notices.failed(name, failure, is_end=self._ends_run(name))
+
+    def _is_retried(self, failure: MedallionError) -> bool:
+        is_always = isinstance(failure, (RegistryError, BrokerAwayError, SourceChangedError))
+        return failure.retryable and (is_always or not self._policy.fail_fast)
 
     def _rebuild(self, place: int, query: RunningQuery) -> None:
         """Rebuild a query whose source has new columns; it goes on from its checkpoint."""
@@ -252,17 +330,13 @@ class Supervisor:
             stream, is_bounded = query.stream.again(), query.name in self._bounded
             self.queries[place] = self._begin(stream, available_now=is_bounded)
 
-    def _is_given_up(self, name: str) -> bool:
-        retry = self._retries.get(name)
-        return name in self._bounded and (retry is None or time.monotonic() - retry.began > self._give_up)
-
     def run(self, each_poll: Callable[[], None] = lambda: None, *, keep_open: bool = False) -> None:
-        """Supervise until all queries have ended, one has failed, or a stop is requested; then stop the rest.
+        """Supervise until no query is left, a failure ends the run, or a stop is requested; stop the rest.
 
         With ``keep_open``, more queries may be started after all have ended by themselves.
 
         Raises:
-            MedallionError: The error of the first query that failed.
+            MedallionError: The error of the first query that failed for good.
         """
         failure: MedallionError | None = None
         timeout = self._timeout
@@ -273,7 +347,7 @@ class Supervisor:
                     timeout = min(timeout, _GONE_SECONDS)
                     break
                 failure = self.poll() or self.watch()
-                if failure is not None or not (self._waiting or self._retries or self._is_any_active()):
+                if failure is not None or not self._is_any_left():
                     break
                 each_poll()
                 self._stop.wait(_POLL_SECONDS)
@@ -311,6 +385,16 @@ class Supervisor:
             query.stop()
         return [query.name for query in active]
 
+    def _is_any_left(self) -> bool:
+        """Whether a query runs, or may run again."""
+        if self._pausing or self._is_any_active():
+            return True
+        is_failing = any(
+            name not in self._failed and one.began is not None for name, one in self._restarts.items()
+        )
+        # A waiting query waits for the rows of another one.
+        return is_failing or (bool(self._waiting) and not self._failed)
+
     def _is_any_active(self) -> bool:
         return any(query.is_active or self._needs_rebuild(query) for query in self.queries)
 
@@ -320,11 +404,12 @@ class Supervisor:
         return is_changed and query.stream.again is not None and not self._stop.is_requested()
 
     def _first_failure(self) -> MedallionError | None:
-        """The error of the first failed query that is not restarted."""
+        """The error of the first query that failed and is not restarted."""
+        if self._failed:
+            return next(iter(self._failed.values()))
         for query in self.queries:
             failure = query.failure()
-            if failure is None or self._needs_rebuild(query):
+            if failure is None or self._needs_rebuild(query) or self._is_retried(failure):
                 continue
-            if not failure.retryable or (self._is_given_up(query.name) and not self._stop.is_requested()):
-                return failure
+            return failure
         return None

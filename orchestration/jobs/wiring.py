@@ -67,13 +67,13 @@ class Wiring:
         # table that the user has to restore.
         last_commits = {
             declared.table: start_checks.check_table(self._context, declared)
-            for declared in self._tables(layer)
+            for declared in self.tables(layer)
         }
         for topic in self.pipeline.bronze if layer == "bronze" else ():
             self.topics[topic.table] = topic_identity(
                 self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
             )
-        for declared in self._tables(layer):
+        for declared in self.tables(layer):
             stream = self._stream(declared)
             last = last_commits[declared.table]
             start_checks.check_declaration(self._context, declared, last, stream.declared)
@@ -132,7 +132,8 @@ class Wiring:
             reads += [one.reads for one in self.pipeline.publish if one.reads.startswith("silver.")]
         return sorted(set(reads))
 
-    def _tables(self, layer: Layer) -> Sequence[Table]:
+    def tables(self, layer: Layer) -> Sequence[Table]:
+        """The tables of one layer, in the order of data flow."""
         tables: dict[Layer, Sequence[Table]] = {
             "bronze": self.pipeline.bronze,
             "silver": self.pipeline.silver,

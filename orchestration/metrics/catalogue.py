@@ -19,6 +19,7 @@ Sample = tuple[tuple[str, ...], Value]
 _Part = TypeVar("_Part")
 
 _MOST_REASONS = 50
+_HOUR_SECONDS = 3_600.0
 _TABLE = ("pipeline", "layer", "table")
 
 
@@ -68,6 +69,20 @@ def _states(status: Status) -> Iterator[Sample]:
     for table in status.tables:
         for state in get_args(State):
             yield _labels(status, table, state), int(table.query.state == state)
+
+
+def _restart_causes(status: Status) -> Iterator[Sample]:
+    for table in status.tables:
+        if table.failures is not None:
+            causes = table.failures.causes_within(_HOUR_SECONDS, status.at)
+            for cause, restarts in sorted(causes.items()):
+                yield _labels(status, table, cause or "not known"), restarts
+
+
+def _failing(status: Status) -> Iterator[Sample]:
+    for table in status.tables:
+        if table.failures is not None:
+            yield _labels(status, table, table.failures.kind), int(table.failures.state != "works")
 
 
 def _phases(status: Status) -> Iterator[Sample]:
@@ -155,6 +170,20 @@ METRICS: tuple[Metric, ...] = (
         "Restarts of the query since its job started.",
         _TABLE,
         _each(lambda table, status: table.query.restarts),
+    ),
+    Metric(
+        "medallion_query_recent_restarts",
+        "gauge",
+        "Restarts of the query in the last hour by cause, such as the Kafka broker; at most the newest 20.",
+        (*_TABLE, "cause"),
+        _restart_causes,
+    ),
+    Metric(
+        "medallion_query_failure_state",
+        "gauge",
+        "1 while the query does not work, by kind of the failure: transient, data, operator or unknown.",
+        (*_TABLE, "kind"),
+        _failing,
     ),
     _per_table(
         "query_rows_per_second",

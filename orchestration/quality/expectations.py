@@ -173,7 +173,12 @@ def _evaluation(gx: Any, one: ExpectationResult) -> Any:
     found: dict[str, Any] = {"observed_value": html.escape(one.observed or "met")}
     if counts := _COUNTS.match(one.observed):
         rows = int(counts[2].replace(",", ""))
-        found |= {"element_count": rows, "unexpected_count": one.failing_rows}
+        failing = one.failing_rows or 0
+        found |= {
+            "element_count": rows,
+            "unexpected_count": failing,
+            "unexpected_percent": 100 * failing / max(rows, 1),
+        }
     return gx.core.ExpectationValidationResult(
         success=one.is_met, expectation_config=configuration, result=found, meta={}, exception_info={}
     )

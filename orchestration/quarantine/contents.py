@@ -168,7 +168,9 @@ def rows(  # noqa: PLR0913  # one per option
         while (row := found.fetchone()) is not None:
             yield _row(silver.table, row, current)
     except duckdb.Error as error:
-        raise UsageError(f"--where: {str(error).strip().splitlines()[0]}") from error
+        message = str(error).strip().splitlines()[0]
+        hint = ' "offset" is a word of SQL: write the column in double quotes.' if "offset" in message else ""
+        raise UsageError(f"--where: {message}.{hint}") from error
 
 
 def _rule_version(silver: Silver) -> str:

@@ -20,12 +20,13 @@ from orchestration.history.job_state import JobState, read_states
 from orchestration.pipeline.context import Context
 from orchestration.pipeline.field_use import FieldSampler
 from orchestration.pipeline.lineage import sources
+from orchestration.pipeline.query_states import QueryState, read_state
 from orchestration.pipeline.rows_read import rows_between
 from orchestration.query.duckdb_views import Database, count_reasons
 from orchestration.status import time_to_loss
 from orchestration.status.freshness import TIMESTAMP, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
-from orchestration.status.lease_holder import find_holder
+from orchestration.status.lease_holder import Holder, find_holder
 from orchestration.status.model import Freshness, Lag, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.status.query_state import Planned, query_now
 from orchestration.status.recent_rows import RecentCounter, RecentRows
@@ -136,10 +137,16 @@ class Collector:
             fields=self._fields.use(name),
             holder=holder,
             query=query_now(name, jobs, holder, progress.planned, at),
+            failures=self._failures(name, holder),
             freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets),
             loss=loss,
             uncommitted=None if topic is None else uncommitted(topic, offsets, _position(progress)),
         )
+
+    def _failures(self, query: str, holder: Holder | None) -> QueryState | None:
+        """A query's failures; of a job that has ended only a failure for good, until the next start."""
+        found = read_state(self._layout.query_states, query)
+        return found if holder is not None or (found is not None and found.state == "failed") else None
 
     def _progress(self, table: str) -> _Progress:
         checkpoint = self._checkpoint(table)

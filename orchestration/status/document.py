@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orchestration.history.alert_state import AlertsFile
+from orchestration.pipeline.query_states import QueryState
 from orchestration.status.model import Freshness, Lag, QueryNow, Status, TableStatus, TimeToLoss
 from orchestration.status.problems import problems
+
+_HOUR = 3_600
 
 
 def document(status: Status) -> dict[str, Any]:
@@ -42,7 +45,10 @@ def document(status: Status) -> dict[str, Any]:
     waits; null for publications),
     ``time_to_loss`` (``seconds``: null if not known or never; ``is_never``, ``cause``),
     ``uncommitted`` (``records`` of open transactions, ``seconds`` since when the stable offset stands still;
-    null except for bronze).
+    null except for bronze),
+    ``failures`` of the query since its job started (``state``: works, waits, restarted, failed; ``kind``:
+    transient, data, operator, unknown; ``subject``, ``error``, ``since``, ``next_restart_at``, ``restarts``,
+    ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed).
     """
     return {
         "pipeline": status.pipeline,
@@ -97,6 +103,16 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         "time_to_loss": _loss_document(table.loss),
         "uncommitted": table.uncommitted
         and {"records": table.uncommitted.records, "seconds": round(table.uncommitted.seconds, 1)},
+        "failures": table.failures and _failures_document(table.failures, at),
+    }
+
+
+def _failures_document(failures: QueryState, at: datetime) -> dict[str, Any]:
+    names = ("state", "kind", "subject", "error", "since", "next_restart_at", "restarts")
+    return {
+        **{name: getattr(failures, name) for name in names},
+        "restarts_last_hour": failures.restarts_within(_HOUR, at),
+        "last_restarts": [asdict(one) for one in failures.last_restarts],
     }
 
 

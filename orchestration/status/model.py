@@ -15,6 +15,7 @@ from common.delta.log import Snapshot
 from orchestration.history.alert_state import AlertsFile
 from orchestration.history.job_state import BatchFacts
 from orchestration.pipeline.field_use import FieldUse
+from orchestration.pipeline.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
 from orchestration.status.lease_holder import Holder
 from orchestration.status.recent_rows import RecentRows
@@ -178,6 +179,7 @@ class TableStatus:
         loss: When unread data is deleted.
         uncommitted: Records of open transactions in the topics of a bronze table; None for other tables and
             if the broker does not answer.
+        failures: Failures and restarts of the query since its job started; None if there are none.
     """
 
     table: str
@@ -198,6 +200,7 @@ class TableStatus:
     freshness: Freshness | None
     loss: TimeToLoss
     uncommitted: Uncommitted | None = None
+    failures: QueryState | None = None
 
     @property
     def layer(self) -> str:

@@ -41,6 +41,7 @@ def _pipeline(topic: str) -> Pipeline:
     )
 
 
+@pytest.mark.long
 def test_what_retention_has_deleted_is_written_down_and_gone_on_after(
     spark: Any,
     broker: str,
@@ -57,8 +58,9 @@ def test_what_retention_has_deleted_is_written_down_and_gone_on_after(
     read = Counter(row["partition"] for row in engine.rows("bronze.orders"))
     gone = {partition: read[partition] + 4 for partition in range(3)}
     places = [TopicPartition(topic, partition, end) for partition, end in gone.items()]
-    for one in AdminClient({"bootstrap.servers": broker}).delete_records(places).values():
-        one.result()
+    client = AdminClient({"bootstrap.servers": broker})  # its results come only while it lives
+    for one in client.delete_records(places).values():
+        one.result(30)
     with pytest.raises(RecordsGoneError):
         engine.run("bronze")
     assert {fault.name for fault in _audit(engine).faults} == {"topic"}

@@ -206,19 +206,23 @@ def test_a_process_validates_with_a_session_of_its_own(filled: Filled, tmp_path:
 def test_cases_are_recorded_from_quarantine_and_offsets_and_pass(filled: Filled, tmp_path: Path) -> None:
     """By the command, from the records that the broker gave; each record keeps its coordinates."""
     quarantined = DeltaTable(filled.path("silver.quakes__quarantine")).to_pyarrow_table().to_pylist()
-    newest = max((row for row in quarantined if row["value"]), key=lambda row: row["offset"])
+    texts = [row for row in quarantined if row["value"] and "not_utf8" not in row["reasons"]]
+    newest = max(texts, key=lambda row: row["offset"])
     topic, file = newest["topic"], tmp_path / "recorded.cases.yaml"
+    place = f'"partition" = {newest["partition"]} and "offset" = {newest["offset"]}'
     file.write_text(f"pipeline: {filled.pipeline}\n")
     with medallion(tmp_path, filled.pipeline, f"data_dir={filled.folder / 'data'}") as commands:
         given = ("test", str(file), "--record")
-        first = commands.run(*given, "silver.quakes__quarantine", "--where", f"offset = {newest['offset']}")
+        first = commands.run(*given, "silver.quakes__quarantine", "--where", place)
         second = commands.run(*given, f"{topic}/0/3-5", "--table", "gold.quakes_latest")
         assert (first.code(), second.code()) == (0, 0), first.stderr + second.stderr
         ran = commands.run("test", str(file), "--json")
         assert ran.code() == 0, ran.stdout + ran.stderr
     outcomes = json.loads(ran.stdout)
     assert [one["passed"] for one in outcomes] == [True, True]
-    assert outcomes[0]["case"].startswith(f"{topic}/0/{newest['offset']} is quarantined: ")
+    assert outcomes[0]["case"].startswith(
+        f"{topic}/{newest['partition']}/{newest['offset']} is quarantined: "
+    )
     text = file.read_text()
     assert newest["value"].decode() in text
     assert all(f"offset: {offset}\n" in text for offset in (3, 4, 5))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from common.declare import Json, Message, Pipeline, Silver, Topic
+from common.declare import Message, Pipeline
 from common.errors import TopicChangedError, UsageError
 from orchestration.audit.result import Account
 from orchestration.audit.run import audit
@@ -23,6 +23,7 @@ from orchestration.kafka import client as kafka
 from orchestration.kafka.topic_state import broker_topics, topic_ids
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.orders import orders_pipeline
 
 BEFORE = 20
 NEW = {"more": 30, "equal": BEFORE, "fewer": 7}
@@ -30,21 +31,7 @@ NEW = {"more": 30, "equal": BEFORE, "fewer": 7}
 
 def pipeline(topic: str) -> Pipeline:
     """Bronze and silver."""
-    return Pipeline(
-        name="shop",
-        bronze=[Topic("orders", topics=[topic])],
-        silver=[
-            Silver(
-                "orders",
-                reads="bronze.orders",
-                value=Json("id int, ms bigint"),
-                columns={"id": "id", "ordered_at": "timestamp_millis(ms)"},
-                key=["id"],
-                event_time="ordered_at",
-                watermark="1 hour",
-            )
-        ],
-    )
+    return orders_pipeline(topic, watermark="1 hour")
 
 
 def messages(first: int, count: int) -> list[Message]:

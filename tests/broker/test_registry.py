@@ -19,7 +19,8 @@ from common.declare import Avro, Message, Pipeline, Silver, Topic
 from common.errors import RegistryError
 from common.schema import avro as avro_schema
 from common.streaming.query import registry_failure
-from orchestration.jobs import supervisor as supervising
+from orchestration.jobs.failures import restart_notices
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
 from tests.conftest import make_settings
@@ -134,7 +135,7 @@ def test_silver_waits_for_its_registry_and_bronze_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(supervising, "say", said.append)
+    monkeypatch.setattr(restart_notices, "say", said.append)
     stop = StopSignal()
     watching = Supervisor(wiring.spark, stop, stop_timeout_seconds=60)
     send(topic, [order(number) for number in range(3)])
@@ -186,12 +187,13 @@ def by_id(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_run_with_an_end_gives_up(
     wiring: Wiring, topic: str, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervising, "say", lambda text: None)
+    monkeypatch.setattr(restart_notices, "say", lambda text: None)
     send(topic, [order(1)])
     bronze = Supervisor(wiring.spark, StopSignal(), stop_timeout_seconds=60)
     bronze.start(wiring.streams("bronze"), available_now=True)
     bronze.run()
-    silver = Supervisor(wiring.spark, StopSignal(), stop_timeout_seconds=60, give_up_seconds=2)
+    policy = RestartPolicy(bounded_give_up_seconds=2)
+    silver = Supervisor(wiring.spark, StopSignal(), stop_timeout_seconds=60, policy=policy)
     silver.start(wiring.streams("silver"), available_now=True)
     with pytest.raises(RegistryError, match="does not answer"):
         silver.run()

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 import bronze.query
 from common.config.paths import Layout
-from common.declare import Aggregate, Json, Message, Pipeline, Silver, Topic, Upsert
+from common.declare import Aggregate, Message, Pipeline, Upsert
 from common.errors import (
     BrokerAwayError,
     HistoryGoneError,
@@ -25,36 +25,26 @@ from common.errors import (
     StateDamagedError,
 )
 from common.streaming.topic_identity import TopicIdentity
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Layer
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.orders import orders_pipeline
 
 pytestmark = pytest.mark.long
 
 
 def pipeline(topic: str) -> Pipeline:
     """A stateless and two stateful queries."""
-    return Pipeline(
-        name="shop",
-        bronze=[Topic("orders", topics=[topic])],
-        silver=[
-            Silver(
-                "orders",
-                reads="bronze.orders",
-                value=Json("id int, ms bigint"),
-                columns={"id": "id", "ordered_at": "timestamp_millis(ms)"},
-                key=["id"],
-                event_time="ordered_at",
-                watermark="7 days",
-            )
-        ],
-        gold=[
+    return orders_pipeline(
+        topic,
+        gold=(
             Aggregate(
                 "counts", reads="silver.orders", by=["id"], measures={"rows": "count(*)"}, mode="update"
             ),
             Upsert("latest", reads="silver.orders", key=["id"], newest_by=["ordered_at"]),
-        ],
+        ),
     )
 
 
@@ -209,7 +199,9 @@ def test_a_broker_that_does_not_answer_is_waited_for(spark: Any, tmp_path: Path)
         client=options,
         identity=TopicIdentity("bronze.orders", {}, lambda new: {}),
     )
-    supervisor = Supervisor(spark, StopSignal(), stop_timeout_seconds=60, give_up_seconds=2)
+    supervisor = Supervisor(
+        spark, StopSignal(), stop_timeout_seconds=60, policy=RestartPolicy(bounded_give_up_seconds=2)
+    )
     supervisor.start(iter([stream]), available_now=True)
     with pytest.raises(BrokerAwayError, match=f"bronze.orders: Kafka at {away} does not answer"):
         supervisor.run()

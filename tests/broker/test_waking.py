@@ -11,12 +11,13 @@ import pytest
 from deltalake import DeltaTable
 
 from common.config.paths import Layout
-from common.declare import Aggregate, ConsoleSink, Json, Message, Pipeline, Publish, Rule, Silver, Topic
+from common.declare import Aggregate, ConsoleSink, Message, Publish, Rule
 from common.streaming import query as streaming
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import LAYERS, Wiring
 from tests.conftest import make_settings
 from tests.pipeline.test_waking import await_that
+from tests.support.orders import orders_pipeline
 
 
 @pytest.fixture(autouse=True)
@@ -28,22 +29,10 @@ def test_an_event_goes_through_all_layers_by_wakes_alone(
     spark: Any, tmp_path: Path, broker: str, topic: str, send: Callable[..., None]
 ) -> None:
     """Through silver to a table of gold, and from a table beside silver to where its rows are sent on."""
-    pipeline = Pipeline(
-        name="shop",
-        bronze=[Topic("orders", topics=[topic])],
-        silver=[
-            Silver(
-                "orders",
-                reads="bronze.orders",
-                value=Json("id int, ms bigint"),
-                columns={"id": "id", "ordered_at": "timestamp_millis(ms)"},
-                key=["id"],
-                event_time="ordered_at",
-                watermark="7 days",
-                rules=[Rule("id_known", "id < 1000")],
-            )
-        ],
-        gold=[Aggregate("total", reads="silver.orders", by={"one": "1"}, measures={"orders": "count(*)"})],
+    pipeline = orders_pipeline(
+        topic,
+        rules=[Rule("id_known", "id < 1000")],
+        gold=(Aggregate("total", reads="silver.orders", by={"one": "1"}, measures={"orders": "count(*)"}),),
         publish=[Publish("rejected", reads="silver.orders__quarantine", to=ConsoleSink())],
     )
     settings = make_settings(tmp_path, broker, "bronze.trigger=100 milliseconds")

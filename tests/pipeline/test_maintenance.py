@@ -123,15 +123,22 @@ def test_old_files_stay_until_the_last_query_has_read_them(spark: Any, engine: E
     assert engine.version("gold.latest") > 0
 
 
-def test_a_dry_run_does_nothing_and_bronze_keeps_its_files(engine: Engine) -> None:
+def test_a_dry_run_does_nothing_and_bronze_keeps_what_silver_has_yet_to_read(
+    spark: Any, engine: Engine
+) -> None:
     version = engine.version("silver.orders")
     plan = plan_maintenance(PIPELINE, engine.layout, "silver.orders")
     assert plan.before is not None
     assert (plan.before.version, plan.after, plan.deleted) == (version, None, None)
     assert plan_maintenance(PIPELINE, engine.layout, "silver.orders__late").before is None
     engine.append_bronze("bronze.orders", [("t", 0, 0, None, 0, None, None, None, None)])
+    spark.sql(
+        f"ALTER TABLE delta.`{engine.path('bronze.orders')}` SET TBLPROPERTIES "
+        "('delta.deletedFileRetentionDuration' = 'interval 1 second')"
+    )
+    time.sleep(1.1)
     assert plan_maintenance(PIPELINE, engine.layout, "bronze.orders").kept_because.startswith(
-        "a new silver table reads"
+        "silver.orders has not begun to read it"
     )
     assert engine.version("silver.orders") == version
 

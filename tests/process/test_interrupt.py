@@ -30,7 +30,7 @@ runpy.run_module("orchestration", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("module", ["orchestration.cli.main", "pydantic_settings", "pyspark"])
+@pytest.mark.parametrize("module", ["orchestration.cli.main", "pydantic_settings", "confluent_kafka"])
 def test_ctrl_c_while_a_command_loads_ends_it_without_a_traceback(module: str) -> None:
     """Loading takes a second, and on a busy machine several."""
     done = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from common.config.settings import _duration
+from common.config.durations import duration_text
 from common.errors import SqlError
 from common.schema.ddl import DDL_TYPES, JSON_TYPES, DdlError, parse
 from common.sql.expression import analyze
@@ -158,5 +158,5 @@ def test_sql_is_refused_where_spark_refuses_it(spark: Any, sql: str) -> None:
 
 @pytest.mark.parametrize("text", ["2s", "500ms", "1.5 seconds", "1 minute", "2 weeks", "1 day", "0 seconds"])
 def test_durations_are_read_by_spark(spark: Any, text: str) -> None:
-    value = spark._jvm.org.apache.spark.unsafe.types.UTF8String.fromString(_duration(text))
+    value = spark._jvm.org.apache.spark.unsafe.types.UTF8String.fromString(duration_text(text))
     assert spark._jvm.org.apache.spark.sql.catalyst.util.IntervalUtils.stringToInterval(value) is not None

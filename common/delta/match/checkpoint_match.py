@@ -56,11 +56,11 @@ def check_checkpoint(
         may_begin_anew=may_begin_anew,
         last=None,
     )
-    if may_begin_anew and found.committed is None:
-        return None
     last = last_commit_metadata(table_path, found.query)
-    refusals = _WITHOUT_OWN_COMMIT if last is None else _WITH_OWN_COMMIT
     found = replace(found, last=last)
+    if may_begin_anew and found.committed is None and not found.has_lost_entries:
+        return None
+    refusals = _WITHOUT_OWN_COMMIT if last is None else _WITH_OWN_COMMIT
     for applies, message in refusals:
         if applies(found):
             raise CheckpointMismatchError(f"{table}: {message.format(start=found)}")
@@ -102,6 +102,21 @@ class _Start:
     def last_batch(self) -> int:
         """Micro-batch of the newest commit."""
         return int(self.last["batch_id"]) if self.last else -1
+
+    @property
+    def has_lost_entries(self) -> bool:
+        """Whether the table has micro-batches of this very query that the checkpoint does not know.
+
+        The query would number other rows like them, and leave those out as written.
+        """
+        return self.last_id == self.query_id and self.last_batch > (
+            -1 if self.planned is None else self.planned
+        )
+
+    @property
+    def planned_text(self) -> str:
+        """The newest micro-batch that the checkpoint has planned, in words."""
+        return "none" if self.planned is None else f"only {self.planned}"
 
     @property
     def restore(self) -> int | None:
@@ -174,8 +189,8 @@ _WITH_OWN_COMMIT: _Refusals = (
         lambda start: start.planned is None or start.last_batch > start.planned,
         (
             "the table holds micro-batch {start.last_batch}, but the checkpoint "
-            "{start.checkpoint_path} has planned only {start.planned}: an older copy of it was "
-            "restored. Going on would skip new rows. Restore the newest copy{start.recovery}."
+            "{start.checkpoint_path} has planned {start.planned_text}: an older copy of it was restored, or "
+            "its entries were deleted. Going on would skip new rows. Restore the newest copy{start.recovery}."
         ),
     ),
     (

@@ -120,6 +120,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine
 
 
+@pytest.mark.long
 def test_every_write_of_every_micro_batch_is_there_once(ran: Engine) -> None:
     """By DataFrame, SQL and DeltaTable; two steps on one table; each batch came twice."""
     assert found(ran, "every") == Counter(ALL)

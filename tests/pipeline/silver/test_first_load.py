@@ -27,6 +27,7 @@ from tests.conftest import make_settings
 from tests.pipeline.silver.test_silver import NOON, ORDERS, records, value
 from tests.support.engine import Engine
 
+pytestmark = pytest.mark.long
 COMMITS, EACH = 12, 20
 SHORT = replace(ORDERS, watermark="10 minutes", rules=[Rule("amount_positive", "amount > 0")])
 PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], silver=[SHORT])
@@ -136,7 +137,6 @@ def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, 
     return engine, oracle
 
 
-@pytest.mark.long
 def test_a_plain_stream_loses_rows_and_ours_none_though_it_dies_midway(
     shop: tuple[Engine, Oracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +205,6 @@ def test_its_commits_come_in_the_order_of_event_time_and_account_for_every_row(
     }
 
 
-@pytest.mark.long
 def test_what_is_appended_between_the_newest_commit_and_the_load_is_read_once(
     spark: Any, shop: tuple[Engine, Oracle]
 ) -> None:
@@ -222,7 +221,6 @@ def test_what_is_appended_between_the_newest_commit_and_the_load_is_read_once(
     assert (loaded.begins, loaded.bronze_version) == (engine.version("bronze.orders"), loaded.begins - 1)
 
 
-@pytest.mark.long
 def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
     shop: tuple[Engine, Oracle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,7 +255,6 @@ def test_the_stream_goes_on_without_a_gap_or_a_duplicate(
     assert engine.faults() == ()
 
 
-@pytest.mark.long
 def test_the_event_time_option_is_set_and_nothing_depends_on_it(
     spark: Any, shop: tuple[Engine, Oracle], monkeypatch: pytest.MonkeyPatch
 ) -> None:

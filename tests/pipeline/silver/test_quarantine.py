@@ -148,6 +148,7 @@ def assert_shown(shop: Shop) -> None:
         list(rows(database, shop.engine.layout, WIDER, where="amuont > 1", limit=1))
 
 
+@pytest.mark.long
 def test_what_passes_now_enters_silver_once_and_gold_follows(shop: Shop, tmp_path: Path) -> None:
     """The whole story of one table: look, try, replay by the command, replay again, go on with the stream."""
     assert_shown(shop)

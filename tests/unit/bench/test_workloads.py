@@ -14,12 +14,15 @@ from common.spark import session_conf
 from tests.bench.__main__ import WORKLOADS
 from tests.bench.contenders.started import ContenderError, Started
 from tests.bench.data.events import WATERMARK_SECONDS
+from tests.bench.measure.fresh_reader import TABLES, Ages
 from tests.bench.measure.machine import Usage
 from tests.bench.measure.oracle import Tables
 from tests.bench.measure.settling import all_paths
-from tests.bench.workloads import files, flat, heap, idle, restart, state
+from tests.bench.measure.stats import Quantile
+from tests.bench.workloads import files, flat, heap, idle, restart, state, upkeep
 from tests.bench.workloads.files import Count, Files, Part
 from tests.bench.workloads.flat import Flat
+from tests.bench.workloads.freshness import Fresh
 from tests.bench.workloads.idle import Idle
 from tests.bench.workloads.restart import Gold, Kill, Restart
 from tests.bench.workloads.shop import HOPS, Measured, Size, Spent
@@ -299,3 +302,24 @@ def test_no_figure_is_no_number() -> None:
     empty: Any = Flat(1, (), ())
     assert math.isnan(empty.cpu("commit to bronze", 1))
     assert {goal.is_met for goal in flat.goals(empty, 100)} == {None}
+
+
+# W12
+
+
+def test_upkeep_is_judged_by_files_freshness_and_time() -> None:
+    def kept(p99: float, files: int, share: float) -> upkeep.Kept:
+        ages = Ages(99, 0, Quantile(p99 / 2, at_least=False), Quantile(p99, at_least=False), [])
+        usage = Usage(60.0, 45.0, 2**30, {}, 0.0, 0.0)
+        fresh = Fresh("ours", 2_000, 30, 60, 20.0, usage, dict.fromkeys(TABLES, ages), kept_up=True)
+        return upkeep.Kept(fresh, {"bronze": Count(files, 2**20, 90), "silver": Count(3, 10, 4)}, 7, share)
+
+    with_, without = kept(6.0, 31, 0.04), kept(5.0, 900, float("nan"))
+    assert [(goal.measured, goal.is_met) for goal in upkeep.goals(with_, without)] == [
+        (31, True),
+        (pytest.approx(1.2), True),
+        (0.04, True),
+    ]
+    text = "\n".join(upkeep.lines(with_, without))
+    assert "| bronze | 31 | 900 | 1.0 MiB |" in text
+    assert "7 compactions and worked for 4.0 % of the time" in text

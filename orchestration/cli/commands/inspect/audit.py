@@ -6,17 +6,20 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from common.machine.console import page, say
 from common.machine.file_modes import umask
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
+from orchestration.cli.warm_job import ask_holder
+from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
+    from common.declare import Silver
     from orchestration.audit.result import Account
+    from orchestration.audit.run import Since
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +48,8 @@ def audit(
 
     Offsets = silver + duplicates + late + quarantine + dropped + tombstones + other + erased + waiting, per
     topic and partition; every duplicate has its witness in silver, and the counts of the micro-batches add up
-    to the same numbers. Reads only tables and logs; jobs may run. Exit code 1: not balanced.
+    to the same numbers. Reads only tables and logs; jobs may run, and a running silver job does the work in
+    its session. Exit code 1: not balanced.
 
     The broker is asked whether the topics are the ones that bronze has read, and whether they still have
     what bronze has not read yet. Without its answer the last line says what was not compared.
@@ -60,21 +64,13 @@ def audit(
     "examples": [{"topic", "partition", "offset"}]}], "notes", "compared_with_kafka",
     "not_compared_because", "seconds"}]}. Numbers are exact; examples are the first 20.
     """
-    from common.spark.session import build_session
     from orchestration.audit import run as audits
-    from orchestration.jobs.topic_checks import broker_asker
 
     ready = context(pipeline, settings, set_)
     begin = None if since is None else audits.parse_since(since)
     silvers = audits.select_tables(ready.pipeline, table)
-    ask, known = broker_asker(ready.pipeline, ready.settings), ready.settings.gold.accept_commits
-    run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)
-    spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
-    try:
-        with umask(ready.settings.umask):
-            accounts = [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
-    finally:
-        spark.stop()
+    asked = ask_holder(ready, [one.table for one in silvers], "audit", {"table": table, "since": since})
+    accounts = _accounts(ready, silvers, begin) if asked is None else _parsed(asked)
     _print(accounts, as_json=as_json)
 
 
@@ -97,3 +93,25 @@ def _print(accounts: Sequence[Account], *, as_json: bool) -> None:
         raise audit_output.error(accounts)
     if not as_json:
         page().print(audit_output.verdict(accounts), highlight=False)
+
+
+def _parsed(found: Any) -> list[Account]:
+    from orchestration.jobs.serving.commands import ACCOUNTS
+
+    return ACCOUNTS.validate_python(found)
+
+
+def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[Account]:
+    """The accounts of some silver tables, computed in a session of the command's own."""
+    from common.spark.session import build_session
+    from orchestration.audit import run as audits
+    from orchestration.jobs.topic_checks import broker_asker
+
+    ask, known = broker_asker(ready.pipeline, ready.settings), ready.settings.gold.accept_commits
+    run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)
+    spark = build_session(ready.settings, "audit", ready.layout.log, compiled="rows")
+    try:
+        with umask(ready.settings.umask):
+            return [run(spark, ready.pipeline, silver, ready.layout) for silver in silvers]
+    finally:
+        spark.stop()

@@ -19,6 +19,7 @@ from orchestration.pipeline.context import Context, context
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from orchestration.quarantine.replay import Replay
     from orchestration.query.duckdb_views import Database
 
 app = typer.Typer(
@@ -148,7 +149,7 @@ def replay(
 
     A row that fails again stays in quarantine. A row that is a duplicate of a row in silver only leaves
     quarantine. The command is idempotent, also after a crash. Dropped rows have no payload and are never
-    replayed. The silver job must be stopped; else exit code 4, with the name of the process.
+    replayed. A running silver job does the work itself, between two of its micro-batches.
     """
     from dataclasses import asdict
 
@@ -161,21 +162,40 @@ def replay(
     ready = context(pipeline, settings, overrides)
     (silver,) = select_silver_tables(ready.pipeline, table)
     quarantine_replay.require_replayable(silver, ready.layout)
+    done = _replayed(ready, silver, where=where, is_with_new_rules=with_rules == "new", is_dry_run=is_dry_run)
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(done), indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(replay_lines(done)) + "\n")
+
+
+def _replayed(
+    ready: Context, silver: Silver, *, where: str | None, is_with_new_rules: bool, is_dry_run: bool
+) -> Replay:
+    """The result of a replay by the running silver job, or by this process if there is none."""
+    from orchestration.cli.warm_job import ask_holder
+    from orchestration.jobs.serving.commands import REPLAYED
+    from orchestration.quarantine import replay as quarantine_replay
+
+    arguments = {
+        "table": silver.table,
+        "where": where,
+        "with_new_rules": is_with_new_rules,
+        "dry_run": is_dry_run,
+    }
+    if (asked := ask_holder(ready, [silver.table], "replay", arguments)) is not None:
+        return REPLAYED.validate_python(asked)
     with _session(ready, silver, is_dry_run=is_dry_run) as spark:
-        done = quarantine_replay.replay(
+        return quarantine_replay.replay(
             spark,
             ready.pipeline.name,
             silver,
             ready.layout,
             where=where,
-            is_with_new_rules=with_rules == "new",
+            is_with_new_rules=is_with_new_rules,
             is_dry_run=is_dry_run,
             say=say,
         )
-    if as_json:
-        sys.stdout.write(json.dumps(asdict(done), indent=2) + "\n")
-    else:
-        sys.stdout.write("\n".join(replay_lines(done)) + "\n")
 
 
 def _session(ready: Context, silver: Silver, *, is_dry_run: bool) -> AbstractContextManager[SparkSession]:

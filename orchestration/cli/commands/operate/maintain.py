@@ -11,7 +11,8 @@ from rich.text import Text
 from common.machine.console import out, page, say
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
+from orchestration.cli.warm_job import ask_job, holders
+from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
     from orchestration.jobs.maintenance import MaintenanceResult
@@ -47,8 +48,8 @@ def maintain_tables(
 ) -> None:
     """Compact or cluster tables (OPTIMIZE) and delete files past their retention (VACUUM).
 
-    The jobs that write the tables must be stopped; else exit code 4. No row changes, and streams that read
-    the tables continue. Files that a query of the pipeline has yet to read are kept.
+    A running job maintains the tables that it writes itself, between its micro-batches. No row changes, and
+    streams that read the tables continue. Files that a query of the pipeline has yet to read are kept.
     """
     from orchestration.jobs.job import spark_for_writing
     from orchestration.jobs.maintenance import maintain, plan_maintenance, select_tables
@@ -58,11 +59,13 @@ def maintain_tables(
     if dry_run:
         done = [plan_maintenance(ready.pipeline, ready.layout, name, at_once=now) for name in names]
     else:
-        done = []
-        with spark_for_writing(ready.pipeline, ready.settings, names, name="maintain") as spark:
-            for name in names:
-                say(f"maintaining {name}")
-                done.append(maintain(spark, ready.pipeline, ready.layout, name, at_once=now))
+        done, rest = _by_running_jobs(ready, names, at_once=now)
+        if rest:
+            with spark_for_writing(ready.pipeline, ready.settings, rest, name="maintain") as spark:
+                for name in rest:
+                    say(f"maintaining {name}")
+                    done.append(maintain(spark, ready.pipeline, ready.layout, name, at_once=now))
+        done.sort(key=lambda one: names.index(one.table))
     if as_json:
         out.print_json(data=[_document(one) for one in done])
         return
@@ -70,6 +73,20 @@ def maintain_tables(
     for one in done:
         if one.kept_because:
             say(f"{one.table} keeps its old files: {one.kept_because}")
+
+
+def _by_running_jobs(
+    ready: Context, names: Sequence[str], *, at_once: bool
+) -> tuple[list[MaintenanceResult], tuple[str, ...]]:
+    """What running jobs have done for their own tables, and the tables that no running job maintains."""
+    from orchestration.jobs.serving.commands import MAINTAINED
+
+    done: list[MaintenanceResult] = []
+    for pid, tables in holders(ready, names).items():
+        if (found := ask_job(ready, pid, "maintain", {"tables": tables, "now": at_once})) is not None:
+            done += MAINTAINED.validate_python(found)
+    known = {one.table for one in done}
+    return done, tuple(name for name in names if name not in known)
 
 
 def _document(one: MaintenanceResult) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -24,6 +25,10 @@ Layer = Literal["bronze", "silver", "gold"]
 
 _REPORT_SECONDS = 10.0
 
+FailFastOption = Annotated[
+    bool, typer.Option("--fail-fast", help="End the run when a query fails, whatever the cause.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -40,16 +45,18 @@ def up(
         bool, typer.Option("--separate", help="One process per layer instead of one for all layers.")
     ] = False,
     http: HttpOption = None,
+    fail_fast: FailFastOption = False,
 ) -> None:
     """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
     from orchestration.jobs import separate_processes
     from orchestration.jobs.job import layers_to_run, open_job
 
+    set_ = _with_fail_fast(set_, fail_fast)
     ready = _checked(context(pipeline, settings, set_))
     with page_of(ready.pipeline, ready.settings, http):
         if separate_:
             separate_processes.run_separately(
-                ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_ or []
+                ready, pipeline_file=ready.settings.pipeline, settings_file=settings, overrides=set_
             )
             return
         with open_job(ready.pipeline, ready.settings, layers_to_run(ready.settings), name="up") as job:
@@ -65,11 +72,12 @@ def run(
         bool, typer.Option("--available-now", help="Process what is available now, then end.")
     ] = False,
     http: HttpOption = None,
+    fail_fast: FailFastOption = False,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
     from orchestration.jobs.job import open_job, written_queries
 
-    ready = _checked(context(pipeline, settings, set_))
+    ready = _checked(context(pipeline, settings, _with_fail_fast(set_, fail_fast)))
     compiled: Compiled = "rows" if available_now else "all"
     with (
         page_of(ready.pipeline, ready.settings, http, written_queries(ready.pipeline, [layer])),
@@ -123,6 +131,10 @@ def _gate_failure(job: Job) -> QualityFailedError | None:
     return None
 
 
+def _with_fail_fast(overrides: list[str] | None, is_given: bool) -> list[str]:  # noqa: FBT001  # a flag
+    return [*(overrides or []), *(["supervision.fail_fast=true"] if is_given else [])]
+
+
 def _checked(ready: Context) -> Context:
     from common.errors import PipelineError
 
@@ -140,7 +152,11 @@ def _run(job: Job, *, available_now: bool = False) -> None:
         say("stopped before a query started")
         return
     say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
-    job.supervisor.run(reporter.tick, keep_open=available_now)
+    with contextlib.ExitStack() as beside:
+        if not available_now:
+            beside.enter_context(job.upkeep())
+            beside.enter_context(job.channel())
+        job.supervisor.run(reporter.tick, keep_open=available_now)
     if available_now:
         job.publish()
     reporter.report()

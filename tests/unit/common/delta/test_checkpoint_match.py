@@ -69,7 +69,7 @@ AMISS = {
     "is gone": ((None, *own(0)), (None, -1, -1)),
     "is that of query q2": ((None, *own(0)), ("q2", 0, 0)),
     "has planned only 1: an older copy": ((None, *own(0, 1, 2)), ("q1", 1, 1)),
-    "has planned only None: an older copy": ((None, *own(0)), ("q1", -1, -1)),
+    "has planned none: an older copy": ((None, *own(0)), ("q1", -1, -1)),
     "ends with 1: an older copy": ((None, *own(0, 1)), ("q1", 2, 2)),
 }
 
@@ -115,7 +115,7 @@ def test_what_does_not_is_refused_with_both_places_and_what_to_do(tmp_path: Path
         check_checkpoint(QUERY, path, place)
     told = str(refused.value)
     assert told.startswith(f"{QUERY}: ")
-    assert path in told or "has planned only" in told
+    assert path in told or "has planned" in told
     assert place in told
     assert "Restore" in told
     assert case in told or case == "no table"
@@ -128,6 +128,18 @@ def test_what_begins_anew_and_has_not_done_so_yet_goes_on(tmp_path: Path) -> Non
     check_checkpoint(QUERY, path, place, may_begin_anew=True)
     with pytest.raises(CheckpointMismatchError, match="is that of query q2"):
         check_checkpoint(QUERY, path, place)
+
+
+@pytest.mark.parametrize(("planned", "words"), [(-1, "has planned none"), (0, "has planned only 0")])
+def test_what_may_begin_anew_must_not_number_its_micro_batches_again(
+    tmp_path: Path, planned: int, words: str
+) -> None:
+    """The entries are gone and the query's id is not: its new micro-batch 1 would be left out as written."""
+    path = table(tmp_path, None, *own(0, 1))
+    with pytest.raises(CheckpointMismatchError, match=f"{words}: an older copy.*medallion recover"):
+        check_checkpoint(QUERY, path, checkpoint(tmp_path, "q1", planned), may_begin_anew=True)
+    killed = checkpoint(tmp_path / "killed", "q1", planned=1)  # before its first micro-batch was committed
+    check_checkpoint(QUERY, path, killed, may_begin_anew=True)
 
 
 def test_an_idle_table_may_lose_the_commits_that_say_who_wrote_it(tmp_path: Path) -> None:

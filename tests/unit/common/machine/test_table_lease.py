@@ -124,7 +124,7 @@ def test_a_jvm_that_does_not_end_is_named_with_what_to_type(
     monkeypatch.setattr(table_lease, "_ORPHAN_SECONDS", 0.2)
     left_behind(tmp_path, jvm_pid=sleeper.pid, jvm_started=start_mark(sleeper.pid))
     for _ in range(2):  # a refused one leaves the record for the next
-        with pytest.raises(LeaseHeldError, match=f"kill {sleeper.pid}"):
+        with pytest.raises(LeaseHeldError, match=f"kill -9 {sleeper.pid}"):
             Leases(tmp_path, ["silver.orders"], "x").__enter__()
     sleeper.kill()
     sleeper.wait()

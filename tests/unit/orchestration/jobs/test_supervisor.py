@@ -7,13 +7,25 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.errors import BrokerError, MedallionError, QueryFailedError, RegistryError, SourceChangedError
+from common.errors import (
+    BrokerError,
+    MedallionError,
+    QueryFailedError,
+    RegistryError,
+    RuleFailedError,
+    SourceChangedError,
+    TransientFailureError,
+)
 from orchestration.jobs import supervisor as supervising
+from orchestration.jobs.failures import restart_notices
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
+from orchestration.pipeline.query_states import QueryState, read_state
 
 
 class Query:
@@ -41,10 +53,22 @@ class Query:
             self.is_active = False
 
 
-def supervisor(*queries: Query, stop: StopSignal | None = None, seconds: float = 10) -> Supervisor:
+QUICK = RestartPolicy(first_pause=0.01, longest_pause=0.01)
+FAIL_FAST = RestartPolicy(first_pause=0.01, longest_pause=0.01, fail_fast=True)
+
+
+def supervisor(
+    *queries: Query,
+    stop: StopSignal | None = None,
+    seconds: float = 10,
+    policy: RestartPolicy = QUICK,
+    states: Path | None = None,
+) -> Supervisor:
     """One that watches these."""
     session: Any = None
-    made = Supervisor(session, stop or StopSignal(), stop_timeout_seconds=seconds)
+    made = Supervisor(
+        session, stop or StopSignal(), stop_timeout_seconds=seconds, policy=policy, states=states
+    )
     made.queries += queries  # type: ignore[arg-type]
     return made
 
@@ -58,10 +82,10 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def test_a_query_that_dies_ends_the_others_and_is_what_is_raised() -> None:
+def test_with_fail_fast_a_query_that_dies_ends_the_others_and_is_what_is_raised() -> None:
     bronze, silver = Query("bronze.x"), Query("silver.x")
     silver.die()
-    watching = supervisor(bronze, silver)
+    watching = supervisor(bronze, silver, policy=FAIL_FAST)
     with pytest.raises(QueryFailedError) as told:
         watching.run()
     assert told.value.query == "silver.x"
@@ -198,12 +222,21 @@ def test_a_job_under_nohup_survives_its_terminal(handlers: None) -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+class OneStream:
+    """A stream that is not built again."""
+
+    again = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class Mended(Query):
     """A query that may be started again."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.stream = name
+        self.stream = OneStream(name)
         self.done: list[dict[str, Any]] = []
 
     def progress(self) -> Iterator[dict[str, Any]]:
@@ -220,12 +253,14 @@ def _restarts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """Starts that the supervisor makes, with whether they have an end; pauses are short."""
     made: list[tuple[str, bool]] = []
 
-    def start(session: Any, stream: Any, gate: Any, waking: Any, *, available_now: bool) -> Mended:
-        made.append((stream, available_now))
-        return Mended(stream)
+    def start(
+        session: Any, stream: Any, gate: Any, waking: Any, *, available_now: bool, turns: Any
+    ) -> Mended:
+        name = stream if isinstance(stream, str) else stream.name
+        made.append((name, available_now))
+        return Mended(name)
 
     monkeypatch.setattr(supervising, "start", start)
-    monkeypatch.setattr(supervising, "_SHORTEST_PAUSE", 0.01)
     return made
 
 
@@ -233,7 +268,7 @@ def test_what_died_of_something_that_passes_is_started_again_and_told_twice(
     restarts: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(supervising, "say", said.append)
+    monkeypatch.setattr(restart_notices, "say", said.append)
     bronze, silver = Query("bronze.x"), Mended("silver.x")
     watching = supervisor(bronze, silver)
     silver.lose_registry()
@@ -259,12 +294,146 @@ def test_a_stop_while_a_query_waits_ends_without_an_error(restarts: list[tuple[s
     assert restarts == []
 
 
-def test_another_failure_ends_all_though_one_waits(restarts: list[tuple[str, bool]]) -> None:
+def test_with_fail_fast_another_failure_ends_all_though_one_waits(restarts: list[tuple[str, bool]]) -> None:
     bronze, silver = Query("bronze.x"), Mended("silver.x")
     silver.lose_registry()
     bronze.die()
     with pytest.raises(QueryFailedError, match=r"bronze\.x"):
-        supervisor(silver, bronze).run()
+        supervisor(silver, bronze, policy=FAIL_FAST).run()
+
+
+@pytest.fixture(name="said")
+def _said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the notices print."""
+    said: list[str] = []
+    monkeypatch.setattr(restart_notices, "say", said.append)
+    return said
+
+
+def state_of(folder: Path, query: str) -> QueryState:
+    """What ``status`` reads."""
+    found = read_state(folder, query)
+    assert found is not None
+    return found
+
+
+def test_a_data_error_stops_its_query_alone_and_is_raised_at_the_stop(
+    restarts: list[tuple[str, bool]], said: list[str], tmp_path: Path
+) -> None:
+    stop, bronze, silver = StopSignal(), Query("bronze.x"), Mended("silver.x")
+    silver.died_of, silver.is_active = RuleFailedError("silver.x", "rule known: 1 row"), False
+    polls: list[bool] = []
+
+    def each() -> None:
+        polls.append(bronze.is_active)
+        if len(polls) == 3:
+            stop.request()
+
+    with pytest.raises(RuleFailedError, match="rule known"):
+        supervisor(bronze, silver, stop=stop, states=tmp_path).run(each)
+    assert polls == [True] * 3
+    assert restarts == []
+    (text,) = said
+    assert text.startswith("silver.x failed: rule known: 1 row. silver.x stays stopped")
+    state = state_of(tmp_path, "silver.x")
+    assert (state.state, state.kind, state.restarts) == ("failed", "data", 0)
+    assert state.error == "silver.x failed: rule known: 1 row"
+
+
+def test_when_every_query_has_failed_the_run_ends(restarts: list[tuple[str, bool]], said: list[str]) -> None:
+    bronze, silver = Query("bronze.x"), Query("silver.x")
+    bronze.die()
+    silver.die()
+    with pytest.raises(QueryFailedError, match=r"bronze\.x"):
+        supervisor(bronze, silver).run()
+    assert len(said) == 2
+
+
+def test_a_query_with_an_end_that_fails_ends_the_run(said: list[str]) -> None:
+    """A backfill is a command that somebody waits for."""
+    bronze, silver = Query("bronze.x"), Query("silver.x")
+    silver.die()
+    watching = supervisor(bronze, silver)
+    watching._bounded |= {"bronze.x", "silver.x"}  # as `start` does
+    with pytest.raises(QueryFailedError, match=r"silver\.x"):
+        watching.run()
+    assert bronze.stopped_while_idle is True
+    assert said == []
+
+
+def test_a_transient_failure_is_restarted_and_status_knows_how_often_and_why(
+    restarts: list[tuple[str, bool]], said: list[str], tmp_path: Path
+) -> None:
+    bronze = Mended("bronze.x")
+    bronze.died_of, bronze.is_active = (
+        TransientFailureError("bronze.x", "the Kafka broker", "no answer"),
+        False,
+    )
+    watching = supervisor(bronze, Query("silver.x"), states=tmp_path)
+    assert watching.poll() is None
+    waits = state_of(tmp_path, "bronze.x")
+    assert (waits.state, waits.kind, waits.subject) == ("waits", "transient", "the Kafka broker")
+    assert waits.next_restart_at is not None
+    while not restarts:
+        watching.poll()
+    assert state_of(tmp_path, "bronze.x").state == "restarted"
+    watching.queries[0].done.append({})  # type: ignore[attr-defined]
+    watching.poll()
+    works = state_of(tmp_path, "bronze.x")
+    assert (works.state, works.restarts, works.next_restart_at) == ("works", 1, None)
+    assert [one.subject for one in works.last_restarts] == ["the Kafka broker"]
+    assert len(said) == 2
+    watching._notices.clear("bronze.x")
+    assert read_state(tmp_path, "bronze.x") is None
+
+
+def test_with_fail_fast_a_transient_failure_ends_the_run_and_the_registry_does_not(
+    restarts: list[tuple[str, bool]], said: list[str]
+) -> None:
+    silver = Mended("silver.x")
+    silver.lose_registry()
+    watching = supervisor(silver, policy=FAIL_FAST)
+    while not restarts:
+        assert watching.poll() is None
+    lost = watching.queries[0]
+    lost.died_of, lost.is_active = TransientFailureError("silver.x", "the network", "gone"), False  # type: ignore[attr-defined, misc]
+    with pytest.raises(TransientFailureError):
+        watching.run()
+
+
+def test_a_query_that_fails_for_too_long_is_given_up(
+    restarts: list[tuple[str, bool]], said: list[str], tmp_path: Path
+) -> None:
+    silver = Mended("silver.x")
+    silver.lose_registry()
+    policy = RestartPolicy(first_pause=0.01, longest_pause=0.01, give_up_seconds=0.0)
+    with pytest.raises(RegistryError):
+        supervisor(silver, policy=policy, states=tmp_path).run()
+    assert restarts == []
+    assert state_of(tmp_path, "silver.x").state == "failed"
+
+
+def test_a_restart_that_cannot_be_built_counts_as_one_more_failure(
+    restarts: list[tuple[str, bool]], said: list[str]
+) -> None:
+    """Such as a table that is read while its store still does not answer."""
+    answers: list[Any] = [ConnectionRefusedError("no"), OneStream("silver.x")]
+
+    class Rebuilt(OneStream):
+        def again(self) -> Any:  # type: ignore[override]
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    silver = Mended("silver.x")
+    silver.stream = Rebuilt("silver.x")
+    silver.lose_registry()
+    watching = supervisor(silver)
+    while not restarts:
+        assert watching.poll() is None
+    assert answers == []
+    assert watching._restarts["silver.x"].total == 2
 
 
 class Source:

@@ -6,18 +6,21 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
 from common.config.settings import Settings
+from common.machine.table_lease import Leases
 from orchestration.http.live import Live
 from orchestration.metrics.board import PANELS, board
 from orchestration.metrics.catalogue import METRICS
 from orchestration.metrics.exposition import prometheus_text
 from orchestration.metrics.reference import reference
 from orchestration.metrics.rules import alert_rules, rules
+from orchestration.pipeline.query_states import QueryState, Restart, write_state
 from tests.support.in_process import run
 from tests.support.lived_in import PIPELINE, LivedIn
 
@@ -34,6 +37,7 @@ UNITS = (
     "_total",
     "_up",
     "_state",
+    "_restarts",
     "_id",
     "_version",
     "_ratio",
@@ -89,6 +93,28 @@ def test_promtool_finds_no_fault_in_the_exported_text(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_restarts_are_exported_by_their_cause(tmp_path: Path) -> None:
+    """Those of the last hour; the failure by its kind, until the query works again."""
+    lived_in = LivedIn(tmp_path)
+    lived_in.caught_up()
+    lived_in.job()
+    query, now = PIPELINE.bronze[0].table, datetime.now(UTC)
+    ages = ((7_200, "the network"), (60, "the Kafka broker"), (5, "the Kafka broker"))
+    restarts = tuple(Restart((now - timedelta(seconds=age)).isoformat(), what) for age, what in ages)
+    state = QueryState(
+        query, 1, "waits", "transient", "the Kafka broker", "away", now.isoformat(), None, 3, restarts
+    )
+    write_state(lived_in.layout.query_states, state)
+    with Leases(lived_in.layout.leases, [query], "up"):
+        text = prometheus_text(Live(PIPELINE, lived_in.settings, lived_in.layout).status()).decode()
+    found = [line for line in text.splitlines() if re.match(r"medallion_query_(recent|failure)", line)]
+    labels = f'layer="bronze",pipeline="{PIPELINE.name}",table="{query}"'
+    assert found == [
+        f'medallion_query_recent_restarts{{cause="the Kafka broker",{labels}}} 2.0',
+        f'medallion_query_failure_state{{kind="transient",{labels}}} 1.0',
+    ]
+
+
 def test_names_end_with_their_unit_and_are_unique() -> None:
     assert len(SERIES) == len(METRICS)
     assert [metric.series for metric in METRICS if not metric.series.endswith(UNITS)] == []
@@ -97,6 +123,7 @@ def test_names_end_with_their_unit_and_are_unique() -> None:
 
 def test_labels_are_bounded_by_the_declaration() -> None:
     known = {"pipeline", "layer", "table", "state", "phase", "reason", "rule", "severity", "channel"}
+    known |= {"cause", "kind"}
     assert {label for metric in METRICS for label in metric.labels} <= known
 
 

@@ -155,6 +155,9 @@ def test_rows_are_shown_newest_first_and_cut_with_their_length_said(
     ]
     dropped = CliRunner().invoke(command, ["quarantine", "show", "--json", "--where", "verdict = 'drop'"])
     assert json.loads(dropped.output)[0]["value"] is None
+    unquoted = CliRunner().invoke(command, ["quarantine", "show", "--where", "offset = 7"]).exception
+    assert isinstance(unquoted, UsageError)
+    assert "write the column in double quotes" in str(unquoted)
 
 
 def test_a_table_that_is_none_or_not_written_is_told(command: typer.Typer) -> None:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
 from common.machine.table_lease import Leases
 from orchestration.cli.commands.inspect.status import register
 from orchestration.cli.status_output import render
+from orchestration.pipeline.query_states import QueryState, Restart, write_state
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
 from orchestration.status.lease_holder import find_holder
@@ -338,6 +339,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "other": None,
         "fields": None,
         "job": None,
+        "failures": None,
         "query": {
             "state": "stopped",
             "is_faulty": False,
@@ -465,3 +467,37 @@ def test_ctrl_c_ends_watching_with_success(
     code, printed = command("--watch", "--every", "0.5")
     assert (code, looks) == (0, [0.5, 0.5])
     assert printed.count("BRONZE") == 2
+
+
+def test_failures_and_restarts_of_a_query_are_shown_while_its_job_runs(layout: Layout) -> None:
+    """A failure for good is shown until the next start, also when the job has ended."""
+    now = datetime.now(UTC)
+    restarts = tuple(
+        Restart((now - timedelta(minutes=m)).isoformat(), "the Kafka broker") for m in (90, 5, 1)
+    )
+    state = QueryState(
+        "silver.quakes",
+        os.getpid(),
+        "waits",
+        "transient",
+        "the Kafka broker",
+        "silver.quakes failed: the Kafka broker: no answer",
+        now.isoformat(),
+        restarts=3,
+        last_restarts=restarts,
+    )
+    write(layout, "bronze.quakes", 10)
+    collector = Collector(PIPELINE, layout, Answering(REACH))
+    write_state(layout.query_states, state)
+    assert collector.collect().tables[1].failures is None
+    with Leases(layout.leases, ["silver.quakes"], "up"):
+        status = collector.collect()
+    shown = document(status)["tables"][1]["failures"]
+    assert (shown["state"], shown["restarts"], shown["restarts_last_hour"]) == ("waits", 3, 2)
+    picture = StringIO()
+    Console(file=picture, width=100).print(render(status))
+    assert "2 restarts in the last hour: the Kafka broker" in picture.getvalue()
+    write_state(layout.query_states, replace(state, state="failed"))
+    picture = StringIO()
+    Console(file=picture, width=100).print(render(collector.collect()))
+    assert "! stopped since" in picture.getvalue()

@@ -1,0 +1,40 @@
+"""Has the job that holds a table's lease do a command's work, where there is one: its session is warm."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common.machine.console import say
+from orchestration.channel.client import ask, fingerprint
+from orchestration.channel.protocol import Request
+from orchestration.pipeline.context import Context
+from orchestration.status.lease_holder import find_holder
+
+
+def holders(ready: Context, tables: Sequence[str]) -> dict[int, list[str]]:
+    """The processes of this machine that hold leases of these tables, each with its tables."""
+    found: dict[int, list[str]] = {}
+    for table in tables:
+        holder = find_holder(ready.layout.leases, table)
+        if holder is not None and holder.host == socket.gethostname():
+            found.setdefault(holder.pid, []).append(table)
+    return found
+
+
+def ask_job(ready: Context, pid: int, operation: str, arguments: Mapping[str, Any]) -> Any:
+    """The result, as JSON, of work that a job does; None where the command has to do it itself.
+
+    Raises:
+        MedallionError: The job could not do the work, for the reason that the command itself would give.
+    """
+    request = Request(operation, arguments, fingerprint(ready.settings.pipeline))
+    return ask(ready.layout.channel, pid, request, say)
+
+
+def ask_holder(ready: Context, tables: Sequence[str], operation: str, arguments: Mapping[str, Any]) -> Any:
+    """As ``ask_job``, of the job that holds the lease of the first of these tables that any job holds."""
+    for pid in holders(ready, tables):
+        return ask_job(ready, pid, operation, arguments)
+    return None

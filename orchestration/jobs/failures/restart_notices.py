@@ -1,0 +1,110 @@
+"""Reports failures and restarts of queries: on the console, in the job's log, in a file for ``status``."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from common.errors import (
+    BrokerAwayError,
+    DiskLowError,
+    MedallionError,
+    RegistryError,
+    TransientFailureError,
+)
+from common.machine.console import say
+from common.streaming.failure_cause import BROKER, REGISTRY
+from orchestration.jobs.failures.restarts import Restarts
+from orchestration.pipeline.query_states import (
+    QueryState,
+    Restart,
+    State,
+    clear_state,
+    iso_now,
+    kept,
+    write_state,
+)
+
+_log = logging.getLogger("medallion.supervisor")
+
+
+class RestartNotices:
+    """Prints the first failure of a row and its end, and logs and records every failure and restart."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._states: dict[str, QueryState] = {}
+
+    def clear(self, query: str) -> None:
+        """Forget what an earlier run recorded of a query."""
+        if self._folder is not None:
+            clear_state(self._folder, query)
+
+    def waits(self, query: str, failure: MedallionError, restarts: Restarts) -> None:
+        """A query failed for a transient cause and waits for its restart."""
+        seconds = 0.0 if restarts.due is None else max(0.0, restarts.due - restarts.clock())
+        _log.warning("%s; restart %d in %.1f s", failure, restarts.total + 1, seconds)
+        if restarts.in_a_row == 1:
+            say(f"{_sentence(failure)} {query} waits and is restarted; the other queries go on")
+        due = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
+        self._write(replace(self._after(query, failure, "waits"), next_restart_at=due))
+
+    def restarted(self, query: str, failure: MedallionError, restarts: Restarts) -> None:
+        """A query is restarted now."""
+        _log.warning("%s: restart %d", query, restarts.total)
+        after = self._after(query, failure, "restarted")
+        last = kept((*after.last_restarts, Restart(iso_now(), _subject(failure))))
+        self._write(replace(after, restarts=restarts.total, last_restarts=last))
+
+    def works(self, query: str, seconds: float) -> None:
+        """A restarted query works again."""
+        say(f"{query}: works again, after {seconds:.0f} s")
+        _log.warning("%s: works again, after %.0f s", query, seconds)
+        known = self._states.get(query)
+        if known is not None:
+            self._write(replace(known, state="works", next_restart_at=None))
+
+    def failed(self, query: str, failure: MedallionError, *, is_end: bool) -> None:
+        """A query failed for good; with ``is_end`` the failure ends the run, and the command prints it."""
+        _log.error("%s; %s is not restarted (%s)", failure, query, failure.cause_kind)
+        if not is_end:
+            say(f"{_sentence(failure)} {query} stays stopped until the next start; the other queries go on")
+        self._write(self._after(query, failure, "failed"))
+
+    def _after(self, query: str, failure: MedallionError, state: State) -> QueryState:
+        """The state of a query after a failure."""
+        known = self._states.get(query)
+        is_in_a_row = known is not None and known.state in {"waits", "restarted"}
+        return QueryState(
+            query=query,
+            pid=os.getpid(),
+            state=state,
+            kind=failure.cause_kind,
+            subject=_subject(failure),
+            error=str(failure),
+            since=known.since if known is not None and is_in_a_row else iso_now(),
+            restarts=0 if known is None else known.restarts,
+            last_restarts=() if known is None else known.last_restarts,
+        )
+
+    def _write(self, state: QueryState) -> None:
+        self._states[state.query] = state
+        if self._folder is not None:
+            write_state(self._folder, state)
+
+
+def _sentence(failure: MedallionError) -> str:
+    return f"{str(failure).rstrip('.')}."
+
+
+def _subject(failure: MedallionError) -> str:
+    if isinstance(failure, RegistryError):
+        return REGISTRY
+    if isinstance(failure, BrokerAwayError):
+        return BROKER
+    if isinstance(failure, DiskLowError):
+        return "free space"
+    return failure.subject if isinstance(failure, TransientFailureError) else ""

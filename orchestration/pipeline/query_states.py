@@ -1,0 +1,109 @@
+"""What became of the queries of a job: failures, restarts and their causes, in one small file per query.
+
+The job that runs a query writes the file, and deletes it at its next start; ``status`` reads it. A file has
+the last restarts only, so it does not grow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+State = Literal["works", "waits", "restarted", "failed"]
+
+_KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """One restart of a query: its time, in ISO 8601, and what had failed."""
+
+    at: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """The failures of one query since its job started.
+
+    Attributes:
+        query: The query's name.
+        pid: The process of the job.
+        state: ``waits``: for its restart; ``restarted``: not known yet whether it works; ``works``: again;
+            ``failed``: for good.
+        kind: Kind of the newest failure: transient, data, operator or unknown.
+        subject: What failed, such as ``the Kafka broker``; empty if it is not known.
+        error: Message of the newest failure.
+        since: Time of the first failure in a row, in ISO 8601.
+        next_restart_at: Time of the next restart; None unless the query waits.
+        restarts: Restarts since the job started.
+        last_restarts: The newest restarts, oldest first.
+    """
+
+    query: str
+    pid: int
+    state: State
+    kind: str
+    subject: str
+    error: str
+    since: str
+    next_restart_at: str | None = None
+    restarts: int = 0
+    last_restarts: tuple[Restart, ...] = field(default=())
+
+    def restarts_within(self, seconds: float, at: datetime) -> int:
+        """Number of restarts in the last seconds before ``at``, as far as they are kept."""
+        return sum(self.causes_within(seconds, at).values())
+
+    def causes_within(self, seconds: float, at: datetime) -> Mapping[str, int]:
+        """The same by what had failed; an empty text where that is not known."""
+        recent = [
+            one.subject
+            for one in self.last_restarts
+            if (at - datetime.fromisoformat(one.at)).total_seconds() <= seconds
+        ]
+        return Counter(recent)
+
+
+def kept(restarts: tuple[Restart, ...]) -> tuple[Restart, ...]:
+    """The restarts that a file keeps."""
+    return restarts[-_KEPT:]
+
+
+def write_state(folder: Path, state: QueryState) -> None:
+    """Write the state of a query; a reader sees the file before or after."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = _file(folder, state.query)
+    written = file.with_suffix(f".{os.getpid()}.tmp")
+    written.write_text(json.dumps(asdict(state)), encoding="utf-8")
+    written.replace(file)
+
+
+def clear_state(folder: Path, query: str) -> None:
+    """Delete the state of a query."""
+    _file(folder, query).unlink(missing_ok=True)
+
+
+def read_state(folder: Path, query: str) -> QueryState | None:
+    """The state of a query; None if it has not failed since its job started."""
+    try:
+        found = json.loads(_file(folder, query).read_text(encoding="utf-8"))
+        restarts = tuple(Restart(**one) for one in found.pop("last_restarts"))
+        return QueryState(**found, last_restarts=restarts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def iso_now() -> str:
+    """The time now, in UTC, as the states have it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _file(folder: Path, query: str) -> Path:
+    return folder / f"{query}.json"

@@ -1,0 +1,65 @@
+"""Commands beside ``medallion up``: the running job does their work, and no second JVM is started."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from common.declare import Message
+from orchestration.pipeline.load_file import load_pipeline
+from tests.support.processes import EXAMPLE, await_that, example_on, is_caught_up, medallion
+
+pytestmark = pytest.mark.long
+
+
+def events(number: int) -> list[Message]:
+    sample = load_pipeline(EXAMPLE).bronze[0].sample
+    assert sample is not None
+    return list(islice(sample(7), number))
+
+
+def test_commands_beside_a_running_job_are_done_by_the_job(
+    broker: str, topic: str, send: Callable[..., None], tmp_path: Path
+) -> None:
+    send(topic, events(2_000))
+    with medallion(tmp_path, example_on(tmp_path, topic), f"kafka.bootstrap_servers={broker}") as commands:
+        job = commands.start("up")
+        await_that(lambda: is_caught_up(commands), "all is caught up", job)
+        took: dict[str, float] = {}
+
+        def done(*words: str) -> str:
+            began = time.monotonic()
+            command = commands.start(*words)
+            assert command.code() == 0, command.stderr
+            took[words[0]] = time.monotonic() - began
+            return command.stdout
+
+        (account,) = json.loads(done("audit", "--json"))["tables"]
+        assert account["balanced"]
+        assert account["offsets"] == 2_000
+        maintained = json.loads(done("maintain", "--json"))
+        assert {one["table"] for one in maintained} >= {
+            "bronze.quakes",
+            "silver.quakes",
+            "gold.quakes_latest",
+        }
+        assert (
+            "__before_" in json.loads(done("rebuild", "gold.quakes_latest", "--json"))["checkpoint_moved_to"]
+        )
+        await_that(lambda: is_caught_up(commands), "gold is filled again", job)
+        logs = {file.name for file in commands.layout.log.iterdir()}
+        assert not {name for name in logs if name.startswith(("audit.jvm", "maintain.jvm"))}
+        # A changed pipeline file: the command does the work itself, and what writes is refused.
+        commands.pipeline.write_text(commands.pipeline.read_text() + "\n# changed\n")
+        refused = commands.run("maintain", "silver.quakes")
+        assert refused.code() == 4
+        assert "another content of the pipeline file" in refused.stderr
+        job.signal(signal.SIGTERM)
+        assert job.code() == 0, job.stderr
+        print({name: round(seconds, 1) for name, seconds in took.items()})  # noqa: T201  # for the log of a run

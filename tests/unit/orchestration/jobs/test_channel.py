@@ -1,0 +1,237 @@
+"""A command and a job talk over the socket; the session, which is Spark's, is a stand-in that counts."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.delta.log import Snapshot
+from common.errors import LeaseHeldError, MedallionError, UsageError
+from orchestration.audit.result import Account, Fault, PartitionAccount
+from orchestration.channel.client import ask, fingerprint
+from orchestration.channel.protocol import Request
+from orchestration.jobs.maintenance import MaintenanceResult
+from orchestration.jobs.serving.channel import Channel, serving
+from orchestration.jobs.serving.commands import ACCOUNTS, MAINTAINED
+
+
+class Session:
+    """What the channel needs of a Spark session."""
+
+    def __init__(self) -> None:
+        self.sparkContext = self
+        self.groups: list[str] = []
+        self.cancelled: list[str] = []
+
+    def newSession(self) -> Session:  # noqa: N802  # Spark's name
+        return self
+
+    def setJobGroup(self, group: str, _: str) -> None:  # noqa: N802
+        self.groups.append(group)
+
+    def cancelJobGroup(self, group: str) -> None:  # noqa: N802
+        self.cancelled.append(group)
+
+
+class Job:
+    """Operations of a job, and what they were asked."""
+
+    def __init__(self) -> None:
+        self.session = Session()
+        self.asked: list[Mapping[str, Any]] = []
+        self.began, self.may_end = threading.Event(), threading.Event()
+
+    def answer(self, _: Any, arguments: Mapping[str, Any], say: Callable[[str], None]) -> Any:
+        self.asked.append(arguments)
+        say("half of it")
+        return {"rows": 7}
+
+    def refuse(self, _: Any, arguments: Mapping[str, Any], say: Callable[[str], None]) -> Any:
+        raise LeaseHeldError("silver.x", "up (pid 1)") if arguments["held"] else UsageError("no such table")
+
+    def wait(self, _: Any, arguments: Mapping[str, Any], say: Callable[[str], None]) -> Any:
+        self.began.set()
+        assert self.may_end.wait(30)
+        return []
+
+
+@pytest.fixture(name="job")
+def _job(tmp_path: Path) -> Iterator[Job]:
+    job = Job()
+    session: Any = job.session
+    channel = Channel(session, {"answer": job.answer, "refuse": job.refuse, "wait": job.wait}, "file 1")
+    with serving(channel, tmp_path / "channel"):
+        yield job
+
+
+def asked(folder: Path, operation: str, said: list[str], **arguments: Any) -> Any:
+    return ask(folder / "channel", os.getpid(), Request(operation, arguments, "file 1"), said.append)
+
+
+def test_a_job_answers_with_progress_and_a_result(job: Job, tmp_path: Path) -> None:
+    said: list[str] = []
+    assert asked(tmp_path, "answer", said, table="silver.x") == {"rows": 7}
+    assert said == ["half of it"]
+    assert job.asked == [{"table": "silver.x"}]
+    assert len(job.session.groups) == 1
+    assert job.session.cancelled == []
+
+
+def test_the_socket_is_the_users_alone_and_goes_with_the_job(job: Job, tmp_path: Path) -> None:
+    place = tmp_path / "channel" / str(os.getpid())
+    assert stat.S_ISSOCK(place.stat().st_mode)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+
+
+def test_without_a_job_nothing_is_asked(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert asked(tmp_path, "answer", said) is None
+    (tmp_path / "channel").mkdir()
+    assert asked(tmp_path, "answer", said) is None
+    session: Any = Session()
+    with serving(Channel(session, {}, "file 1"), tmp_path / "channel"):
+        pass
+    assert asked(tmp_path, "answer", said) is None
+    assert said == []
+
+
+def test_sockets_of_killed_jobs_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "channel").mkdir()
+    (tmp_path / "channel" / str(2**22 + 1)).touch()
+    session: Any = Session()
+    with serving(Channel(session, {}, ""), tmp_path / "channel"):
+        assert [file.name for file in (tmp_path / "channel").iterdir()] == [str(os.getpid())]
+
+
+def test_a_folder_with_a_long_name_has_a_socket_too(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 120)
+    job, session = Job(), Session()
+    with serving(Channel(session, {"answer": job.answer}, "file 1"), folder / "channel"):  # type: ignore[arg-type]
+        assert asked(folder, "answer", []) == {"rows": 7}
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (Request("answer", {}, "file 2"), "another content of the pipeline file"),
+        (Request("other", {}, "file 1"), "does not know other"),
+        (Request("answer", {}, "file 1", version=2), "speaks version 1"),
+    ],
+)
+def test_a_job_that_cannot_do_it_says_why_and_the_command_does_it(
+    job: Job, tmp_path: Path, request_: Request, why: str
+) -> None:
+    said: list[str] = []
+    assert ask(tmp_path / "channel", os.getpid(), request_, said.append) is None
+    assert len(said) == 1
+    assert why in said[0]
+    assert job.asked == []
+
+
+def test_an_error_is_the_one_that_the_command_would_have(job: Job, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^no such table$") as usage:
+        asked(tmp_path, "refuse", [], held=False)
+    assert usage.value.exit_code == 2
+    with pytest.raises(LeaseHeldError, match=r"silver\.x is being written by up") as held:
+        asked(tmp_path, "refuse", [], held=True)
+    assert held.value.exit_code == 4
+
+
+def test_a_command_that_ends_cancels_its_work_and_the_next_one_waits(job: Job, tmp_path: Path) -> None:
+    said: list[str] = []
+    results: list[Any] = []
+
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    first = threading.Thread(target=lambda: results.append(asked(tmp_path, "wait", [])))
+    first.start()
+    assert job.began.wait(30)
+    with pytest.raises(KeyboardInterrupt):  # at its first progress line, while it waits
+        ask(tmp_path / "channel", os.getpid(), Request("wait", {}, "file 1"), interrupted)
+    second = threading.Thread(target=lambda: results.append(asked(tmp_path, "answer", said)))
+    second.start()
+    while not said:
+        time.sleep(0.01)
+    assert said == ["waiting for another command that the job is doing"]
+    job.may_end.set()
+    first.join(30)
+    second.join(30)
+    assert results[0] == []
+    assert {"rows": 7} in results
+
+
+def test_ctrl_c_cancels_the_work(tmp_path: Path) -> None:
+    session, ended = Session(), threading.Event()
+
+    def until_cancelled(_: Any, arguments: Mapping[str, Any], say: Callable[[str], None]) -> Any:
+        say("begun")
+        while not session.cancelled:
+            time.sleep(0.01)
+        ended.set()
+        raise ValueError("cancelled")
+
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with serving(Channel(session, {"long": until_cancelled}, ""), tmp_path / "channel"):  # type: ignore[arg-type]
+        with pytest.raises(KeyboardInterrupt):
+            ask(tmp_path / "channel", os.getpid(), Request("long", {}, ""), interrupted)
+        assert ended.wait(30)
+        assert session.cancelled == session.groups
+
+
+def test_a_job_that_ends_ends_its_commands(tmp_path: Path) -> None:
+    job, session = Job(), Session()
+    errors: list[BaseException] = []
+
+    def command() -> None:
+        try:
+            asked(tmp_path, "wait", [])
+        except MedallionError as error:
+            errors.append(error)
+
+    with serving(Channel(session, {"wait": job.wait}, "file 1"), tmp_path / "channel"):  # type: ignore[arg-type]
+        thread = threading.Thread(target=command)
+        thread.start()
+        assert job.began.wait(30)
+    assert session.cancelled == session.groups
+    job.may_end.set()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_results_survive_the_way(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 5, tzinfo=UTC)
+    now = Snapshot(3, "id", 10, 2, 4096, at, ("a",))
+    maintained = [MaintenanceResult("silver.x", now, None, None, "gold.x has yet to read")]
+    assert MAINTAINED.validate_python(MAINTAINED.dump_python(maintained, mode="json")) == maintained
+    account = Account(
+        table="silver.x",
+        reads="bronze.x",
+        versions={"silver.x": 3},
+        batch_id=None,
+        since="",
+        looked_at=1,
+        partitions=(PartitionAccount("t", 0, 0, 1, {"silver": 1}),),
+        faults=(Fault("twice", "in two tables", 1, (("t", 0, 0),)),),
+    )
+    assert ACCOUNTS.validate_python(ACCOUNTS.dump_python([account], mode="json")) == [account]
+
+
+def test_a_fingerprint_is_of_the_content(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    assert fingerprint(file) == fingerprint(None) == ""
+    file.write_text("a")
+    first = fingerprint(file)
+    file.write_text("b")
+    assert fingerprint(file) != first != ""
