@@ -9,7 +9,7 @@ UV ?= uv
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all unit chaos picture bench bench-quick bench-check check check-java fmt lock clean
+.PHONY: help setup demo test test-rest test-all unit chaos cluster picture bench bench-quick bench-check check check-java fmt lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 
 chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt; RECOVER_CASES=n draws n damages instead of 200
 	@RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest tests/chaos tests/pipeline/test_recover.py $(ARGS)
+
+cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one master and two workers: three minutes
+	@$(BIN)/python -m pytest tests/process/test_cluster.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py tests/process/test_page.py $(ARGS)

@@ -7,10 +7,13 @@ store. Without an access, the libraries use the usual AWS environment variables 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 _S3 = ("s3://", "s3a://")
+_RETRIES = timedelta(seconds=20)
+"""How long a client repeats a request that the store does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +92,23 @@ def file_system(uri: str) -> tuple[Any, str]:
         }
     store = fs.S3FileSystem(**{name: value for name, value in given.items() if value is not None})
     return store, uri.partition("://")[2]
+
+
+def conditional_store(uri: str) -> Any:
+    """A client of an S3 store that puts an object only if a condition holds; keys are relative to the URI."""
+    from obstore.store import S3Store
+
+    bucket, _, prefix = uri.partition("://")[2].partition("/")
+    given: dict[str, Any] = {
+        "endpoint": _access.endpoint,
+        "region": _access.region,
+        "access_key_id": _access.access_key,
+        "secret_access_key": _access.secret_key,
+        "session_token": _access.session_token,
+        "prefix": prefix or None,
+    }
+    if _access.endpoint is not None:
+        given["virtual_hosted_style_request"] = not _access.is_path_style
+    options: Any = {"allow_http": (_access.endpoint or "").startswith("http://"), "timeout": "30 seconds"}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return S3Store(bucket, client_options=options, retry_config={"retry_timeout": _RETRIES}, **chosen)

@@ -18,7 +18,7 @@ from common.errors import SetupError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
-from common.machine import event_log, processes
+from common.machine import event_log, lease_owner, processes
 from common.machine.file_modes import umask
 from common.machine.stop_signals import hangup_ignored
 from common.schema import avro as avro_schema
@@ -131,10 +131,24 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         _engine_settings(settings)
         | registry_conf(settings)
         | object_store.s3a_conf(settings)
+        | _on_object_store(settings)
         | warehouse
         | always
     )
     return {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
+
+
+def _on_object_store(settings: Settings) -> dict[str, str]:
+    """How Spark writes tables and checkpoints on ``s3a://``; empty for those elsewhere."""
+    found = {}
+    if (settings.checkpoints or "").startswith("s3a://"):
+        found[spark_conf.CHECKPOINT_FILES] = (
+            "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+        )
+    if (settings.warehouse or "").startswith("s3a://"):
+        found[spark_conf.S3_LOG_STORE] = "medallion.store.LeasedLogStore"
+        found[spark_conf.LEASE_OWNER] = lease_owner.OWNER
+    return found
 
 
 def _redaction(own: str | None, referred: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.config import object_store
+from common.config.settings import is_cluster
 from common.schema import avro as avro_schema
 
 Profile = Literal["small", "cluster"]
@@ -31,6 +32,9 @@ LOADED: Mapping[Profile, tuple[str, str]] = {"small": (CLASS_PATH, ":"), "cluste
 STREAMING_METRICS = "spark.sql.streaming.metricsEnabled"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 WAREHOUSE = "spark.sql.warehouse.dir"
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+S3_LOG_STORE = "spark.delta.logStore.s3a.impl"
+LEASE_OWNER = "spark.hadoop.medallion.lease.owner"
 DRIVER_MEMORY = "spark.driver.memory"
 UI = "spark.ui.enabled"
 MASTER = "spark.master"
@@ -81,7 +85,7 @@ class Conf:
 
 def profile_of(master: str) -> Profile:
     """The profile of a Spark master; ``local-cluster`` has separate executors, as any cluster has."""
-    return "small" if master.startswith("local") and not master.startswith("local-cluster") else "cluster"
+    return "cluster" if is_cluster(master) else "small"
 
 
 def values(profile: Profile, of_run: Mapping[str, str]) -> dict[str, str]:
@@ -183,6 +187,19 @@ RELIED_ON: Sequence[Conf] = (
         None,
         "Memory of each file that is being uploaded to an S3 store; a larger file is uploaded in parts.",
     ),
+    _both(
+        CHECKPOINT_FILES,
+        OfRun("for checkpoints on `s3a://`"),
+        "Spark's own writer of checkpoints for object stores: a file appears whole when it is closed, and "
+        "none is renamed, which on S3 is a copy.",
+    ),
+    _both(
+        S3_LOG_STORE,
+        OfRun("for tables on `s3a://`"),
+        "A version of a table on an S3 store is committed by a conditional put, by the holder of the table's "
+        "lease only (`docs/object-stores.md`).",
+    ),
+    _both(LEASE_OWNER, OfRun("for tables on `s3a://`"), "By it the log store knows the job's own leases."),
     _both(
         "spark.driver.maxResultSize",
         "256m",

@@ -346,7 +346,7 @@ class Supervisor:
                     # A query that waits for what is gone reaches no boundary.
                     timeout = min(timeout, _GONE_SECONDS)
                     break
-                failure = self.poll() or self.watch()
+                failure = self.gate.lost_lease() or self.poll() or self.watch()
                 if failure is not None or not self._is_any_left():
                     break
                 each_poll()
