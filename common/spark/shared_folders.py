@@ -49,8 +49,9 @@ def require_shared(spark: SparkSession, folders: Iterable[str]) -> None:
             spark.range(0, tasks, 1, tasks).write.parquet(f"{folder}/{name}")
             found = [each for each in StorageFolder(f"{folder}/{name}").names() if each.startswith("part-")]
         except PySparkException as error:
+            cause = str(error).strip().splitlines()[0][:300]
             raise SetupError(
-                f"{folder} cannot be written by the executors of {master}: {str(error).strip().splitlines()[0][:300]}. {_ADVICE}"
+                f"{folder} cannot be written by the executors of {master}: {cause}. {_ADVICE}"
             ) from error
         finally:
             _delete(spark, f"{folder}/{name}")
