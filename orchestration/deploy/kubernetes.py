@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,9 @@ def files(plan: Plan, image: str) -> Mapping[str, str]:
 
 
 def _text(*documents: Mapping[str, Any]) -> str:
-    return "".join(f"---\n{yaml.safe_dump(each, sort_keys=False)}" for each in documents)
+    # Through JSON: parts that are one object in Python are written in full, and not as references to the first.
+    plain = (json.loads(json.dumps(each)) for each in documents)
+    return "".join(f"---\n{yaml.safe_dump(each, sort_keys=False)}" for each in plain)
 
 
 def _labels(plan: Plan, service: str) -> dict[str, str]:

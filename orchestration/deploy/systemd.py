@@ -24,6 +24,7 @@ Type=notify
 NotifyAccess=main
 User={user}
 WorkingDirectory={home}
+Environment=XDG_CACHE_HOME={home}/cache
 EnvironmentFile=-{home}/{name}.env
 ExecStart={program} {words} --pipeline {home}/{file} --settings {home}/medallion.yaml{http}
 TimeoutStartSec=300
