@@ -81,7 +81,7 @@ class LogReader:
         if created_ms != self._created_ms:  # the table was deleted and created again
             self._forget(created_ms)
         version = self._latest if self._latest is not None else self._checkpoint_version()
-        if version is None or not self._log.exists(_name(version)):
+        if version is None or not self._log.has_file(_name(version)):
             version = max(self._listed_versions(), default=None)
         if version is not None:
             version = self._newest_from(version)
@@ -250,12 +250,12 @@ class LogReader:
     def _newest_from(self, version: int) -> int:
         """The newest version, searched upwards from an existing one; above it the log has no gaps."""
         step = 1
-        while self._log.exists(_name(version + step)):
+        while self._log.has_file(_name(version + step)):
             version += step
             step *= 2
         while step > 1:
             step //= 2
-            if self._log.exists(_name(version + step)):
+            if self._log.has_file(_name(version + step)):
                 version += step
         return version
 

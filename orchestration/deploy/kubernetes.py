@@ -31,7 +31,7 @@ def files(plan: Plan, image: str) -> Mapping[str, str]:
 
 
 def _text(*documents: Mapping[str, Any]) -> str:
-    # Through JSON: parts that are one object in Python are written in full, and not as references to the first.
+    # Through JSON: a part that two places share is written in full twice, and not once with a reference.
     plain = (json.loads(json.dumps(each)) for each in documents)
     return "".join(f"---\n{yaml.safe_dump(each, sort_keys=False)}" for each in plain)
 

@@ -16,6 +16,7 @@ import pytest
 
 from common.delta.lease import store_leases
 from common.delta.lease.store_leases import StoreLeases
+from common.delta.log import LogReader
 from common.errors import LeaseHeldError
 from common.machine import lease_owner, object_store
 from tests.support.processes import ROOT, await_that
@@ -179,3 +180,13 @@ def test_of_many_that_start_at_once_one_gets_the_lease(warehouse: str) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(enter, racers)) == 1
+
+
+def test_a_look_for_a_new_commit_has_three_requests(server: S3Server, warehouse: str) -> None:
+    """However long the log is: the first commit, the newest known one, and the next."""
+    with_log(warehouse, TABLES[0])
+    log = LogReader(f"{warehouse}/silver/orders")
+    assert log.latest_version() == 0
+    before = len(server.requests())
+    assert log.latest_version() == 0
+    assert len(server.requests()) - before == 3
