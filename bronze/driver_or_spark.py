@@ -42,8 +42,7 @@ class DriverBatch:
     def rows(self, frame: DataFrame, batch: MicroBatch) -> Iterator[Rows]:
         """A micro-batch's rows, to be written in the block: in the driver, where they are likely to be small.
 
-        Never those of the first batch after a start: a batch that ended the last process by its size comes
-        again then.
+        Never those of a batch that was attempted before: its size may have ended the last process.
         """
         arrow = self.collect_if_light(frame, batch)
         if arrow is None:
@@ -54,11 +53,13 @@ class DriverBatch:
 
     def collect_if_light(self, frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
         """All rows, where they are few and likely to be light; updates the size estimate by them."""
-        most = None if batch.is_first else max_records(batch)
+        most = None if batch.was_attempted else max_records(batch)
         if most is None or most > self.limits.rows or not is_for_driver(self.path, self.limits):
             return None
         if not self.row_size.fits(most):
             return None
+        if self.row_size.is_largest(most):
+            batch.mark_attempt()
         arrow = _collected(frame, batch)
         if arrow is None:
             self.row_size.learn_refused(most)

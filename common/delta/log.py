@@ -211,6 +211,26 @@ class LogReader:
         table = self._table if is_open else _open(self.path, None)
         return dict(table.metadata().configuration)
 
+    def column_types(self) -> dict[str, str]:
+        """The columns of the newest version with their types as Spark's ``simpleString``; empty: no table.
+
+        Reads one small file beside the newest commit (``common.delta.version_checksum``); where that is
+        missing, the table's log.
+
+        Raises:
+            HistoryGoneError: The log cannot be read.
+        """
+        latest = self.latest_version()
+        if latest is None:
+            return {}
+        try:
+            checksum = json.loads(self._log.read(f"{latest:020}.crc") or b"{}")
+            schema = json.loads(checksum["metadata"]["schemaString"])
+            return {field["name"]: _described_type(field["type"]) for field in schema["fields"]}
+        except (ValueError, KeyError, TypeError):
+            fields = _open(self.path, latest).schema().fields
+            return {field.name: _type_text(field.type) for field in fields}
+
     def _read_snapshot(self) -> Snapshot:
         if self._table is None:
             self._table = _open(self.path, None)
@@ -324,10 +344,8 @@ def _live_files(table: Any) -> tuple[DataFile, ...]:
 
 
 def column_types(path: str) -> dict[str, str]:
-    """The columns of a table as it is now, with their types as Delta writes them; empty without a table."""
-    if latest_version(path) is None:
-        return {}
-    return {field.name: _type_text(field.type) for field in _open(path, None).schema().fields}
+    """The columns of a table with their types, as ``LogReader.column_types``."""
+    return LogReader(path).column_types()
 
 
 def _type_text(kind: Any) -> str:

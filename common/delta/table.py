@@ -21,7 +21,7 @@ from common.delta import delta_rs
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch, fenced
-from common.errors import TableShapeError
+from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.driver_or_spark import Rows, SparkRows
 
@@ -82,22 +82,40 @@ def ensure(  # noqa: PLR0913
             builder = builder.clusterBy(*cluster_by)
         builder.execute()
         return
+    want = {f.name: f.dataType.simpleString() for f in schema.fields}
+    if _matches(_logged_types(path), want, may_have_more=may_have_more):
+        return  # to load the table in Spark takes half a CPU second
     found = DeltaTable.forPath(spark, path).toDF().schema
     have = {f.name: f.dataType.simpleString() for f in found.fields}
-    want = {f.name: f.dataType.simpleString() for f in schema.fields}
-    if may_have_more:
-        have = {name: kind for name, kind in have.items() if name in want}
-    if have != want:
+    if not _matches(have, want, may_have_more=may_have_more):
         raise TableShapeError(
-            f"{table} at {path} has other columns than the pipeline declares: {_difference(have, want)}. "
+            f"{table} at {path} has other columns than the pipeline declares: "
+            f"{_difference(have, want, may_have_more=may_have_more)}. "
             "Give the changed table a new name, or move the old table and its checkpoint away and start the "
             "query again."
         )
 
 
+def _logged_types(path: str) -> dict[str, str]:
+    """The types of a table's columns by its log; none where only Spark can read them."""
+    try:
+        return LogReader(path).column_types()
+    except (MedallionError, OSError, ValueError, LookupError):
+        return {}
+
+
+def _matches(have: Mapping[str, str], want: Mapping[str, str], *, may_have_more: bool) -> bool:
+    """Whether a table has the columns that are wanted, with their types, and no other ones."""
+    return all(have.get(name) == kind for name, kind in want.items()) and (
+        may_have_more or len(have) == len(want)
+    )
+
+
 def columns(spark: SparkSession, path: str) -> tuple[str, ...]:
     """A table's columns; none where there is no table."""
-    return tuple(spark.read.format("delta").load(path).columns) if exists(path) else ()
+    if not exists(path):
+        return ()
+    return tuple(_logged_types(path)) or tuple(spark.read.format("delta").load(path).columns)
 
 
 def properties(spark: SparkSession, path: str) -> Mapping[str, str]:
@@ -254,9 +272,10 @@ def commit_metadata(spark: SparkSession, metadata: str) -> Iterator[None]:
         spark.conf.unset(_METADATA)
 
 
-def _difference(have: Mapping[str, str], want: Mapping[str, str]) -> str:
+def _difference(have: Mapping[str, str], want: Mapping[str, str], *, may_have_more: bool) -> str:
     parts = [f"{name} {want[name]} is missing" for name in want if name not in have]
-    parts += [f"{name} {have[name]} is not declared" for name in have if name not in want]
+    if not may_have_more:
+        parts += [f"{name} {have[name]} is not declared" for name in have if name not in want]
     parts += [
         f"{name} is {have[name]}, declared {want[name]}"
         for name in want

@@ -20,10 +20,12 @@ class RowSizeEstimate:
     Attributes:
         batch_bytes: Upper bound of bytes of a micro-batch in the driver.
         bytes_per_row: The estimate, in memory.
+        most_rows: Number of rows of the largest micro-batch that came to the driver.
     """
 
     batch_bytes: int
     bytes_per_row: float = _UNKNOWN
+    most_rows: int = 0
 
     def fits(self, rows: int) -> bool:
         """Whether the driver is likely to hold so many rows; each refusal lowers the estimate a little."""
@@ -31,6 +33,11 @@ class RowSizeEstimate:
             return True
         self.bytes_per_row *= _DECAY  # so that after some batches the driver is tried again
         return False
+
+    def is_largest(self, rows: int) -> bool:
+        """Whether so many rows are more than ever came to the driver; they count as having come."""
+        is_largest, self.most_rows = rows > self.most_rows, max(rows, self.most_rows)
+        return is_largest
 
     def learn(self, rows: int, size: int) -> None:
         """Update the estimate from a batch of known size."""

@@ -66,6 +66,8 @@ def consume_once(
     """
     read = _few_rows_read(batch, bronze_path, limits)
     if read is not None and row_size.fits(read):
+        if row_size.is_largest(read):
+            batch.mark_attempt()
         rows = SparkRows(frame, None, limits)
         with rows.kept(whole=True, before_retry=batch.forget_dropped) as kept:
             if not isinstance(kept, ArrowRows):
@@ -82,13 +84,9 @@ def consume_once(
 
 
 def _few_rows_read(batch: MicroBatch, path: str, limits: DriverLimits) -> int | None:
-    """How many rows of a table a micro-batch reads, by the table's log; ``None`` where they are too many.
-
-    Never those of a batch that may be a replay: a batch that ended the last process by its size comes again
-    at the next start.
-    """
+    """How many rows of a table a micro-batch reads, by the table's log; ``None`` where they are too many."""
     start, end = batch.start(), batch.end()
-    if batch.is_first or not limits.rows or end is None or (start is None and batch.batch_id):
+    if not limits.rows or end is None or (start is None and batch.batch_id):
         return None
     if (start is not None and start.in_snapshot) or end.in_snapshot:
         return None  # to list the files of a table's first state takes long

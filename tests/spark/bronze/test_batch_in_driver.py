@@ -17,11 +17,10 @@ from common.rows.row_size import RowSizeEstimate
 KIB = 1024
 
 
-def batch(before: Any, after: Any, *, is_first: bool = False) -> MicroBatch:
+def batch(before: Any, after: Any) -> MicroBatch:
     """One that ends at these offsets."""
-    return MicroBatch(
-        "shop", "bronze.orders", "q", 3, (after,), before=(before,) if before else (), is_first=is_first
-    )
+    positions = (before,) if before else ()
+    return MicroBatch("shop", "bronze.orders", "q", 3, (after,), before=positions, is_first=False)
 
 
 def test_records_are_counted_by_their_offsets() -> None:
@@ -113,8 +112,20 @@ def test_a_weight_is_learned_from_what_spark_has_written(spark: Any, tmp_path: P
     assert weight.bytes_per_row == KIB, "files may be gone by then"
 
 
-def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:
-    """What filled the driver, and ended it, comes again first."""
+def test_a_batch_that_was_attempted_before_is_sparks(tmp_path: Path) -> None:
+    """Its rows may have filled the driver, and ended it."""
     few = DriverBatch(str(tmp_path), DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
-    first = batch({"a": {"0": 0}}, {"a": {"0": 5}}, is_first=True)
-    assert few.collect_if_light("frame", first) is None  # type: ignore[arg-type]
+    again = replace(batch({"a": {"0": 0}}, {"a": {"0": 5}}), was_attempted=True)
+    assert few.collect_if_light("frame", again) is None  # type: ignore[arg-type]
+
+
+def test_a_batch_of_more_rows_than_any_before_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = DriverBatch("/nowhere", DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
+    monkeypatch.setattr("bronze.driver_or_spark.collect", lambda _: None)
+    few.row_size.learn_refused = lambda rows: None  # type: ignore[method-assign]
+    marked: list[int] = []
+    for records in (5, 7, 7, 6, 9, 101):
+        whole = batch({"a": {"0": 0}}, {"a": {"0": records}})
+        one = replace(whole, mark_attempt=lambda n=records: marked.append(n))  # type: ignore[misc]
+        few.collect_if_light("frame", one)  # type: ignore[arg-type]
+    assert marked == [5, 7, 9]
