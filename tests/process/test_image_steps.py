@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,11 +64,15 @@ def wheel(folder: Path) -> None:
     run(program, os.environ, folder.parent)
 
 
+def in_folder(text: str, moved: Mapping[str, str]) -> str:
+    """A text with the folders of the image replaced by those of the test, each once."""
+    return re.sub("|".join(map(re.escape, moved)), lambda found: moved[found[0]], text)
+
+
 def copied(argument: str, context: Path, moved: Mapping[str, str]) -> None:
     """COPY: files into a folder, and what is in folders."""
     *sources, target = argument.split()
-    for place, other in moved.items():
-        target = target.replace(place, other)
+    target = in_folder(target, moved)
     for source in sources:
         if source.endswith("/"):
             shutil.copytree(context / source, target, dirs_exist_ok=True)
@@ -101,10 +106,7 @@ def test_the_steps_end_in_a_program_that_needs_no_network(tmp_path: Path) -> Non
         elif word == "COPY":
             copied(argument, context, moved)
         elif word == "RUN" and not any(part in argument for part in _LEFT_OUT):
-            command = argument.partition(" && chown")[0]
-            for place, other in moved.items():
-                command = command.replace(place, other)
-            run(command, env, tmp_path)
+            run(in_folder(argument.partition(" && chown")[0], moved), env, tmp_path)
     offline = env | dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:1"
     )
