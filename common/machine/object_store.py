@@ -112,3 +112,33 @@ def conditional_store(uri: str) -> Any:
     options: Any = {"allow_http": (_access.endpoint or "").startswith("http://"), "timeout": "30 seconds"}
     chosen = {name: value for name, value in given.items() if value is not None}
     return S3Store(bucket, client_options=options, retry_config={"retry_timeout": _RETRIES}, **chosen)
+
+
+def put(uri: str, name: str, content: bytes) -> None:
+    """Write an object of an S3 store by one request: it is there whole or not at all. pyarrow takes three.
+
+    Raises:
+        OSError: The store does not answer, or refuses.
+    """
+    import obstore
+    from obstore.exceptions import BaseError
+
+    try:
+        obstore.put(conditional_store(uri), name, content, use_multipart=False)
+    except BaseError as error:
+        raise OSError(f"{uri}/{name} cannot be written: {error}") from error
+
+
+def delete(uri: str, name: str) -> None:
+    """Delete an object of an S3 store; nothing happens where there is none.
+
+    Raises:
+        OSError: The store does not answer, or refuses.
+    """
+    import obstore
+    from obstore.exceptions import BaseError
+
+    try:
+        obstore.delete(conditional_store(uri), name)
+    except BaseError as error:
+        raise OSError(f"{uri}/{name} cannot be deleted: {error}") from error

@@ -89,6 +89,9 @@ class StorageFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file whole, and flush it; an existing one is replaced, and folders are created."""
+        if object_store.is_s3(self.path):
+            object_store.put(self.path, name, content)
+            return
         if not self.is_local:
             store, base = self._file_system()
             with store.open_output_stream(f"{base}/{name}") as stream:
@@ -108,6 +111,9 @@ class StorageFolder:
         with suppress(FileNotFoundError):
             if self.is_local:
                 Path(self.path, name).unlink()
+                return
+            if object_store.is_s3(self.path):
+                object_store.delete(self.path, name)
                 return
             store, base = self._file_system()
             store.delete_file(f"{base}/{name}")

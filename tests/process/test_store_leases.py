@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import obstore
@@ -17,8 +19,9 @@ import pytest
 from common.delta.lease import store_leases
 from common.delta.lease.store_leases import StoreLeases
 from common.delta.log import LogReader
-from common.errors import LeaseHeldError
+from common.errors import LeaseHeldError, SetupError
 from common.machine import lease_owner, object_store
+from common.machine.storage_folder import StorageFolder
 from tests.support.processes import ROOT, await_that
 from tests.support.s3_server import BUCKET, S3Server, s3_server
 
@@ -190,3 +193,34 @@ def test_a_look_for_a_new_commit_has_three_requests(server: S3Server, warehouse:
     before = len(server.requests())
     assert log.latest_version() == 0
     assert len(server.requests()) - before == 3
+
+
+def test_a_small_file_is_written_and_deleted_by_one_request_each(server: S3Server, warehouse: str) -> None:
+    folder = StorageFolder(warehouse)
+    assert folder.read("attempt") is None
+    before = len(server.requests())
+    folder.write("attempt", b"1")
+    assert len(server.requests()) - before == 1
+    assert folder.read("attempt") == b"1"
+    before = len(server.requests())
+    folder.delete("attempt")
+    assert len(server.requests()) - before == 1
+    folder.delete("attempt")
+    assert folder.read("attempt") is None
+
+
+def test_a_store_that_does_not_answer_is_an_error_of_the_operating_system(
+    monkeypatch: pytest.MonkeyPatch, server: S3Server, warehouse: str
+) -> None:
+    monkeypatch.setattr(object_store, "_RETRIES", timedelta(0))
+    object_store.use(replace(server.access, endpoint="http://127.0.0.1:9"))
+    try:
+        with pytest.raises(OSError, match="cannot be written"):
+            StorageFolder(warehouse).write("attempt", b"1")
+        with (
+            pytest.raises(SetupError, match="Check the address and the credentials"),
+            StoreLeases(warehouse, TABLES, "up", 60),
+        ):
+            pass
+    finally:
+        object_store.use(server.access)
