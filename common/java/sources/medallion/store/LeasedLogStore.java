@@ -18,15 +18,16 @@ import java.util.Arrays;
 import java.util.Iterator;
 
 /**
- * A Delta log on an S3 store. If two processes write the same version, one of them fails with {@code
- * FileAlreadyExistsException}: the store itself refuses the second put. Of a table with a lease,
- * only the lease's owner commits.
+ * A Delta log on an S3 store. If two processes write the same version, one of them fails with
+ * {@code FileAlreadyExistsException}: the store itself refuses the second put. Of a table with a
+ * lease, only the lease's owner commits.
  *
  * <p>A new owner of a lease that was not released commits before it reads the table. So a process
  * that lost its lease after the look at the lease finds its version taken, and looks again.
  */
 public class LeasedLogStore extends S3SingleDriverLogStore {
     private static final String OWNER = "medallion.lease.owner";
+    private static final int ATTEMPTS = 10;
     private static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
 
     public LeasedLogStore(Configuration configuration) {
@@ -88,13 +89,29 @@ public class LeasedLogStore extends S3SingleDriverLogStore {
             return;
         }
         String name = table.getParent().getName() + "." + table.getName();
-        byte[] lease = read(store, new Path(root, "_leases/" + name + ".json"));
+        byte[] lease = readUnchanged(store, new Path(root, "_leases/" + name + ".json"));
         if (lease == null) {
             return;
         }
         String text = new String(lease, StandardCharsets.UTF_8);
         if (text.indexOf("\"owner\": \"" + owner + "\"") < 0) {
             throw new IllegalStateException("MEDALLION_LEASE_LOST " + name + " " + text);
+        }
+    }
+
+    /**
+     * The content of a file that another process may put again at any time; null where there is
+     * none. S3A refuses to read on where the file has changed since its opening.
+     */
+    private static byte[] readUnchanged(FileSystem store, Path path) throws IOException {
+        for (int attempt = 1; ; attempt++) {
+            try {
+                return read(store, path);
+            } catch (IOException changed) {
+                if (attempt == ATTEMPTS) {
+                    throw changed;
+                }
+            }
         }
     }
 
