@@ -221,6 +221,7 @@ def _release_at_last_use() -> None:
 
 def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     """Start the JVM, unless one runs already, with its output in a file; return the session in the JVM."""
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf  # half a second that `medallion status` saves
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -252,7 +253,14 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
                     processes.kill(pid, processes.start_mark(pid))
             raise
         jvm.connect(gateway)
-    return SparkSession.builder.config(conf=wanted).getOrCreate()
+    try:
+        return SparkSession.builder.config(conf=wanted).getOrCreate()
+    except Py4JJavaError as error:
+        cause = str(error.java_exception.getMessage()).strip().splitlines()[0]
+        raise SetupError(
+            f"Spark did not start on {conf[spark_conf.MASTER]}: {cause[:300]} The logs of the master and the "
+            f"workers have the reason, where the master is a cluster's; the log of this process is {log}."
+        ) from error
 
 
 def _shorten(output: Path) -> None:

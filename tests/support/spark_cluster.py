@@ -85,6 +85,7 @@ def _started(name: str, log: Path, *words: str) -> Iterator[int]:
     command = [str(java.executable), *options, "-cp", f"{jars}/*", f"org.apache.spark.deploy.{name}", *words]
     env = os.environ | {
         "SPARK_HOME": str(jars.parent),
+        "SPARK_SCALA_VERSION": "2.13",  # as bin/load-spark-env.sh sets it; without it no executor starts
         "SPARK_LOCAL_IP": _HOST,
         "JAVA_HOME": str(java.home),
     }
