@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import hypothesis
 import pytest
 from confluent_kafka import Producer
 
@@ -47,6 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the cost of the run; register the product's plugin where its entry point is not installed."""
+    # A drawn example may take long on a machine that is busy; no test fails by the clock.
+    hypothesis.settings.register_profile("any machine", deadline=None)
+    hypothesis.settings.load_profile("any machine")
     config.pluginmanager.register(RunCost(config), "run_cost")
     from orchestration.cases import pytest_plugin
 
@@ -109,6 +113,21 @@ def broker(broker_settings: Settings) -> Iterator[str]:
         yield running.bootstrap_servers
 
 
+SESSION = (
+    # Tests have tens of rows: a second core and a second partition only add tasks.
+    "spark.master=local[1]",
+    "spark.shuffle_partitions=1",
+    "spark.driver_memory=1g",
+    "spark.state_store=memory",
+    "spark.fsync=false",
+    # A hundred rows are processed before compiled code pays off; tests of processes compile as usual.
+    "spark.conf.spark.sql.codegen.wholeStage=false",
+    "spark.conf.spark.sql.codegen.factoryMode=NO_CODEGEN",
+    "spark.conf.spark.sql.streaming.pollingDelay=5ms",
+)
+"""Settings of the session of all tests."""
+
+
 @pytest.fixture(scope="session")
 def spark(session_dir: Path) -> Iterator[Any]:
     """A real Spark session with the engine's own settings, small and quick to compile."""
@@ -116,18 +135,7 @@ def spark(session_dir: Path) -> Iterator[Any]:
 
     settings = load_settings(
         file=_empty(session_dir),
-        overrides=[
-            # Tests have tens of rows: a second core and a second partition only add tasks.
-            "spark.master=local[1]",
-            "spark.shuffle_partitions=1",
-            "spark.driver_memory=1g",
-            "spark.state_store=memory",
-            "spark.fsync=false",
-            # A hundred rows are processed before compiled code pays off; tests of processes compile as usual.
-            "spark.conf.spark.sql.codegen.wholeStage=false",
-            "spark.conf.spark.sql.codegen.factoryMode=NO_CODEGEN",
-            "spark.conf.spark.sql.streaming.pollingDelay=5ms",
-        ],
+        overrides=SESSION,
     )
     session = build_session(settings, "tests", session_dir / "log", compiled="quickly")
     yield session

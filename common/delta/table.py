@@ -98,8 +98,9 @@ def ensure(  # noqa: PLR0913
 
 def _logged_types(path: str) -> dict[str, str]:
     """The types of a table's columns by its log; none where only Spark can read them."""
+    log = LogReader(path)
     try:
-        return LogReader(path).column_types()
+        return log.column_types() if StorageFolder(path).is_local else log.column_types_by_checksum()
     except (MedallionError, OSError, ValueError, LookupError):
         return {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +19,9 @@ from orchestration.cases.topics import topic_of, topic_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+BronzeBatch = Mapping[str, Sequence[Mapping[str, Any]]]
+"""The rows of one micro-batch, by bronze table."""
 
 _STEP = timedelta(seconds=1)
 """Between the times at which two micro-batches were read from Kafka."""
@@ -37,21 +40,14 @@ class _Offsets:
         return offset
 
 
-def write_bronze(case: Case, pipeline: Pipeline, layout: Layout) -> None:
-    """Write the records of a case into the bronze tables; every bronze table exists afterwards.
+def bronze_batches(case: Case, pipeline: Pipeline) -> tuple[BronzeBatch, ...]:
+    """The rows of bronze tables that each micro-batch of a case brings.
 
     Raises:
         CaseError: No bronze table reads the topic of a record.
     """
-    from deltalake import CommitProperties, write_deltalake
-
-    from common.delta import table as delta_table
-
-    for topic in pipeline.bronze:
-        write_deltalake(
-            layout.table_path(topic.table), _schema().empty_table(), configuration=dict(PROPERTIES)
-        )
     offsets = _Offsets()
+    batches = []
     for number, batch in enumerate(case.batches):
         rows: dict[str, list[dict[str, Any]]] = {}
         for record in batch:
@@ -62,12 +58,35 @@ def write_bronze(case: Case, pipeline: Pipeline, layout: Layout) -> None:
             topic, name = found
             row = _row(record, name, offsets.of(record, name), number)
             rows.setdefault(topic.table, []).append(row)
+        batches.append(rows)
+    return tuple(batches)
+
+
+def write_bronze(batches: Sequence[BronzeBatch], pipeline: Pipeline, layout: Layout) -> None:
+    """Write the micro-batches of a case into the bronze tables; every bronze table exists afterwards."""
+    from deltalake import CommitProperties, write_deltalake
+
+    from common.delta import table as delta_table
+
+    for topic in pipeline.bronze:
+        write_deltalake(
+            layout.table_path(topic.table), _schema().empty_table(), configuration=dict(PROPERTIES)
+        )
+    for rows in batches:
         for table, written in rows.items():
-            arrow = _arrow(written, _schema())
             # Silver refuses rows that no commit of the engine's own has brought.
             metadata = delta_table.maintenance_metadata(pipeline.name, table, "repair")
             properties = CommitProperties(custom_metadata={"userMetadata": metadata})
-            write_deltalake(layout.table_path(table), arrow, mode="append", commit_properties=properties)
+            write_deltalake(
+                layout.table_path(table), arrow_rows(written), mode="append", commit_properties=properties
+            )
+
+
+def arrow_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of a bronze table."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(list(rows), _schema())
 
 
 def _row(record: Record, topic: str, offset: int, batch: int) -> dict[str, Any]:
@@ -82,12 +101,6 @@ def _row(record: Record, topic: str, offset: int, batch: int) -> dict[str, Any]:
         "value": record.value,
         "headers": [{"key": name, "value": value} for name, value in record.headers] or None,
     }
-
-
-def _arrow(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_pylist(list(rows), schema)
 
 
 def _schema() -> pa.Schema:

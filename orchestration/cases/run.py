@@ -1,26 +1,43 @@
-"""Runs one case: bronze from its records, then the pipeline's own queries, then the rows of its tables.
+"""Runs one case: bronze from its records, then what the pipeline's queries do, then the rows of its tables.
 
 The queries are those of a job, built by the same wiring; only bronze is written without a broker. Only the
 queries run that write an expected table, or a table that such a query reads. Each micro-batch of the case is
 one commit of bronze, and the queries read one commit per micro-batch.
+
+A streaming query costs a second of CPU however few its rows are. So silver is written from rows that were
+judged for many cases at once (``orchestration.cases.judge_together``). Of a gold table that writes the whole
+state of its source in its first micro-batch, only this micro-batch is run, by the query's own writer. All
+others are streaming queries. Tests run the same cases both ways.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Protocol
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Gold, Lookup, Pipeline, Silver
+from common.declare import (
+    Aggregate,
+    ChangeFeed,
+    Gold,
+    History,
+    Join,
+    Pipeline,
+    Silver,
+    Upsert,
+)
 from common.declare.declared import copy_with
 from common.delta import table as delta_table
+from common.delta.log import LogReader
+from common.delta.micro_batch import MicroBatch
 from common.errors import CaseError, MedallionError, Problem, SourceChangedError
-from common.streaming.query import Gate, Stream, start
-from orchestration.cases.bronze_rows import write_bronze, write_lookup
+from common.streaming.query import Gate, Stream, failure_of, start
+from orchestration.cases.bronze_rows import bronze_batches, write_bronze, write_lookup
 from orchestration.cases.compare import Difference, compare
 from orchestration.cases.read.case import Case
 from orchestration.cases.tables import query_of
@@ -33,7 +50,16 @@ if TYPE_CHECKING:
 
     from common.schema.ddl import Field
 
-_LAYERS: tuple[Literal["silver"], Literal["gold"]] = ("silver", "gold")
+
+class SilverWriter(Protocol):
+    """Writes the silver tables of a case from judged rows, as the streaming query does."""
+
+    def write(self, spark: SparkSession, layout: Layout) -> None:
+        """Create the tables of one silver query, and write the case's micro-batches."""
+
+
+JudgedTables = Mapping[str, SilverWriter]
+"""What was judged of a case, by silver table: all silver tables that the case needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +97,13 @@ class TableRows:
     rows: tuple[Mapping[str, Any], ...]
 
 
-def run_case(
-    spark: SparkSession, case: Case, pipeline: Pipeline, settings: Settings, folder: Path
+def run_case(  # noqa: PLR0913, PLR0917
+    spark: SparkSession,
+    case: Case,
+    pipeline: Pipeline,
+    settings: Settings,
+    folder: Path,
+    judged: JudgedTables | None = None,
 ) -> Outcome:
     """Run a case and compare its tables.
 
@@ -82,10 +113,11 @@ def run_case(
         pipeline: The pipeline.
         settings: The user's settings; only what concerns values and Spark is used.
         folder: An empty folder of the case's own for tables and checkpoints.
+        judged: What was judged of the case; None: its queries are streaming queries, all of them.
     """
     began = monotonic()
     try:
-        tables = run_tables(spark, case, tuple(case.expect), pipeline, settings, folder)
+        tables = run_tables(spark, case, tuple(case.expect), pipeline, settings, folder, judged)
     except MedallionError as error:
         return Outcome(case, error=error, seconds=monotonic() - began)
     found = (
@@ -103,26 +135,96 @@ def run_tables(  # noqa: PLR0913, PLR0917
     pipeline: Pipeline,
     settings: Settings,
     folder: Path,
+    judged: JudgedTables | None = None,
 ) -> Mapping[str, TableRows]:
-    """The rows of tables after the records of a case.
+    """The rows of tables after the records of a case; the arguments are those of ``run_case``.
 
     Raises:
         CaseError: The case does not fit the pipeline.
         MedallionError: A query failed.
     """
-    settings = _settings(settings, folder)
+    settings = bounded_settings(settings, folder)
     layout = Layout.of(pipeline, settings)
     needed = pruned(pipeline, tables)
-    needed = copy_with(needed, silver=[_with_lookups(one, case, folder) for one in needed.silver])
-    write_bronze(case, pipeline, layout)
+    write_bronze(bronze_batches(case, pipeline), pipeline, layout)
+    if judged is None:
+        for silver in needed.silver:
+            refuse_own_lookups(silver, case)
+        needed = copy_with(needed, silver=[with_lookups(one, case, folder) for one in needed.silver])
     wiring = Wiring(spark, needed, settings, layout, "")
-    for layer in _LAYERS:
-        for stream in wiring.streams(layer):
+    if judged is None:
+        for silver in needed.silver:
+            _run_query(spark, _silver_stream(spark, silver, pipeline, settings, layout))
+    else:
+        for silver in needed.silver:
+            judged[silver.table].write(spark, layout)
+    for stream in wiring.streams("gold"):
+        declared = next(each for each in needed.gold if each.table == stream.name)
+        if judged is not None and _writes_whole_state(declared):
+            _write_whole_state(spark, declared, stream, layout)
+        else:
             _run_query(spark, stream)
     return {name: _rows(layout.table_path(name)) for name in tables}
 
 
-def _settings(settings: Settings, folder: Path) -> Settings:
+def _silver_stream(
+    spark: SparkSession, silver: Silver, pipeline: Pipeline, settings: Settings, layout: Layout
+) -> Stream:
+    """The query of a silver table; the tables that read the same topic decide which records are its own."""
+    from silver.query import build_query
+
+    readers = [each for each in pipeline.silver if each.reads == silver.reads]
+    return build_query(spark, pipeline.name, silver, settings=settings, layout=layout, readers=readers)
+
+
+def _writes_whole_state(declared: Gold) -> bool:
+    """Whether the first micro-batch of a query writes all that its sources have, and later ones nothing."""
+    is_recomputed = isinstance(declared, Aggregate | Join) and declared.mode == "recompute"
+    is_of_such_kind = isinstance(declared, Upsert | ChangeFeed | History) or is_recomputed
+    return is_of_such_kind and not declared.reading.has_start
+
+
+def _write_whole_state(spark: SparkSession, declared: Gold, stream: Stream, layout: Layout) -> None:
+    """Run the first micro-batch of a query whose sources are complete, by the query's own writer.
+
+    Raises:
+        MedallionError: The micro-batch failed.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    paths = [layout.table_path(name) for name in sources(declared)]
+    batch = MicroBatch(
+        stream.pipeline,
+        stream.name,
+        str(uuid.uuid4()),
+        0,
+        tuple(_end_of_state(path) for path in paths),
+        is_first=False,
+        declared=stream.declared,
+        planned_ms=int(time() * 1000),
+    )
+    try:
+        stream.write(spark.read.format("delta").load(paths[0]), batch)
+    except (PySparkException, Py4JError) as error:
+        raise failure_of(stream.name, error) from error
+
+
+def _end_of_state(path: str) -> Mapping[str, Any] | None:
+    """The position of a stream that has read the state of a table, as Spark's offset log writes it."""
+    found = LogReader(path).snapshot()
+    if found is None:
+        return None
+    return {
+        "sourceVersion": 1,
+        "reservoirId": found.table_id,
+        "reservoirVersion": found.version,
+        "index": max(found.files - 1, 0),
+        "isStartingVersion": True,
+    }
+
+
+def bounded_settings(settings: Settings, folder: Path) -> Settings:
     """Settings under which a query reads one commit per micro-batch, all of them from the first."""
     settings = settings.outside_of_environments()
     one_file = {"max_files_per_trigger": 1, "max_bytes_per_trigger": None}
@@ -185,7 +287,7 @@ def pruned(pipeline: Pipeline, tables: Sequence[str]) -> Pipeline:
     )
 
 
-def _with_lookups(silver: Silver, case: Case, folder: Path) -> Silver:
+def with_lookups(silver: Silver, case: Case, folder: Path) -> Silver:
     """The silver table with the case's rows in place of the tables that its rules look up."""
     given = [
         copy_with(lookup, table=write_lookup(case.lookups[lookup.name], folder / "lookups" / lookup.name))
@@ -193,18 +295,22 @@ def _with_lookups(silver: Silver, case: Case, folder: Path) -> Silver:
         else lookup
         for lookup in silver.lookups
     ]
-    for lookup in given:
-        _refuse_pipeline_table(lookup, silver, case)
     return copy_with(silver, lookups=given) if given else silver
 
 
-def _refuse_pipeline_table(lookup: Lookup, silver: Silver, case: Case) -> None:
-    if lookup.table.startswith(("bronze.", "silver.", "gold.")):
-        text = (
-            f"the rules of {silver.table} look up {lookup.table}; give its rows below 'lookups: "
-            f"{lookup.name}:', with names and types in the heading, as in | code string | name string |"
-        )
-        raise CaseError([Problem(f"case {case.name!r}", text, str(case.place))])
+def refuse_own_lookups(silver: Silver, case: Case) -> None:
+    """Refuse rules that look up tables of the pipeline whose rows the case does not give.
+
+    Raises:
+        CaseError: Names the lookup.
+    """
+    for lookup in silver.lookups:
+        if lookup.name not in case.lookups and lookup.table.startswith(("bronze.", "silver.", "gold.")):
+            text = (
+                f"the rules of {silver.table} look up {lookup.table}; give its rows below 'lookups: "
+                f"{lookup.name}:', with names and types in the heading, as in | code string | name string |"
+            )
+            raise CaseError([Problem(f"case {case.name!r}", text, str(case.place))])
 
 
 def _rows(path: str) -> TableRows:

@@ -1,4 +1,4 @@
-"""A warm Spark session for cases: several cases at a time, each with tables and queries of its own."""
+"""A warm Spark session for cases: they are judged together, and several run at a time on their own tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from common.config.settings import Settings
 from common.declare import Pipeline
 from common.spark import jvm
 from common.spark.session import build_session
+from orchestration.cases.judge_together import Judging
 from orchestration.cases.read.case import Case
-from orchestration.cases.run import Outcome, run_case
+from orchestration.cases.run import JudgedTables, Outcome, run_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,30 +42,37 @@ class CaseSession:
     Attributes:
         folder: A temporary folder; each case gets a folder in it.
         sessions: Sessions of one Spark that no case uses now.
+        judging: Judges the records of the cases of a run together.
     """
 
     folder: Path
     sessions: SimpleQueue[SparkSession]
+    judging: Judging
     _numbers: Iterator[int] = field(default_factory=count)
 
     def run(
         self,
         cases: Sequence[tuple[Case, Pipeline, Settings]],
         on_end: Callable[[Outcome], None] = lambda _: None,
+        *,
+        as_streams: bool = False,
     ) -> list[Outcome]:
         """Run cases, several at a time.
 
         Args:
             cases: Each case with its pipeline and the user's settings.
             on_end: Called with each outcome in the order of the cases, as soon as it is known.
+            as_streams: Whether every query is a streaming query, as in a job: slower, with the same result.
 
         Returns:
             The outcomes, in the order of the cases.
         """
         outcomes: list[Outcome] = []
+        judged: Sequence[JudgedTables | None] = [None for _ in cases] if as_streams else self._judged(cases)
         pool = ThreadPoolExecutor(AT_ONCE)
         try:
-            for future in [pool.submit(self._run_one, *case) for case in cases]:
+            given = zip(cases, judged, strict=True)
+            for future in [pool.submit(self._run_one, *case, its) for case, its in given]:
                 outcomes.append(future.result())
                 on_end(outcomes[-1])
         finally:
@@ -73,9 +81,18 @@ class CaseSession:
         jvm.clear_table_cache()  # the tables are deleted
         return outcomes
 
-    def _run_one(self, case: Case, pipeline: Pipeline, settings: Settings) -> Outcome:
+    def _judged(self, cases: Sequence[tuple[Case, Pipeline, Settings]]) -> Sequence[JudgedTables | None]:
+        spark = self.sessions.get()
+        try:
+            return self.judging.judge(spark, cases)
+        finally:
+            self.sessions.put(spark)
+
+    def _run_one(
+        self, case: Case, pipeline: Pipeline, settings: Settings, judged: JudgedTables | None
+    ) -> Outcome:
         with self.room() as (spark, folder):
-            return run_case(spark, case, pipeline, settings, folder)
+            return run_case(spark, case, pipeline, settings, folder, judged)
 
     @contextmanager
     def room(self) -> Iterator[tuple[SparkSession, Path]]:
@@ -101,7 +118,7 @@ def open_cases(settings: Settings) -> Iterator[CaseSession]:
     try:
         spark = build_session(_small(settings, folder), "cases", folder / "log", compiled="quickly")
         try:
-            yield CaseSession(folder, _sessions(spark))
+            yield _case_session(spark, folder)
         finally:
             if (child := jvm.process(spark)) is None or child.poll() is None:
                 spark.stop()
@@ -114,9 +131,14 @@ def cases_in(spark: SparkSession) -> Iterator[CaseSession]:
     """Cases in a session that runs already."""
     folder = Path(tempfile.mkdtemp(prefix="medallion_cases_"))
     try:
-        yield CaseSession(folder, _sessions(spark))
+        yield _case_session(spark, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _case_session(spark: SparkSession, folder: Path) -> CaseSession:
+    (cases := folder / "cases").mkdir()
+    return CaseSession(cases, _sessions(spark), Judging(folder / "judging"))
 
 
 def _sessions(spark: SparkSession) -> SimpleQueue[SparkSession]:

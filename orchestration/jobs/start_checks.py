@@ -22,7 +22,7 @@ from common.spark.session_conf import SHUFFLE_PARTITIONS
 from gold.query import Context, changed_attributes, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
 from orchestration.pipeline.state_partitions import other_partitions
-from silver.query import rule_change_notice
+from silver.query import rule_change_notice, unfinished_batch_refusal
 from silver.query import side_steps as silver_side_steps
 
 LastCommit = Mapping[str, Any]
@@ -59,7 +59,8 @@ def check_declaration(
 ) -> None:
     """Refuse a declaration under which the table's existing rows would have other values.
 
-    A silver table keeps the verdicts of its rows: a rule that has changed is printed.
+    A silver table keeps the verdicts of its rows: a rule that has changed is printed, unless a micro-batch
+    was cut off after its first write.
 
     Call it after the table's columns were checked: ``medallion rebuild`` does not help if columns differ.
 
@@ -74,6 +75,9 @@ def check_declaration(
     """
     table = declared.table
     if last is not None and isinstance(declared, Silver):
+        committed = Checkpoint(context.layout.checkpoint_path(table)).last_committed()
+        if (refusal := unfinished_batch_refusal(declared, last, committed)) is not None:
+            raise PipelineError([Problem(table, refusal, source_of(declared))])
         if (notice := rule_change_notice(declared, last)) is not None:
             say(notice)
         return

@@ -104,33 +104,43 @@ class Writer:
             UnknownFieldError: A value has an unknown field, which is to stop the query; nothing is written.
             ForeignChangeError: Another writer changed rows that it reads; nothing is written.
         """
-        batch = replace(batch, facts={JUDGED_BY: dict(self.rule_marks)})
         set_late_watermark(frame.sparkSession, batch.late_watermark_ms())
         limits = batch.limits(self.limits)
         with consume_once(frame, batch, self.bronze_path, limits, self.row_size) as whole:
-            # Must come before anything may return: Spark marks the batch as done even when its state was not.
-            tally = count_verdicts(whole.rows, self.silver.rules)
-            self.watch.look_at(batch)
-            if tally.failed:
-                raise rule_failure(whole.rows.frame, tally, self.silver.rules, self.silver.table)
-            if tally.with_unknown_fields:
-                refuse_unknown_fields(whole.rows.frame, self.silver)
-            judged = whole.measured(self.row_size, tally)
-            dropped = batch.dropped()
-            counts: Mapping[str, Any] = {**_counts(tally), **dropped, "late": tally.late + dropped["late"]}
-            bad = tally.quarantined + tally.dropped
-            batch = self.steps.with_steps(batch, {LATE_STEP: counts["late"] > 0, QUARANTINED: bad > 0})
-            if self.silver.where is not None:
-                counts = {**counts, OTHER: tally.other + dropped.get(OTHER, 0)}
-            rows = accepted(judged.rows, count=tally.accepted)
-            rows = evolved(rows, self.silver, batch.pipeline, self.silver_path)
-            if self.silver.dedupe == "exact":
-                counts = write_exact(rows, self.silver, self.silver_path, batch, ACCEPTED, counts)
-            else:
-                counts = self._write(rows, judged, tally, batch, counts)
-            if bad:
-                aside = rejected(judged.rows, self.rule_version, bad).collected()
-                delta_table.append(aside, self.quarantine_path, batch, QUARANTINED, counts)
+            self.write_judged(whole, batch)
+
+    def write_judged(self, whole: JudgedBatch, batch: MicroBatch) -> None:
+        """Write the judged rows of one micro-batch, from which late rows are marked and duplicates dropped.
+
+        Raises:
+            RuleFailedError: A row broke a rule that is to stop the query; nothing is written.
+            UnknownFieldError: A value has an unknown field, which is to stop the query; nothing is written.
+            ForeignChangeError: Another writer changed rows that it reads; nothing is written.
+        """
+        batch = replace(batch, facts={JUDGED_BY: dict(self.rule_marks)})
+        # Must come before anything may return: Spark marks the batch as done even when its state was not.
+        tally = count_verdicts(whole.rows, self.silver.rules)
+        self.watch.look_at(batch)
+        if tally.failed:
+            raise rule_failure(whole.rows.frame, tally, self.silver.rules, self.silver.table)
+        if tally.with_unknown_fields:
+            refuse_unknown_fields(whole.rows.frame, self.silver)
+        judged = whole.measured(self.row_size, tally)
+        dropped = batch.dropped()
+        counts: Mapping[str, Any] = {**_counts(tally), **dropped, "late": tally.late + dropped["late"]}
+        bad = tally.quarantined + tally.dropped
+        batch = self.steps.with_steps(batch, {LATE_STEP: counts["late"] > 0, QUARANTINED: bad > 0})
+        if self.silver.where is not None:
+            counts = {**counts, OTHER: tally.other + dropped.get(OTHER, 0)}
+        rows = accepted(judged.rows, count=tally.accepted)
+        rows = evolved(rows, self.silver, batch.pipeline, self.silver_path)
+        if self.silver.dedupe == "exact":
+            counts = write_exact(rows, self.silver, self.silver_path, batch, ACCEPTED, counts)
+        else:
+            counts = self._write(rows, judged, tally, batch, counts)
+        if bad:
+            aside = rejected(judged.rows, self.rule_version, bad).collected()
+            delta_table.append(aside, self.quarantine_path, batch, QUARANTINED, counts)
 
     def _write(
         self, rows: Rows, judged: JudgedBatch, tally: Tally, batch: MicroBatch, counts: Mapping[str, Any]

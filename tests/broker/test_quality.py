@@ -35,9 +35,11 @@ from common.delta.published_version import read_published
 from common.errors import QualityFailedError
 from orchestration.cli.commands.inspect import quality as command
 from orchestration.jobs import quality_gates
+from orchestration.jobs.backfill import catch_up
+from orchestration.jobs.job import Job
 from orchestration.jobs.quality_gates import QualityGates
 from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
+from orchestration.jobs.wiring import Layer, Wiring
 from orchestration.pipeline.load_file import load_pipeline
 from orchestration.quality.expectations import LibraryValidator
 from orchestration.quality.run import plan
@@ -52,21 +54,10 @@ from tests.support.processes import EXAMPLE, example_on, medallion
 _LIBRARY = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 _STRICTER = """
-from common.config.settings import Settings
-from common.declare import (
-    Aggregate,
-    Expect,
-    InRange,
-    Json,
-    Message,
-    Pipeline,
-    Quality,
-    Silver,
-    Topic,
-    Upsert,
-)
-from common.delta.published_version import read_published
-from common.errors import QualityFailedError
+from dataclasses import replace
+
+from common.declare import Expect, Quality
+
 pipeline = replace(pipeline, quality=[
     Quality("silver.quakes", [Expect("expect_column_values_to_not_be_null", {"column": "quake_id"})]),
     Quality("gold.quakes_latest", [
@@ -283,6 +274,97 @@ def test_gates_of_a_running_job(
         assert job.rows("gold.totals") == {("a", 5), ("b", 7), ("c", -1)}
     with pytest.raises(QualityFailedError, match=r"gold\.totals failed its quality suite"):
         job.gates.judge(evaluate=False)
+
+
+@pytest.mark.long
+def test_gates_of_backfills(
+    spark: Any,
+    broker: str,
+    new_topic: Callable[[], str],
+    send: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    """A backfill that ends with a bad version fails and names its rows' table; the next good one moves it."""
+    topic, settings = new_topic(), make_settings(tmp_path, broker)
+    pipeline = gated(topic)
+    send(topic, [order("a", 5), order("b", 7)])
+    job = backfill(spark, pipeline, settings, broker)
+    job.judge()
+    tables = RunningJob(spark, pipeline, settings, broker)
+    assert tables.published_rows() == {("a", 5), ("b", 7)}
+    send(topic, [order("c", -1)])
+    job = backfill(spark, pipeline, settings, broker)
+    with pytest.raises(QualityFailedError) as failed:
+        job.judge()
+    for table in ("gold.totals", "gold.latest"):
+        assert f"of {table} failed its quality suite (in_range amount: 1 of 3 rows" in str(failed.value)
+    assert "medallion quality status gold.totals gold.latest --rows" in str(failed.value)
+    assert tables.rows("gold.latest") == {("a", 5), ("b", 7), ("c", -1)}
+    assert tables.published_rows() == {("a", 5), ("b", 7)}
+    send(topic, [order("c", 3)])
+    published = replace(pipeline, quality=[one for one in pipeline.quality if one.gate == "publish"])
+    backfill(spark, published, settings, broker).judge()
+    assert tables.published_rows() == {("a", 5), ("b", 7), ("c", 3)}
+
+
+@pytest.mark.long
+def test_the_examples_wrong_magnitude_stays_from_readers_until_it_is_corrected(
+    spark: Any,
+    broker: str,
+    new_topic: Callable[[], str],
+    send: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    """As the example's page says: the gate fails, the status names the row, the next good version is read."""
+    topic, settings = new_topic(), make_settings(tmp_path, broker)
+    file = example_on(tmp_path / "example", topic)
+    pipeline = load_pipeline(file)
+    sample = load_pipeline(EXAMPLE).bronze[0].sample
+    assert sample is not None
+    given = [f"data_dir={settings.data_dir}", f"kafka.bootstrap_servers={broker}"]
+
+    def strongest(table: str) -> float:
+        select = f"select max(magnitude) as strongest from {table}"
+        ended = in_process.run("query", select, "--json", "-p", str(file), settings=given)
+        return float(json.loads(ended.stdout)[0]["strongest"])
+
+    send(topic, list(islice(sample(17), 300)))
+    backfill(spark, pipeline, settings, broker).judge()
+    before = strongest("gold.quakes_latest__published")
+    send(topic, [message_of(EXAMPLE.with_name("wrong_magnitude.jsonl"))])
+    with pytest.raises(QualityFailedError, match="in_range magnitude: 1 of "):
+        backfill(spark, pipeline, settings, broker).judge()
+    assert strongest("gold.quakes_latest") == 9.9
+    assert strongest("gold.quakes_latest__published") == before
+    words = ("quality", "status", "gold.quakes_latest", "--rows")
+    status = in_process.run(*words, "-p", str(file), settings=given)
+    assert "uu99990001" in status.stdout
+    send(topic, [message_of(EXAMPLE.with_name("right_magnitude.jsonl"))])
+    backfill(spark, pipeline, settings, broker).judge()
+    assert strongest("gold.quakes_latest") == before
+    published = read_published(Layout.of(pipeline, settings).table_path("gold.quakes_latest"))
+    assert published is not None
+    newest = DeltaTable(Layout.of(pipeline, settings).table_path("gold.quakes_latest")).version()
+    assert published.version == newest
+
+
+def message_of(file: Path) -> Message:
+    """The message of a file with one line, under the key that the example's page names."""
+    value = file.read_bytes().strip()
+    return Message(str(json.loads(value)["id"]).encode(), value)
+
+
+def backfill(spark: Any, pipeline: Pipeline, settings: Settings, broker: str) -> Job:
+    """A backfill of all layers, with the pipeline's gates beside it; the job can still be judged."""
+    layers: tuple[Layer, ...] = ("bronze", "silver", "gold")
+    stop = StopSignal()
+    wiring = Wiring(spark, pipeline, settings, Layout.of(pipeline, settings), broker)
+    supervisor = Supervisor(spark, stop, stop_timeout_seconds=60)
+    gates = QualityGates(wiring, supervisor, layers)
+    job = Job(layers, wiring, supervisor, stop, gates)
+    with gates.running():
+        assert all(layer.is_whole for layer in catch_up(job))
+    return job
 
 
 def gated(topic: str) -> Pipeline:

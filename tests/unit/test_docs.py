@@ -12,6 +12,8 @@ import typer.main
 
 import common.declare
 from common.config.settings import setting_names
+from orchestration.cases.problems import case_problems
+from orchestration.cases.read.load import find_files, load_files
 from orchestration.check.pipeline import check
 from orchestration.cli.main import app
 from orchestration.pipeline.load_file import load_pipeline
@@ -141,3 +143,37 @@ pipeline = Pipeline(name="page", bronze=[Topic("events")], gold=tables, silver=[
     pipeline = load_pipeline(file)
     assert check(pipeline) == ()
     assert len(pipeline.gold) == 10
+
+
+def test_the_readmes_pipeline_takes_the_suites_and_the_cases_of_the_pages(tmp_path: Path) -> None:
+    """Pasted into the file, and into files beside it: each page says where its text goes."""
+    (pipeline,) = [block for block in blocks("python") if "pipeline = Pipeline(" in block]
+    quality = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8")
+    testing = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    suites = re.findall(r"```python\n(.*?)```", quality, flags=re.DOTALL)[0]
+    imports, argument = suites.split("\n", 1)[0], suites[suites.index("    quality=[") :]
+    file = tmp_path / "shop.py"
+    file.write_text(f"{imports}\n{pipeline.rstrip().removesuffix(')')}{argument}")
+    cases = re.findall(r"```yaml\n(cases:.*?)```", testing, re.DOTALL)[0]
+    file.with_name("shop.cases.yaml").write_text(cases)
+    file.with_name("shop.cases.py").write_text(re.findall(r"```python\n(.*?)```", testing, re.DOTALL)[0])
+    checked = load_pipeline(file)
+    assert check(checked) == ()
+    assert len(checked.quality) == 2
+    loaded = load_files(find_files(file))
+    assert loaded.problems == ()
+    assert case_problems(loaded.cases, checked) == ()
+    assert len(loaded.cases) == 5
+
+
+def test_each_case_of_the_list_of_failures_names_a_test() -> None:
+    """The last column of the list names a function of a file of tests."""
+    page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+    rows = page[page.index("## The list, and the test of each case") :].splitlines()
+    cases = [row for row in rows if row.startswith("| ") and not row.startswith("| case |")]
+    assert len(cases) >= 45
+    for case in cases:
+        found = re.search(r"\| `(tests/[\w/]+\.py)::(test_\w+)` \|$", case)
+        assert found, case
+        text = (ROOT / found[1]).read_text(encoding="utf-8")
+        assert f"def {found[2]}(" in text, case

@@ -175,7 +175,7 @@ def test_a_log_has_the_same_files_as_by_hadoops_way(names: Any, tmp_path: Path) 
     commit(tmp_path, *range(12))
     (tmp_path / f"{10:020}.checkpoint.parquet").write_bytes(b"parquet")
     (tmp_path / f".{11:020}.json.draft.tmp").touch()
-    starts = [f"{n:020}{end}" for n in (0, 3, 10, 11, 12, 40) for end in (".", ".checkpoint", ".json")]
+    starts = [f"{n:020}{end}" for n in (0, 3, 10, 12, 13, 15, 40) for end in (".", ".checkpoint", ".json")]
 
     def same() -> None:
         for start in starts * 2:
@@ -206,6 +206,10 @@ def test_a_log_that_grows_is_not_read_again(names: Any, spark: Any, tmp_path: Pa
     commit(tmp_path, 5)
     assert part not in names.own(start)
     assert f"{5:020}.json" in names.own(start)
+    (tmp_path / f"{6:020}.unknown").touch()
+    assert names.own(f"{6:020}.") == []
+    commit(tmp_path, 6)
+    assert names.own(f"{6:020}.") == [f"{6:020}.crc", f"{6:020}.json"]
     (tmp_path / "_last_checkpoint").write_text('{"version":4,"size":3,"parts":2}')
     assert part in names(start)
     with pytest.raises(Py4JJavaError, match="FileNotFoundException"):

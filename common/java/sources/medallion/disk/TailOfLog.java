@@ -45,7 +45,9 @@ final class TailOfLog {
     /** The names of the log's files that are not before a name, in order. */
     synchronized TreeSet<String> namesFrom(String first) throws IOException {
         long version = versionOf(first);
-        if (version >= 0L && newest >= version && newest - version < MOST_VERSIONS) {
+        // A look for new commits begins with the version after the newest one.
+        boolean isAtEnd = newest >= 0L && version <= newest + 1L;
+        if (version >= 0L && isAtEnd && newest - version < MOST_VERSIONS) {
             TreeSet<String> asked = asked(first, version);
             if (asked != null) {
                 return asked;
@@ -57,6 +59,9 @@ final class TailOfLog {
     /** Names by asking for one version after the other; null where the folder has to be read. */
     private TreeSet<String> asked(String first, long version) throws IOException {
         if (hasPartsOfCheckpoint()) {
+            return null;
+        }
+        if (version > newest && !has(prefix(newest) + ".json")) {
             return null;
         }
         TreeSet<String> names = new TreeSet<String>();
