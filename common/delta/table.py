@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from common.delta import delta_rs
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata
-from common.delta.micro_batch import MicroBatch
+from common.delta.micro_batch import MicroBatch, fenced
 from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.driver_or_spark import Rows, SparkRows
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
-BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution")
+BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution", "lease")
 """Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
 
 ERASED = "medallion.erasedAt"
@@ -246,7 +246,7 @@ def maintenance_metadata(pipeline: str, table: str, by: str, **facts: Any) -> st
     """
     if by not in BY:
         raise AssertionError(f"{by!r} is none of {BY}")
-    return json.dumps({"pipeline": pipeline, "table": table, "by": by, **facts})
+    return json.dumps({"pipeline": pipeline, "table": table, "by": by, **fenced(), **facts})
 
 
 def append_with_metadata(frame: DataFrame, path: str, metadata: str) -> None:

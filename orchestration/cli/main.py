@@ -52,6 +52,7 @@ COMMANDS = (
     "operate.erase",
     "install.doctor",
     "install.jars",
+    "install.deploy",
 )
 """Modules of ``orchestration.cli.commands``, in folders by purpose; each has a ``register(app)``."""
 

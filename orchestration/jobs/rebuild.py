@@ -12,8 +12,8 @@ from pathlib import Path
 from common.config.paths import Layout, is_local
 from common.declare import Custom, Gold, Pipeline, Silver, Topic
 from common.delta.checkpoint import Checkpoint
+from common.delta.lease.table_leases import TableLeases
 from common.errors import UsageError
-from common.machine.table_lease import Leases
 
 
 def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
@@ -28,7 +28,7 @@ def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
         UsageError: The table cannot be rebuilt.
     """
     gold, checkpoint = checkpoint_to_move(pipeline, layout, table)
-    with Leases(layout.leases, (gold.table, *gold.side_tables), "rebuild"):
+    with TableLeases(layout, (gold.table, *gold.side_tables), "rebuild"):
         return move_aside(checkpoint)
 
 
