@@ -213,7 +213,10 @@ class _Builder:
         return watch
 
     def ensure_tables(self, judged: DataFrame) -> None:
-        """Create the table and its side tables where there are none; check the columns of existing ones."""
+        """Create the table and its side tables where there are none; check the columns of existing ones.
+
+        An existing table gets a column that was declared since: its rows have null there.
+        """
         spark, silver = self.spark, self.silver
         columns = table_columns.accepted_frame(judged).schema
         delta_table.ensure(
@@ -223,13 +226,14 @@ class _Builder:
             columns,
             {**table_columns.properties(), **past_conditions.property_of(silver)},
             may_have_more=silver.unknown_fields == "evolve",
+            adds=self.pipeline,
         )
         table_columns.check_change_feed(spark, silver, self.silver_path)
         for table, path, schema in (
             (silver.quarantine, self.quarantine_path, self.rejected(judged).schema),
             (silver.late_table, self.late_path, late_schema(columns)),
         ):
-            delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES)
+            delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES, adds=self.pipeline)
 
     def writer(
         self, bronze_schema: StructType, begins: int, loaded: Mark | None, watch: CommitWatch

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -59,13 +60,15 @@ def ensure(  # noqa: PLR0913
     properties: Mapping[str, str],
     *,
     may_have_more: bool = False,
+    adds: str | None = None,
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> None:
     """Create an empty table where there is none; check the columns of one that exists.
 
     Properties and layout are set at creation only: afterwards they belong to the table's operator. With
-    ``may_have_more`` the table may have columns beside those of the schema.
+    ``may_have_more`` the table may have columns beside those of the schema. With ``adds``, the pipeline's
+    name, columns that the table lacks are added to it, if that is the only difference.
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``.
@@ -85,14 +88,59 @@ def ensure(  # noqa: PLR0913
     found = DeltaTable.forPath(spark, path).toDF().schema
     have = {f.name: f.dataType.simpleString() for f in found.fields}
     want = {f.name: f.dataType.simpleString() for f in schema.fields}
-    if may_have_more:
-        have = {name: kind for name, kind in have.items() if name in want}
-    if have != want:
+    difference = shape_difference(have, want, may_have_more=may_have_more)
+    if adds is not None and difference.missing and not (difference.undeclared or difference.retyped):
+        add_columns(spark, adds, table, path, [schema[name] for name in difference.missing])
+        return
+    if difference:
         raise TableShapeError(
-            f"{table} at {path} has other columns than the pipeline declares: {_difference(have, want)}. "
+            f"{table} at {path} has other columns than the pipeline declares: {difference.text}. "
             "Give the changed table a new name, or move the old table and its checkpoint away and start the "
             "query again."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeDifference:
+    """How the columns of a table differ from declared ones; false if they do not. The order does not count.
+
+    Attributes:
+        missing: Declared columns that the table lacks, with their types.
+        undeclared: Columns that only the table has, with their types.
+        retyped: Columns of another type: the table's, then the declared one.
+    """
+
+    missing: Mapping[str, str]
+    undeclared: Mapping[str, str]
+    retyped: Mapping[str, tuple[str, str]]
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.undeclared or self.retyped)
+
+    @property
+    def text(self) -> str:
+        """The differences in words."""
+        parts = [f"{name} {kind} is missing" for name, kind in self.missing.items()]
+        parts += [f"{name} {kind} is not declared" for name, kind in self.undeclared.items()]
+        parts += [f"{name} is {have}, declared {want}" for name, (have, want) in self.retyped.items()]
+        return "; ".join(parts)
+
+
+def shape_difference(
+    have: Mapping[str, str], want: Mapping[str, str], *, may_have_more: bool = False
+) -> ShapeDifference:
+    """How a table's columns differ from the declared columns.
+
+    Args:
+        have: The table's columns with their types, as Spark's ``simpleString`` has them.
+        want: The declared columns.
+        may_have_more: The table may have columns that are not declared.
+    """
+    return ShapeDifference(
+        missing={name: kind for name, kind in want.items() if name not in have},
+        undeclared={n: kind for n, kind in have.items() if n not in want and not may_have_more},
+        retyped={n: (have[n], kind) for n, kind in want.items() if n in have and have[n] != kind},
+    )
 
 
 def columns(spark: SparkSession, path: str) -> tuple[str, ...]:
@@ -252,14 +300,3 @@ def commit_metadata(spark: SparkSession, metadata: str) -> Iterator[None]:
         yield
     finally:
         spark.conf.unset(_METADATA)
-
-
-def _difference(have: Mapping[str, str], want: Mapping[str, str]) -> str:
-    parts = [f"{name} {want[name]} is missing" for name in want if name not in have]
-    parts += [f"{name} {have[name]} is not declared" for name in have if name not in want]
-    parts += [
-        f"{name} is {have[name]}, declared {want[name]}"
-        for name in want
-        if name in have and have[name] != want[name]
-    ]
-    return "; ".join(parts)
