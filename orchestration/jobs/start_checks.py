@@ -21,6 +21,7 @@ from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from gold.query import Context, changed_attributes, marks_of, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
+from orchestration.pipeline import switch_record
 from orchestration.pipeline.state_partitions import other_partitions
 from silver.query import rule_change_notice
 from silver.query import side_steps as silver_side_steps
@@ -130,6 +131,8 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     Raises:
         CheckpointMismatchError: The checkpoint does not belong to the tables.
     """
+    if isinstance(declared, Silver):
+        switch_record.refuse_unfinished(layout, declared.table)
     checkpoint = layout.checkpoint_path(declared.table)
     can_refill = not isinstance(declared, Topic | Silver | Custom)
     last = check_checkpoint(

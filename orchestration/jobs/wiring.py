@@ -54,8 +54,8 @@ class Wiring:
     bootstrap_servers: str
     topics: dict[str, TopicIdentity] = field(default_factory=dict)
 
-    def streams(self, layer: Layer) -> Iterator[Stream]:
-        """The queries of one layer; creates the tables that do not exist.
+    def streams(self, layer: Layer, *, only: str | None = None) -> Iterator[Stream]:
+        """The queries of one layer, or the one of a table; creates the tables that do not exist.
 
         Raises:
             CheckpointMismatchError: A checkpoint and its table do not belong together.
@@ -66,15 +66,15 @@ class Wiring:
         """
         # All checks come before the first table is created: a new empty table would stand in the way of a
         # table that the user has to restore.
+        chosen = [declared for declared in self.tables(layer) if only in {None, declared.table}]
         last_commits = {
-            declared.table: start_checks.check_table(self._context, declared)
-            for declared in self.tables(layer)
+            declared.table: start_checks.check_table(self._context, declared) for declared in chosen
         }
         for topic in self.pipeline.bronze if layer == "bronze" else ():
             self.topics[topic.table] = topic_identity(
                 self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
             )
-        for declared in self.tables(layer):
+        for declared in chosen:
             stream = self.stream(declared)
             last = last_commits[declared.table]
             start_checks.check_declaration(self._context, declared, last, stream.declared)
