@@ -227,6 +227,7 @@ class _Builder:
             {**table_columns.properties(), **past_conditions.property_of(silver)},
             may_have_more=silver.unknown_fields == "evolve",
             adds=self.pipeline,
+            refill=f"medallion rebuild {silver.table}",
         )
         table_columns.check_change_feed(spark, silver, self.silver_path)
         for table, path, schema in (

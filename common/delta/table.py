@@ -61,6 +61,7 @@ def ensure(  # noqa: PLR0913
     *,
     may_have_more: bool = False,
     adds: str | None = None,
+    refill: str = "",
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> None:
@@ -68,7 +69,9 @@ def ensure(  # noqa: PLR0913
 
     Properties and layout are set at creation only: afterwards they belong to the table's operator. With
     ``may_have_more`` the table may have columns beside those of the schema. With ``adds``, the pipeline's
-    name, columns that the table lacks are added to it, if that is the only difference.
+    name, columns that the table lacks are added to it, if that is the only difference. ``refill`` is the
+    command that fills the table again, for the message of the error: with ``adds`` it helps whatever differs,
+    otherwise if columns are missing.
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``.
@@ -93,10 +96,12 @@ def ensure(  # noqa: PLR0913
         add_columns(spark, adds, table, path, [schema[name] for name in difference.missing])
         return
     if difference:
+        helps = refill and (adds is not None or not (difference.undeclared or difference.retyped))
         raise TableShapeError(
             f"{table} at {path} has other columns than the pipeline declares: {difference.text}. "
-            "Give the changed table a new name, or move the old table and its checkpoint away and start the "
-            "query again."
+            + (f"Fill the table again with the declared columns: {refill}. Or give" if helps else "Give")
+            + " the changed table a new name, or move the old table and its checkpoint away and start the query "
+            "again."
         )
 
 

@@ -111,6 +111,8 @@ def ensure(  # noqa: PLR0913  # what a table is created with
             "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
             "leave the other readers behind by name: storage=Storage(newer_types=True)."
         )
+    fills = any(one.table == table and not isinstance(one, Custom) for one in context.pipeline.gold)
+    begins = fills and Checkpoint(context.layout.checkpoint_path(table)).last_committed() is None
     delta_table.ensure(
         context.spark,
         table,
@@ -118,13 +120,8 @@ def ensure(  # noqa: PLR0913  # what a table is created with
         schema,
         properties(storage, is_replaced=is_replaced),
         may_have_more=may_have_more,
-        adds=context.pipeline.name if _is_filled_again(context, table) else None,
+        adds=context.pipeline.name if begins else None,
+        refill=f"medallion rebuild {table}" if fills and not begins else "",
         partition_by=storage.partition_by or (),
         cluster_by=storage.cluster_by or (),
     )
-
-
-def _is_filled_again(context: Context, table: str) -> bool:
-    """Whether the first micro-batch of the table's query is still to come, which replaces all rows."""
-    fills = any(one.table == table and not isinstance(one, Custom) for one in context.pipeline.gold)
-    return fills and Checkpoint(context.layout.checkpoint_path(table)).last_committed() is None

@@ -39,9 +39,7 @@ _SILVER: Mapping[str, tuple[Effect, str]] = {
     "keep": ("next start", "rows that were replaced by then are not in the table"),
 }
 
-_STATE_OF_DEDUPE = (
-    "the state of the query has no place in a query without state. Declare the table under a new name"
-)
+_STATE_OF_DEDUPE = "the state of the query has no place in a query without state"
 
 _GOLD: Mapping[str, tuple[Effect, str]] = {
     "reads": ("rebuild", ""),
@@ -101,7 +99,7 @@ def _effect(
         return _PUBLISH.get(base, ("next start", ""))
     if isinstance(declared, Silver):
         if name == "dedupe" and "exact" in {old, new}:
-            return ("refused", _STATE_OF_DEDUPE) if new == "exact" else ("next start", _JUDGED)
+            return ("rebuild", _STATE_OF_DEDUPE) if new == "exact" else ("next start", _JUDGED)
         return _SILVER.get(base, ("next start", _JUDGED))
     return _gold_effect(declared, base, old, new, refused)
 
@@ -156,6 +154,8 @@ def column_changes(declared: Table, table: str, difference: ShapeDifference) -> 
 
 
 def _way_out(declared: Table, difference: ShapeDifference) -> tuple[Effect, str]:
+    if isinstance(declared, Silver):
+        return "rebuild", "the table has other columns than the declaration"
     refills = isinstance(declared, Gold) and not isinstance(declared, Custom)
     if refills and not difference.undeclared and not difference.retyped:
         return "rebuild", "a rebuild adds the column and fills it for all rows"

@@ -49,7 +49,7 @@ def test_a_difference_of_bronze(changes: dict[str, Any], expected: dict[str, str
     [
         ({"rules": []}, {"rule amount_positive": "next start"}),
         ({"reads": "bronze.others"}, {"reads": "refused"}),
-        ({"dedupe": "exact"}, {"dedupe": "refused"}),
+        ({"dedupe": "exact"}, {"dedupe": "rebuild"}),
         ({"dedupe": "event_time"}, {"dedupe": "next start"}),
         ({"key": ["id", "country"]}, {"key": "next start"}),
     ],
@@ -91,9 +91,9 @@ def test_a_publication_keeps_its_place_in_its_source() -> None:
     ("want", "effect"),
     [
         ({"id": "string", "n": "int", "more": "int"}, "new column"),
-        ({"id": "string"}, "refused"),
-        ({"id": "string", "n": "bigint"}, "refused"),
-        ({"id": "string", "m": "int"}, "refused"),
+        ({"id": "string"}, "rebuild"),
+        ({"id": "string", "n": "bigint"}, "rebuild"),
+        ({"id": "string", "m": "int"}, "rebuild"),
     ],
 )
 def test_columns_of_silver(want: dict[str, str], effect: str) -> None:
