@@ -100,8 +100,8 @@ def ensure(  # noqa: PLR0913
         raise TableShapeError(
             f"{table} at {path} has other columns than the pipeline declares: {difference.text}. "
             + (f"Fill the table again with the declared columns: {refill}. Or give" if helps else "Give")
-            + " the changed table a new name, or move the old table and its checkpoint away and start the query "
-            "again."
+            + " the changed table a new name, or move the old table and its checkpoint away and start the "
+            "query again."
         )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout, is_local
 from common.config.settings import Settings
-from common.declare import Custom, Gold, Pipeline, Silver
+from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, column_types
@@ -51,7 +51,8 @@ class Rebuilt:
     Attributes:
         comparison: How the former rows and the new ones differ; None where a switch was only finished.
         again: Gold tables that the next start of the gold job fills again, because they cannot follow.
-        by_hand: Custom tables and publications that cannot follow, and that the engine cannot fill again.
+        by_hand: Gold tables that keep what they have made of the former rows, because the engine cannot fill
+            them again: custom tables, and those that read silver's commits in the order of arrival.
     """
 
     comparison: Comparison | None
@@ -140,7 +141,7 @@ class _Rebuild:
         stay = self.cannot_follow(is_same_shape=not delta_table.shape_difference(have, want))
         write_switch(self.layout, self.silver.table, switch)
         for gold in stay:
-            if not isinstance(gold, Custom):
+            if _can_be_filled_again(gold):
                 move_aside(self.layout.checkpoint_path(gold.table))
         write_rows(self.spark, self.layout, self.silver, incoming)
         self.carry_known_keys()
@@ -270,8 +271,14 @@ def _way_back(last: Switch | None) -> tuple[str, Mapping[str, int] | None]:
 
 
 def _rebuilt(comparison: Comparison | None, stay: Sequence[Gold]) -> Rebuilt:
-    again = tuple(one.table for one in stay if not isinstance(one, Custom))
-    return Rebuilt(comparison, again, tuple(one.table for one in stay if isinstance(one, Custom)))
+    again = tuple(one.table for one in stay if _can_be_filled_again(one))
+    return Rebuilt(comparison, again, tuple(one.table for one in stay if one.table not in again))
+
+
+def _can_be_filled_again(gold: Gold) -> bool:
+    """Whether a new checkpoint begins with the rows that silver has, not with its first commits."""
+    in_order = isinstance(gold, Aggregate) and gold.watermark is not None
+    return not (in_order or isinstance(gold, Custom) or (isinstance(gold, Join) and gold.mode == "stream"))
 
 
 def _require_local(layout: Layout, silver: Silver) -> None:
