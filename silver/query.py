@@ -36,7 +36,7 @@ from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
 from silver.write.late_rows import LateRows, late_schema
 from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
 
-__all__ = ["build_query", "rows", "rule_change_notice", "side_steps"]
+__all__ = ["build_query", "rows", "rule_change_notice", "rule_changes", "side_steps"]
 
 
 def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
@@ -47,8 +47,7 @@ def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
         last: The metadata of the table's newest commit by its query. Commits of earlier versions of the
             engine have no marks.
     """
-    before = last.get(JUDGED_BY)
-    if not isinstance(before, dict) or not (changes := changed_rules(before, rule_marks(silver))):
+    if not (changes := rule_changes(silver, last)):
         return None
     return (
         f"{silver.table}: {', '.join(changes)} since micro-batch {last['batch_id']}. The rows that "
@@ -56,6 +55,12 @@ def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
         f"judge quarantined rows again: medallion quarantine replay --table {silver.table} --with-rules new"
         + (_WHERE_CHANGED if any(change.startswith("where ") for change in changes) else "")
     )
+
+
+def rule_changes(silver: Silver, last: Mapping[str, Any]) -> Sequence[str]:
+    """What decides a verdict and has changed since the newest micro-batch, one text per difference."""
+    before = last.get(JUDGED_BY)
+    return changed_rules(before, rule_marks(silver)) if isinstance(before, dict) else ()
 
 
 _WHERE_CHANGED = ". Records that the former condition left out are not read again: only a new table has them"

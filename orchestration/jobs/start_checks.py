@@ -23,7 +23,7 @@ from gold.query import Context, changed_attributes, marks_of, missing_feed_warni
 from gold.query import side_steps as gold_side_steps
 from orchestration.pipeline import switch_record
 from orchestration.pipeline.state_partitions import other_partitions
-from silver.query import rule_change_notice
+from silver.query import rule_change_notice, rule_changes
 from silver.query import side_steps as silver_side_steps
 
 LastCommit = Mapping[str, Any]
@@ -106,6 +106,11 @@ def judge_declaration(
         f"--set 'gold.accept_changed=[\"{table}\"]'"
     )
     return Problem(f"{table}, {' and '.join(differs)}", text, source_of(declared))
+
+
+def unrecorded_changes(declared: Table, last: LastCommit | None) -> tuple[str, ...]:
+    """What the marks of a silver table's newest commit show as changed; the texts are not known."""
+    return tuple(rule_changes(declared, last)) if isinstance(declared, Silver) and last is not None else ()
 
 
 def declaration_problem(

@@ -19,7 +19,12 @@ from common.delta.log import LogReader, column_types
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
 from orchestration.history.effort import effort_of
-from orchestration.jobs.start_checks import LastCommit, check_checkpoint_and_tables, declaration_problem
+from orchestration.jobs.start_checks import (
+    LastCommit,
+    check_checkpoint_and_tables,
+    declaration_problem,
+    unrecorded_changes,
+)
 from orchestration.pipeline.last_declaration import Declaration, described, recorded
 from orchestration.pipeline.lineage import in_data_order, sources
 from orchestration.plan.change import Change, QueryPlan
@@ -111,7 +116,13 @@ def _declaration_changes(
     if not isinstance(declared, Publish):
         problem = declaration_problem(declared, last, settings.gold.accept_changed)
         refused = () if problem is None else problem.place.partition(", ")[2].split(" and ")
-    found = () if before is None else differences(declared, before, now, refused=refused)
+    if before is not None:
+        found = differences(declared, before, now, refused=refused)
+    elif isinstance(declared, Silver):
+        text = "the former text was not recorded; rows that the next start reads are judged by the new one"
+        found = tuple(Change(one, "", "", "next start", text) for one in unrecorded_changes(declared, last))
+    else:
+        found = ()
     known = {each.name.partition(".")[0] for each in found}
     further = [
         Change(name, _unknown(before), now.attributes.get(name, ""), "rebuild", "")
