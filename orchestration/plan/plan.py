@@ -175,7 +175,9 @@ def _with_columns(
 def _with_effort(found: QueryPlan, declared: Table | Publish, layout: Layout) -> QueryPlan:
     if isinstance(declared, Topic) or found.effect not in {"new", "rebuild"}:
         return found
-    return replace(found, effort=effort_of(layout, declared.table, sources(declared)))
+    effort = effort_of(layout, declared.table, sources(declared))
+    # A source that the same start creates has no rows that could be counted.
+    return found if effort.rows is None and found.effect == "new" else replace(found, effort=effort)
 
 
 def _not_declared(pipeline: Pipeline, layout: Layout) -> Iterator[QueryPlan]:

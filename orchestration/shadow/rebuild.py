@@ -213,6 +213,7 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
             raise
         if is_cut_off and unfinished is not None:
             say(f"{silver.table}: a switch that was cut off is finished")
+            work.carry_known_keys()
             move_checkpoints(layout, silver, unfinished)
             work.remove_shadow()
             return Rebuilt(None)

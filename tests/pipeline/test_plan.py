@@ -186,6 +186,14 @@ GOLDEN = [
 ]
 
 
+IN_EVERY_RUN = {
+    (ORDERS, "condition of a rule"),
+    (ORDERS, "column added"),
+    ("gold.again", "measure of another meaning"),
+}
+"""The kinds of change that are not left to the long tests."""
+
+
 def settings_of(folder: Path, *more: str) -> Settings:
     """Settings of the shop under a folder."""
     return make_settings(folder, "none:1", "spark.shuffle_partitions=1", *more)
@@ -269,8 +277,17 @@ def changed(case: Case) -> Pipeline:
     return pipeline if case.now is None else only(case.query, pipeline)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("case", [*SILVER, *GOLDEN], ids=lambda case: f"{case.query} {case.name}")
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            id=f"{case.query} {case.name}",
+            marks=() if (case.query, case.name) in IN_EVERY_RUN else pytest.mark.long,
+        )
+        for case in [*SILVER, *GOLDEN]
+    ],
+)
 def test_the_plan_is_what_the_next_start_did(
     spark: Any, before: Path, usual: Callable[[str], Rows], tmp_path: Path, case: Case
 ) -> None:

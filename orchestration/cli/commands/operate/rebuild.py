@@ -83,6 +83,9 @@ def _print_effort(ready: Context, declared: Silver | Gold, *, as_json: bool) -> 
     if as_json:
         out.print_json(data={"table": declared.table, **asdict(effort), "disk": disk})
         return
+    if not any(copies):
+        say(f"{declared.table} does not exist yet: the next start of its job fills it")
+        return
     say(f"{declared.table}: reads {effort_text(effort)}")
     say(f"until the former files are deleted, the tables need {bytes_text(disk)} more disk")
 
