@@ -41,6 +41,11 @@ _SILVER: Mapping[str, tuple[Effect, str]] = {
 
 _STATE_OF_DEDUPE = "the state of the query has no place in a query without state"
 
+_NO_STATE = (
+    "rows of the table are not in the state that begins: a later record of such a key is no duplicate. A "
+    "rebuild fills the state"
+)
+
 _GOLD: Mapping[str, tuple[Effect, str]] = {
     "reads": ("rebuild", ""),
     "storage": ("no effect", "the layout of a table is fixed when the table is created"),
@@ -99,7 +104,7 @@ def _effect(
         return _PUBLISH.get(base, ("next start", ""))
     if isinstance(declared, Silver):
         if name == "dedupe" and "exact" in {old, new}:
-            return ("rebuild", _STATE_OF_DEDUPE) if new == "exact" else ("next start", _JUDGED)
+            return ("rebuild", _STATE_OF_DEDUPE) if new == "exact" else ("next start", _NO_STATE)
         return _SILVER.get(base, ("next start", _JUDGED))
     return _gold_effect(declared, base, old, new, refused)
 

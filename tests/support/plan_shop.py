@@ -53,12 +53,12 @@ THEN = [
 
 def noted(rows: Any, gold: Any) -> None:
     """Write the ids of the rows that are new."""
-    gold.append("noted", rows.selectExpr("id", "amount as n"))
+    gold.append(rows.selectExpr("id", "amount as n"), "noted")
 
 
 def noted_negative(rows: Any, gold: Any) -> None:
     """Write the ids of the rows that are new, with another number."""
-    gold.append("noted", rows.selectExpr("id", "-amount as n"))
+    gold.append(rows.selectExpr("id", "-amount as n"), "noted")
 
 
 def ignore(_: Any) -> None:
