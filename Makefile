@@ -9,7 +9,7 @@ UV ?= uv
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all unit chaos picture bench bench-quick bench-check check check-java fmt lock clean
+.PHONY: help setup demo test test-rest test-all unit chaos chaos-short picture bench bench-quick bench-check check check-java fmt lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,16 @@ test-all: setup $(VENV)/.installed-dev ## test and test-rest in one run
 unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
-chaos: setup $(VENV)/.installed-dev ## only the tests that kill and corrupt; RECOVER_CASES=n draws n damages instead of 200
-	@RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest tests/chaos tests/pipeline/test_recover.py $(ARGS)
+chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/proof.md: hours; its numbers are variables, as in chaos-short
+	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
+		RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s tests/chaos tests/pipeline/test_recover.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
+
+chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form, which CI runs: minutes
+	@CHAOS_CUTS=$${CHAOS_CUTS:-12} KILL_CASES=$${KILL_CASES:-6} RECOVER_CASES=$${RECOVER_CASES:-6} \
+		$(BIN)/python -m pytest -s tests/chaos/test_cut_points.py tests/chaos/test_seeded_kills.py \
+		tests/chaos/test_disk.py tests/chaos/test_clock.py tests/pipeline/test_recover.py $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted unit
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py tests/process/test_page.py $(ARGS)

@@ -21,6 +21,9 @@ from common.rows.collect import collect
 from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
 from common.rows.row_size import RowSizeEstimate
 
+_MOST_COMMITS = 20
+"""Commits from which a start estimates the size of rows."""
+
 _BYTES = ("value", "headers.list.element.value")
 
 
@@ -42,8 +45,7 @@ class DriverBatch:
     def rows(self, frame: DataFrame, batch: MicroBatch) -> Iterator[Rows]:
         """A micro-batch's rows, to be written in the block: in the driver, where they are likely to be small.
 
-        Never those of the first batch after a start: a batch that ended the last process by its size comes
-        again then.
+        Never those of a batch that was attempted before: its size may have ended the last process.
         """
         arrow = self.collect_if_light(frame, batch)
         if arrow is None:
@@ -54,17 +56,31 @@ class DriverBatch:
 
     def collect_if_light(self, frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
         """All rows, where they are few and likely to be light; updates the size estimate by them."""
-        most = None if batch.is_first else max_records(batch)
+        most = None if batch.was_attempted else max_records(batch)
         if most is None or most > self.limits.rows or not is_for_driver(self.path, self.limits):
             return None
+        if batch.is_first:
+            self.learn_from_log()
         if not self.row_size.fits(most):
             return None
+        if self.row_size.is_largest(most):
+            batch.mark_attempt()
         arrow = _collected(frame, batch)
         if arrow is None:
             self.row_size.learn_refused(most)
         else:
             self.row_size.learn(arrow.num_rows, arrow.nbytes)
         return arrow
+
+    def learn_from_log(self) -> None:
+        """Begin with a size estimate from the newest commits: a start often finds many records that wait."""
+        log, rows, size = LogReader(self.path), 0, 0
+        newest = log.latest_version() or 0
+        for version in range(newest, max(-1, newest - _MOST_COMMITS), -1):
+            commit = log.commit(version)
+            for file in commit.added if commit is not None else ():
+                rows, size = rows + (file.rows or 0), size + (file.bytes if file.rows else 0)
+        self.row_size.learn_from_compressed(rows, size)
 
     def learn_from_files(self) -> None:
         """Update the size estimate from the Parquet footers of the commit Spark just wrote.

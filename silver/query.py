@@ -17,8 +17,11 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.foreign_commits import CommitWatch
 from common.delta.match.batch_match import StepHistory
+from common.machine.console import say
 from common.rows.row_size import RowSizeEstimate
+from common.spark import jvm
 from common.spark.session import registry_conf
+from common.streaming.attempt_mark import AttemptMark
 from common.streaming.dropped_rows import count_rows
 from common.streaming.query import Stream
 from silver.judge import lookups
@@ -29,14 +32,23 @@ from silver.judge.rules import changed_rules, rule_marks, rules_version
 from silver.read.bronze_history import needs_snapshot
 from silver.read.bronze_stream import bronze_stream
 from silver.read.column_names import ACCEPT, LATE, META, OTHER, VERDICT
+from silver.read.poison import hide
 from silver.read.where import is_other_record, keeps_undecided
 from silver.write import first_load, past_conditions, table_columns
 from silver.write.first_load import FirstLoad, Mark
 from silver.write.known_keys import KeysWrittenOutsideStream, known_until_ms
-from silver.write.late_rows import LateRows, late_schema
+from silver.write.late_rows import LateRows, late_schema, read_micro_batch
+from silver.write.poison_search import OffsetRange, PoisonSearch
 from silver.write.writer import JUDGED_BY, Writer, side_paths, side_steps
 
-__all__ = ["build_query", "rows", "rule_change_notice", "rule_changes", "side_steps"]
+__all__ = [
+    "build_query",
+    "rows",
+    "rule_change_notice",
+    "rule_changes",
+    "side_steps",
+    "unfinished_batch_refusal",
+]
 
 
 def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
@@ -61,6 +73,30 @@ def rule_changes(silver: Silver, last: Mapping[str, Any]) -> Sequence[str]:
     """What decides a verdict and has changed since the newest micro-batch, one text per difference."""
     before = last.get(JUDGED_BY)
     return changed_rules(before, rule_marks(silver)) if isinstance(before, dict) else ()
+
+
+def unfinished_batch_refusal(silver: Silver, last: Mapping[str, Any], committed: int | None) -> str | None:
+    """Why a micro-batch that was cut off cannot be finished by this declaration; ``None`` if it can.
+
+    Such a micro-batch may have written silver, and not yet quarantine. Another declaration would leave out a
+    row, or write it into both.
+
+    Args:
+        silver: The declaration.
+        last: The metadata of the table's newest commit by its query.
+        committed: The newest micro-batch that the checkpoint has committed.
+    """
+    before, batch_id = last.get(JUDGED_BY), int(last["batch_id"])
+    if not isinstance(before, dict) or (committed is not None and batch_id <= committed):
+        return None
+    if not (changes := changed_rules(before, rule_marks(silver))):
+        return None
+    return (
+        f"{', '.join(changes)} since micro-batch {batch_id}, which was cut off after its first write. By "
+        "another declaration its other rows would be lost or written twice. Nothing was written. Restore the "
+        "former declaration, finish the micro-batch with: medallion run silver --available-now, then change "
+        "the declaration"
+    )
 
 
 _WHERE_CHANGED = ". Records that the former condition left out are not read again: only a new table has them"
@@ -104,11 +140,14 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
         lookups.lookup_frames(spark, silver, layout),
         rules_version(silver),
         silver.where is None or keeps_undecided(spark, silver, readers),
+        PoisonSearch(silver.table, layout.checkpoint_path(silver.table), say),
     )
     loaded = builder.load_first()
     begins = loaded.begins if loaded else 0
     watch = builder.watch(begins)
     bronze = bronze_stream(spark, path=builder.bronze_path, starting_version=begins, settings=settings.silver)
+    builder.find_poison(bronze.schema, begins)
+    bronze = hide(bronze, builder.poison.found)
     frame = rows(bronze, silver, builder.lookups, keeps_undecided=builder.keeps_undecided)
     builder.ensure_tables(frame)
     writer = builder.writer(bronze.schema, begins, loaded, watch)
@@ -137,6 +176,7 @@ class _Builder:
         lookups: The tables that the rules look up, by the lookup's name.
         rule_version: Identifies the rules.
         keeps_undecided: Whether the table keeps a record on which its condition cannot be decided.
+        poison: The records that end the process, as far as they are known.
     """
 
     spark: SparkSession
@@ -146,7 +186,8 @@ class _Builder:
     layout: Layout
     lookups: Mapping[str, DataFrame]
     rule_version: str
-    keeps_undecided: bool | Column = True
+    keeps_undecided: bool | Column
+    poison: PoisonSearch
 
     @property
     def checkpoint(self) -> str:
@@ -195,6 +236,43 @@ class _Builder:
             rejected=self.rejected,
         ).run(self.spark)
         return first_load.mark(self.silver_path)
+
+    def find_poison(self, bronze_schema: StructType, begins: int) -> None:
+        """Find the records that end the process, where the planned micro-batch has ended it several times.
+
+        Args:
+            bronze_schema: The columns of bronze.
+            begins: The first commit that the query reads.
+        """
+        checkpoint = Checkpoint(self.checkpoint)
+        planned = checkpoint.last_planned()
+        if planned is None or checkpoint.is_committed(planned):
+            return
+        deaths = AttemptMark(self.checkpoint).earlier(planned).ended_processes
+        if not deaths:
+            return
+
+        def input_rows() -> DataFrame:
+            return read_micro_batch(
+                self.spark,
+                planned,
+                bronze_path=self.bronze_path,
+                checkpoint=self.checkpoint,
+                begins=begins,
+                bronze_schema=bronze_schema,
+            )
+
+        def ranges() -> list[OffsetRange]:
+            bounds = (F.min("offset").alias("first"), F.max("offset").alias("last"))
+            found = input_rows().groupBy("topic", "partition").agg(*bounds).collect()
+            return [OffsetRange(row.topic, row.partition, row.first, row.last) for row in found]
+
+        def read(part: OffsetRange) -> None:
+            is_in_part = (F.col("topic") == part.topic) & (F.col("partition") == part.partition)
+            is_in_part &= F.col("offset").between(part.first, part.last)
+            self.judged(input_rows().where(is_in_part)).write.format("noop").mode("overwrite").save()
+
+        self.poison.run(planned, deaths, ranges, read, jvm.answers)
 
     def watch(self, begins: int, *, is_snapshot: bool = False) -> CommitWatch:
         """A check of bronze's commits, which has looked at all commits that exist now.
@@ -274,6 +352,7 @@ class _Builder:
 
     def judged(self, bronze: DataFrame) -> DataFrame:
         """Bronze rows of a batch, judged as the query does it."""
+        bronze = hide(bronze, self.poison.found)
         read = read_rows(bronze, self.silver, keeps_undecided=self.keeps_undecided)
         return judge(read, self.silver, self.lookups)
 

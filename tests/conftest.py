@@ -109,6 +109,21 @@ def broker(broker_settings: Settings) -> Iterator[str]:
         yield running.bootstrap_servers
 
 
+SESSION = (
+    # Tests have tens of rows: a second core and a second partition only add tasks.
+    "spark.master=local[1]",
+    "spark.shuffle_partitions=1",
+    "spark.driver_memory=1g",
+    "spark.state_store=memory",
+    "spark.fsync=false",
+    # A hundred rows are processed before compiled code pays off; tests of processes compile as usual.
+    "spark.conf.spark.sql.codegen.wholeStage=false",
+    "spark.conf.spark.sql.codegen.factoryMode=NO_CODEGEN",
+    "spark.conf.spark.sql.streaming.pollingDelay=5ms",
+)
+"""Settings of the session of all tests."""
+
+
 @pytest.fixture(scope="session")
 def spark(session_dir: Path) -> Iterator[Any]:
     """A real Spark session with the engine's own settings, small and quick to compile."""
@@ -116,18 +131,7 @@ def spark(session_dir: Path) -> Iterator[Any]:
 
     settings = load_settings(
         file=_empty(session_dir),
-        overrides=[
-            # Tests have tens of rows: a second core and a second partition only add tasks.
-            "spark.master=local[1]",
-            "spark.shuffle_partitions=1",
-            "spark.driver_memory=1g",
-            "spark.state_store=memory",
-            "spark.fsync=false",
-            # A hundred rows are processed before compiled code pays off; tests of processes compile as usual.
-            "spark.conf.spark.sql.codegen.wholeStage=false",
-            "spark.conf.spark.sql.codegen.factoryMode=NO_CODEGEN",
-            "spark.conf.spark.sql.streaming.pollingDelay=5ms",
-        ],
+        overrides=SESSION,
     )
     session = build_session(settings, "tests", session_dir / "log", compiled="quickly")
     yield session

@@ -60,8 +60,8 @@ def open_table(path: str) -> DeltaTable:
     is_new = handle is None or handle.first_commit != first
     if handle is None or is_new or handle.times >= _MOST_TIMES or not _has_same_log(handle, path):
         handle = _Open(DeltaTable(path), first)
-    else:
-        handle.table.update_incremental()
+    elif _file(path, handle.table.version() + 1) is not None:
+        handle.table.update_incremental()  # reads the names of the whole log
     handle.version = handle.table.version()
     handle.last_commit = _file(path, handle.version)
     handle.times += 1

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta.checkpoint import DeltaPosition, delta_position_of
 
 KafkaOffsets = Mapping[str, Mapping[str, int]]
@@ -25,6 +26,10 @@ class MicroBatch:
             repeat them word by word. To compare them: ``end`` and ``start``.
         before: The positions at the end of the batch before; empty for the first batch of a checkpoint.
         is_first: Whether it is the first batch of this run of its query; only that one may be a replay.
+        was_attempted: Whether an earlier attempt at the batch ended its process, or raised an error. Spark
+            computes and writes such a batch, never the driver.
+        mark_attempt: Marks the batch as one that may end the process (``common.streaming.attempt_mark``).
+            To be called before the driver reads more rows than in any batch before.
         dropped: Counts the duplicate and late rows that the batch's stateful operators dropped. To be called
             after the whole batch was read.
         forget_dropped: Resets the counters of dropped rows. To be called before the batch is read a second
@@ -42,6 +47,8 @@ class MicroBatch:
     batch_id: int
     positions: tuple[Any, ...]
     is_first: bool = True
+    was_attempted: bool = False
+    mark_attempt: Callable[[], object] = lambda: None
     before: tuple[Any, ...] = ()
     dropped: Callable[[], Mapping[str, int]] = dict
     forget_dropped: Callable[[], None] = lambda: None
@@ -49,6 +56,14 @@ class MicroBatch:
     declared: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     planned_ms: int = 0
+
+    def limits(self, limits: DriverLimits) -> DriverLimits:
+        """What the driver may compute of this batch.
+
+        Args:
+            limits: What the driver may compute of a batch that was not attempted before.
+        """
+        return NO_DRIVER if self.was_attempted else limits
 
     def end(self, source: int = 0) -> DeltaPosition | None:
         """The position in a Delta source at the end of the batch; ``None`` where nothing was read yet."""

@@ -22,7 +22,7 @@ from common.delta import delta_rs
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch
-from common.errors import TableShapeError
+from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.driver_or_spark import Rows, SparkRows
 
@@ -88,9 +88,11 @@ def ensure(  # noqa: PLR0913
             builder = builder.clusterBy(*cluster_by)
         builder.execute()
         return
+    want = {f.name: f.dataType.simpleString() for f in schema.fields}
+    if not shape_difference(_logged_types(path), want, may_have_more=may_have_more):
+        return  # to load the table in Spark takes half a CPU second
     found = DeltaTable.forPath(spark, path).toDF().schema
     have = {f.name: f.dataType.simpleString() for f in found.fields}
-    want = {f.name: f.dataType.simpleString() for f in schema.fields}
     difference = shape_difference(have, want, may_have_more=may_have_more)
     if adds is not None and difference.missing and not (difference.undeclared or difference.retyped):
         add_columns(spark, adds, table, path, [schema[name] for name in difference.missing])
@@ -103,6 +105,14 @@ def ensure(  # noqa: PLR0913
             + " the changed table a new name, or move the old table and its checkpoint away and start the "
             "query again."
         )
+
+
+def _logged_types(path: str) -> dict[str, str]:
+    """The types of a table's columns by its log; none where only Spark can read them."""
+    try:
+        return LogReader(path).column_types()
+    except (MedallionError, OSError, ValueError, LookupError):
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,9 @@ def shape_difference(
 
 def columns(spark: SparkSession, path: str) -> tuple[str, ...]:
     """A table's columns; none where there is no table."""
-    return tuple(spark.read.format("delta").load(path).columns) if exists(path) else ()
+    if not exists(path):
+        return ()
+    return tuple(_logged_types(path)) or tuple(spark.read.format("delta").load(path).columns)
 
 
 def properties(spark: SparkSession, path: str) -> Mapping[str, str]:

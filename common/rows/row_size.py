@@ -10,6 +10,7 @@ _UNKNOWN = 8192  # bytes per row until the first batch was measured
 _MINIMUM = 1024  # bytes per row: the next rows may be larger than the last ones
 _REPRESENTATIVE = 1000  # rows from which on a batch may lower the estimate; a smaller batch only raises it
 _DECAY = 0.98
+_COMPRESSION = 8  # rows in memory are at most about so many times their compressed size in files
 _REFUSED_TIMES = 4  # a batch that the driver refused is assumed to be this many times the limit
 
 
@@ -20,10 +21,12 @@ class RowSizeEstimate:
     Attributes:
         batch_bytes: Upper bound of bytes of a micro-batch in the driver.
         bytes_per_row: The estimate, in memory.
+        most_rows: Number of rows of the largest micro-batch that came to the driver.
     """
 
     batch_bytes: int
     bytes_per_row: float = _UNKNOWN
+    most_rows: int = 0
 
     def fits(self, rows: int) -> bool:
         """Whether the driver is likely to hold so many rows; each refusal lowers the estimate a little."""
@@ -31,6 +34,21 @@ class RowSizeEstimate:
             return True
         self.bytes_per_row *= _DECAY  # so that after some batches the driver is tried again
         return False
+
+    def is_largest(self, rows: int) -> bool:
+        """Whether so many rows are more than ever came to the driver; they count as having come."""
+        is_largest, self.most_rows = rows > self.most_rows, max(rows, self.most_rows)
+        return is_largest
+
+    def learn_from_compressed(self, rows: int, size: int) -> None:
+        """Begin with an estimate from rows in files, if no batch was measured yet.
+
+        Args:
+            rows: Number of rows in some files.
+            size: Compressed bytes of these files.
+        """
+        if self.bytes_per_row == _UNKNOWN and rows >= _REPRESENTATIVE:
+            self.bytes_per_row = max(_MINIMUM, _COMPRESSION * size / rows)
 
     def learn(self, rows: int, size: int) -> None:
         """Update the estimate from a batch of known size."""

@@ -109,6 +109,17 @@ def process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     return getattr(spark.sparkContext._gateway, "proc", None)
 
 
+def answers() -> bool:
+    """Whether the JVM still answers a call."""
+    from py4j.protocol import Py4JError
+
+    try:
+        packages().java.lang.System.nanoTime()
+    except (Py4JError, OSError, EOFError):
+        return False
+    return True
+
+
 def shut_down(spark: SparkSession, *, timeout_seconds: float) -> None:
     """Stop Spark, and wait until the process of its JVM has ended.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from common.config.references import HIDDEN_NAMES, is_reference, resolve
 from common.config.settings import Settings
-from common.errors import SetupError
+from common.errors import SettingsError, SetupError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
@@ -111,6 +111,9 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         jars: Jars that the session loads.
         java_options: The engine's JVM options; those of ``spark.conf`` are appended.
         submitted: Configuration given to `spark-submit`; its master, if set, determines the profile.
+
+    Raises:
+        SettingsError: A setting lets Spark leave out files without an error.
     """
     profile = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master))
     paths = [str(jar) for jar in jars]
@@ -128,7 +131,20 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
     referred = [name for name, value in settings.spark.conf.items() if is_reference(name, value)]
     always[spark_conf.REDACTION] = _redaction(own.get(spark_conf.REDACTION), referred)
     given = _engine_settings(settings) | registry_conf(settings) | warehouse | loaded | always
-    return {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
+    conf = {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
+    _refuse_lost_files(conf)
+    return conf
+
+
+def _refuse_lost_files(conf: Mapping[str, str]) -> None:
+    """Refuse settings with which Spark leaves out, without an error, files that are gone or damaged."""
+    for name in spark_conf.LOSES_FILES:
+        if conf.get(name, "").strip().lower() == "true":
+            raise SettingsError(
+                f"{name} is true: rows of files that are gone or damaged would be left out without an error, "
+                "and the checkpoints would count them as read. Take the setting out of spark.conf. Where a "
+                "file is gone, medallion recover --plan says what can be done."
+            )
 
 
 def _redaction(own: str | None, referred: Sequence[str]) -> str:

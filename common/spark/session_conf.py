@@ -34,6 +34,9 @@ APP_NAME = "spark.app.name"
 REDACTION = "spark.redaction.regex"
 UMASK = "spark.hadoop.fs.permissions.umask-mode"
 
+LOSES_FILES = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+"""Settings that must not be true: Spark would leave out rows without an error."""
+
 STATE_STORES = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",

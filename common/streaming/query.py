@@ -28,7 +28,9 @@ from common.errors import (
 )
 from common.machine import event_log
 from common.machine.free_space import FreeSpace
+from common.spark import jvm
 from common.spark.session_conf import WITHOUT_ROWS
+from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of
 from common.streaming.spark_errors import FailedQuery, explain
@@ -271,6 +273,7 @@ def _micro_batch_function(
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
     tables = TableWatch(stream.name, stream.paths)
+    mark = AttemptMark(stream.checkpoint)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
         if state.leaving or not gate.admits(stream.name):
@@ -281,13 +284,12 @@ def _micro_batch_function(
             # With transaction ids that user code left in the session, Delta would skip the engine's writes.
             clear_transaction_ids(frame.sparkSession)
             if event_log.is_json():
-                from common.spark import jvm
-
                 jvm.name_in_log(frame.sparkSession, stream.name, batch_id)
             gate.require_space(stream.name)
             tables.check()
-            identity = _identity(stream, checkpoint, frame, batch_id)
-            stream.write(frame, replace(identity, is_first=is_first))
+            identity = replace(_identity(stream, checkpoint, frame, batch_id), is_first=is_first)
+            with attempt(mark, identity, jvm.answers) as batch:
+                stream.write(frame, batch)
             tables.remember()
             notifier.notify((stream.name, *stream.beside))
             state.finished += 1

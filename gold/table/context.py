@@ -65,7 +65,7 @@ class Context:
         limits = self.limits
 
         def write_batch(rows: DataFrame, batch: MicroBatch) -> None:
-            write(SparkRows(rows, None, limits), batch)
+            write(SparkRows(rows, None, batch.limits(limits)), batch)
 
         return Stream(
             pipeline=self.pipeline.name,

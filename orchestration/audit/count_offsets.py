@@ -39,6 +39,7 @@ from orchestration.audit.table_log import (
     missing_batches,
 )
 from silver.judge.rules import NULL_EVENT_TIME, NULL_KEY
+from silver.read.poison import POISON
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -247,8 +248,8 @@ class TableAudit:
         aside = sources.quarantine.rows(self.spark)
         if aside is not None and {"verdict", "value"} <= set(aside.columns):
             tombstones = aside.where("verdict = 'quarantine' and value is null")
-            # These reasons are from a time when the declaration kept tombstones; they are no fault.
-            kept = f"arrays_overlap(reasons, array('{NULL_KEY}', '{NULL_EVENT_TIME}'))"
+            # The reasons of key and time are from a time when the declaration kept tombstones.
+            kept = f"arrays_overlap(reasons, array('{NULL_KEY}', '{NULL_EVENT_TIME}', '{POISON}'))"
             text = f"a record without a value is in {self.silver.quarantine} too"
             self._add_rows("twice", text, tombstones.where(f"not {kept}"))
 

@@ -90,8 +90,9 @@ def _raised(alert: AlertState, seen: AlertsFile) -> dict[str, Any]:
 
 def _state(name: str, raised: list[AlertState], seen: AlertsFile | None) -> str:
     if raised:
+        # Of an earlier look, where no process watches now; the last line says so.
         return "raised: " + ", ".join(alert.table or "the pipeline" for alert in raised)
-    if seen is None:
+    if seen is None or name not in seen.rules or not seen.is_watched(datetime.now(UTC)):
         return "not watched"
     waiting = [alert for alert in seen.alerts if alert.rule == name and alert.since is not None]
     return "may be raised soon" if waiting else "fine"

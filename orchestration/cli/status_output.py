@@ -119,7 +119,7 @@ class _Picture:
         yield from _title(self._status, layout.panel)
         for problem in problems(self._status):
             if problem.severity == "critical":  # warnings stand beside the numbers of their tables
-                yield Text(f" ! {problem.table}: {problem.text}", style="red")
+                yield _marked(f"{problem.table}: {problem.text}", "red")
         if self._status.alerts is not None:
             yield from _alerts(self._status.alerts)
         for layer, colour in _COLOURS.items():
@@ -129,13 +129,22 @@ class _Picture:
                 yield Panel(Group(*parts), border_style=colour, width=layout.panel, padding=0)
 
 
-def _alerts(alerts: AlertsFile) -> Iterator[Text]:
+def _marked(text: str, style: str) -> Table:
+    """A line that people should look at; where it breaks, it goes on under its text."""
+    grid = Table.grid()
+    grid.add_column(width=_MARK, no_wrap=True)
+    grid.add_column()
+    grid.add_row(Text(" ! ", style=style), Text(text, style=style))
+    return grid
+
+
+def _alerts(alerts: AlertsFile) -> Iterator[Table]:
     for alert in alerts.raised:
         place = f"{alert.rule} {alert.table}".rstrip()
         untold = ", ".join(alerts.untold(alert))
         more = f" (not delivered to {untold})" if untold else ""
         style = "red" if alert.severity == "critical" else "yellow"
-        yield Text(f" ! alert {place}: {alert.text}, since {alert.since:%H:%M:%S} UTC{more}", style=style)
+        yield _marked(f"alert {place}: {alert.text}, since {alert.since:%H:%M:%S} UTC{more}", style)
 
 
 def _title(status: Status, width: int) -> Iterator[Text]:
@@ -237,6 +246,8 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
 
 def _state(table: TableStatus, at: datetime) -> list[Text]:
     now = table.now
+    if table.fault:
+        return [Text("unknown", style="red"), *[Text()] * 4]
     if now is None:
         is_sent = table.layer == "publish" and table.last_batch_id is not None
         return [Text(f"batch {table.last_batch_id}" if is_sent else "not yet", style="dim"), *[Text()] * 4]
@@ -272,7 +283,7 @@ def _source(table: TableStatus) -> Iterator[Text]:
         commits = f"{_number(lag.versions)} commit{'' if lag.versions == 1 else 's'}"
         files = f"{_number(lag.files)} file{'' if lag.files == 1 else 's'}"
         yield Text(f"to read: {commits}, {files}, {bytes_text(lag.bytes)}", style="dim")
-    if lag.note:
+    if lag.note and lag.note != table.fault:  # a fault is said above all panels
         yield Text(lag.note, style="yellow" if lag.count is None else "dim")
 
 

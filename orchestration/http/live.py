@@ -23,7 +23,7 @@ from orchestration.alerts.volume import HourVolume
 from orchestration.quality.last_results import LastResult, last_results
 from orchestration.query.duckdb_views import Database
 from orchestration.status.collect import Collector
-from orchestration.status.model import Status
+from orchestration.status.model import Status, TableStatus
 from orchestration.status.topic_offsets import BrokerOffsets
 
 Span = Literal["hour", "day"]
@@ -146,7 +146,7 @@ class Live:
         for table in status.tables:
             if self.own and table.table not in self.own:
                 continue
-            if table.query.state not in {"working", "waiting", "starting"}:
+            if not _runs(table):
                 found.append(f"{table.table}: {table.query.phase}")
             waiting = None if table.freshness is None else table.freshness.waiting_seconds(status.at)
             if waiting is not None and waiting > goal:
@@ -174,7 +174,9 @@ class Live:
                 "SELECT query, cast(floor(epoch(ended_at) / $seconds) * $seconds AS BIGINT) AS at, "  # noqa: S608  # our own path, quoted
                 "sum(rows) / $seconds, max(waiting_seconds), "
                 f"max(lag_rows), max(duration_ms) FROM {database.source(path)} "
-                "WHERE epoch(ended_at) >= $begin AND epoch(ended_at) < $end GROUP BY ALL ORDER BY ALL",
+                # Compared as it is stored, so that files and row groups of other days are not read.
+                "WHERE ended_at >= to_timestamp($begin) AND ended_at < to_timestamp($end) "
+                "GROUP BY ALL ORDER BY ALL",
                 {"seconds": seconds, "begin": begin, "end": end},
             ).fetchall()
         names = ("at", "rows_per_second", "waiting_seconds", "lag_rows", "batch_ms")
@@ -184,3 +186,11 @@ class Live:
             first = min(point["at"] for points in document["queries"].values() for point in points)
             document["from"] = max(begin, min(first, end - _FEWEST_POINTS * seconds))
         return document
+
+
+def _runs(table: TableStatus) -> bool:
+    """Whether a query runs; one whose source has no rows yet has nothing to run for."""
+    query = table.query
+    if query.state == "starting":
+        return not query.is_opening and table.layer != "bronze" and table.lag.count == 0
+    return query.state in {"working", "waiting"}

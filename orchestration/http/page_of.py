@@ -82,11 +82,14 @@ def alerts_of(pipeline: Pipeline, settings: Settings) -> Iterator[None]:
 
 @contextmanager
 def _watching(live: Live) -> Iterator[None]:
+    from orchestration.alerts.scope import blind_rules
     from orchestration.alerts.watch import Watch, watching
 
     settings = live.settings.alerts
     watch = Watch(live.pipeline.name, settings, live.layout.alerts, live.facts)
     channels = ", ".join(settings.channels) or "no channel: they are shown and not sent"
     say(f"alerts: {len(settings.active_rules)} rules, {channels}")
+    for sentence in blind_rules(settings.active_rules, live.pipeline):
+        say(sentence)
     with watching(watch):
         yield

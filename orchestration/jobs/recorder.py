@@ -1,8 +1,10 @@
 """Records what a job's queries do, beside the row path: the job's state every second, its history in batches.
 
-A thread of the job looks at the queries once a second: whether each is alive and inside a micro-batch, which
-Python knows without asking Spark. Spark's progress reports are fetched only of queries that have finished
-micro-batches meanwhile. Nothing here can fail a query: a disk that is full costs the history, not a row.
+One thread of the job looks at the queries once a second: whether each is alive and inside a micro-batch,
+which Python knows without asking Spark. It does nothing that can take long, because readers take a job whose
+state is older than five seconds for dead. A second thread keeps the books: it fetches Spark's progress
+reports of queries that have finished micro-batches, and writes, compacts and bounds the history. Nothing here
+can fail a query: a disk that is full costs the history, not a row.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from orchestration.jobs.supervisor import Supervisor
 from orchestration.lineage.reporter import Reporter
 from orchestration.pipeline.rows_read import rows_between
 from orchestration.status.collect import Collector
-from orchestration.status.model import TableStatus
+from orchestration.status.model import Status, TableStatus
 from orchestration.status.topic_offsets import BrokerOffsets
 
 _EVERY_SECONDS = 1.0
@@ -42,6 +44,9 @@ _FETCH_AFTER, _KEPT_REPORTS = 5, 20
 _TIDY_EVERY = 100
 """Writes of the history between two deletions of its old rows."""
 
+_END_SECONDS = 5.0
+"""How long the end of a job waits for a write of the history that is running."""
+
 _COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
 
 _log = logging.getLogger(__name__)
@@ -49,31 +54,42 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Seen:
-    """What was seen of one query.
+    """What the thread that looks has seen of one query.
 
     Attributes:
         state: Its state and since when.
-        finished: Finished micro-batches when its reports were fetched last.
-        newest: The newest micro-batch whose report was fetched.
-        version: The newest version of its table that was searched for commits.
         runs: Starts of the query.
         query: The started query; a restarted one is another.
+    """
+
+    state: JobQuery
+    runs: int = 0
+    query: RunningQuery | None = None
+
+
+@dataclass
+class _Book:
+    """What the thread that keeps the books knows of one query.
+
+    Attributes:
+        query: The started query; a restarted one is another, whose numbers may begin again at 0.
+        finished: Finished micro-batches of ``query`` when its reports were fetched last.
+        newest: The newest micro-batch of ``query`` whose report was fetched.
+        version: The newest version of its table that was searched for commits.
         rows: Rows that are to be written to the history.
         last: Facts of the newest micro-batch.
     """
 
-    state: JobQuery
+    query: RunningQuery | None = None
     finished: int = 0
     newest: int = -1
     version: int | None = None
-    runs: int = 0
-    query: RunningQuery | None = None
     rows: list[MicroBatchRow] = field(default_factory=list)
     last: BatchFacts | None = None
 
 
 class Recorder:
-    """Records one job; ``recording`` runs it in a thread.
+    """Records one job; ``recording`` runs it in two threads.
 
     Args:
         pipeline: The pipeline.
@@ -97,6 +113,7 @@ class Recorder:
         self._collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
         self._logs: dict[str, LogReader] = {}
         self._seen: dict[str, _Seen] = {}
+        self._books: dict[str, _Book] = {}
         self._warned = ""
         self._writes, self._tidy_at = 0, 2
         self._stop = threading.Event()
@@ -106,21 +123,30 @@ class Recorder:
         self._state = JobState(job, event_log.RUN_ID, os.getpid(), host, now, now, mark=mark)
 
     def run(self) -> None:
-        """Record until ``end``."""
+        """Look at the queries and write the job's state, until ``end``."""
         while not self._stop.wait(_EVERY_SECONDS):
             self._guarded(self._look)
+
+    def keep_books(self) -> None:
+        """Fetch reports and write the history, until ``end``."""
+        while not self._stop.wait(_EVERY_SECONDS):
+            self._guarded(self._follow)
             if self._every and (datetime.now(UTC) - self._flushed).total_seconds() >= self._every:
                 self._guarded(self._flush)
                 self._guarded(self._tidy)
 
+    def stop(self) -> None:
+        """Let both threads end."""
+        self._stop.set()
+
     def end(self, error: BaseException | None) -> None:
-        """Record the end of the job, and what was not written yet.
+        """Record the end of the job, and what was not written yet; both threads have ended.
 
         Args:
             error: What ended the job; None after a requested stop or when all was processed.
         """
-        self._stop.set()
         self._guarded(self._look)
+        self._guarded(self._follow)
         if self._every:
             self._guarded(self._flush)
         is_failure = error is not None and not isinstance(error, KeyboardInterrupt)
@@ -133,9 +159,7 @@ class Recorder:
     def _end_lineage(self, cause: BaseException | None) -> None:
         """Report the last micro-batches and the end of all runs."""
         assert self.lineage is not None  # noqa: S101  # the caller looked
-        for seen in self._seen.values():
-            if seen.query is not None and seen.query.state.finished > seen.finished:
-                self._fetch(seen.query, seen)
+        self._fetch_unread()
         self.lineage.end({name: seen.state.state for name, seen in self._seen.items()}, cause)
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -156,8 +180,11 @@ class Recorder:
         self._write_state()
 
     def _write_state(self) -> None:
+        nothing = _Book()
         queries = {
-            name: replace(seen.state, restarts=max(0, seen.runs - 1), last_batch=seen.last)
+            name: replace(
+                seen.state, restarts=max(0, seen.runs - 1), last_batch=self._books.get(name, nothing).last
+            )
             for name, seen in self._seen.items()
         }
         self._state = replace(self._state, at=datetime.now(UTC), queries=queries)
@@ -167,37 +194,53 @@ class Recorder:
         now = datetime.now(UTC)
         seen = self._seen.setdefault(query.name, _Seen(JobQuery("starting", now)))
         if seen.query is not query:
-            seen.query, seen.runs, seen.finished = query, seen.runs + 1, 0
-            if self.lineage is not None:
-                self.lineage.begin(query.name)
-        state = _state(query, is_retried=is_retried)
-        failure = None if state in {"working", "waiting", "ended"} else query.failure()
+            seen.query, seen.runs = query, seen.runs + 1
+        state, failure = _state(query, is_retried=is_retried)
         error = "" if failure is None else one_line(str(failure))
         if (state, error) != (seen.state.state, seen.state.error):
             seen.state = JobQuery(state, now, error=error)
-        is_ended = state in {"ended", "failed", "restarting"} and query.state.finished > seen.finished
-        if query.state.finished - seen.finished >= _FETCH_AFTER or is_ended:
-            self._fetch(query, seen)
+
+    def _follow(self) -> None:
+        """Fetch the reports of queries that have finished some micro-batches or have ended."""
+        for query in tuple(self._supervisor.queries):
+            self._guarded(lambda query=query: self._follow_one(query))  # type: ignore[misc]
+
+    def _follow_one(self, query: RunningQuery) -> None:
+        book = self._books.setdefault(query.name, _Book())
+        if book.query is not query:
+            book.query, book.finished, book.newest = query, 0, -1
+            if self.lineage is not None:
+                self.lineage.begin(query.name)
+        state, failure = _state(query, is_retried=self._supervisor.is_retried(query.name))
+        unread = query.state.finished - book.finished
+        if unread >= _FETCH_AFTER or (unread > 0 and state in {"ended", "failed", "restarting"}):
+            self._fetch(query, book)
         if self.lineage is not None:
             self.lineage.look(query.name, state, failure)
 
-    def _fetch(self, query: RunningQuery, seen: _Seen) -> None:
+    def _fetch_unread(self) -> None:
+        """Fetch the reports of all queries that have finished a micro-batch since the last fetch."""
+        for book in self._books.values():
+            if book.query is not None and book.query.state.finished > book.finished:
+                self._fetch(book.query, book)
+
+    def _fetch(self, query: RunningQuery, book: _Book) -> None:
         """Fetch the reports of finished micro-batches that were not fetched yet."""
         reports = [
             report
             for report in query.progress()
-            if _is_of_batch(report) and int(report["batchId"]) > seen.newest
+            if _is_of_batch(report) and int(report["batchId"]) > book.newest
         ]
         if reports:
-            commits = self._new_commits(query.name, seen)
+            commits = self._new_commits(query.name, book)
             rows = [self._row(query.name, report, commits) for report in reports]
             if event_log.is_json():
                 _log_batches(rows)
-            seen.rows += rows
-            seen.newest, seen.last = int(reports[-1]["batchId"]), _facts(reports[-1])
+            book.rows += rows
+            book.newest, book.last = int(reports[-1]["batchId"]), _facts(reports[-1])
         # Spark publishes a report a moment after the function of the micro-batch has returned.
-        seen.finished = (
-            query.state.finished if len(reports) >= _KEPT_REPORTS else seen.finished + len(reports)
+        book.finished = (
+            query.state.finished if len(reports) >= _KEPT_REPORTS else book.finished + len(reports)
         )
 
     def _row(
@@ -243,14 +286,14 @@ class Recorder:
             return None
         return written if rows is None and isinstance(declared, Topic) else rows
 
-    def _new_commits(self, name: str, seen: _Seen) -> dict[int, dict[str, Any]]:
+    def _new_commits(self, name: str, book: _Book) -> dict[int, dict[str, Any]]:
         """Version, files, bytes and counts by micro-batch, from the commits since the last call."""
         log = self._table_log(name)
         latest = log.latest_version()
         found: dict[int, dict[str, Any]] = {}
         if latest is None:
             return found
-        begin = max(0, latest - 50) if seen.version is None else seen.version + 1
+        begin = max(0, latest - 50) if book.version is None else book.version + 1
         for version in range(begin, latest + 1):
             commit = log.commit(version)
             metadata = {} if commit is None else commit.metadata
@@ -271,7 +314,7 @@ class Recorder:
             if isinstance(counts, dict):
                 facts |= {each: counts[each] for each in _COUNTS if isinstance(counts.get(each), int)}
                 facts |= {"rules": counts["rules"]} if isinstance(counts.get("rules"), dict) else {}
-        seen.version = latest
+        book.version = latest
         log.forget_before(latest - 50)
         return found
 
@@ -281,23 +324,31 @@ class Recorder:
     def _flush(self) -> None:
         """Write the rows since the last flush to the history, with the model's lag and freshness now."""
         self._flushed = datetime.now(UTC)
-        for seen in self._seen.values():
-            if seen.query is not None and seen.query.state.finished > seen.finished:
-                self._fetch(seen.query, seen)
-        if not self._seen:
+        self._guarded(self._fetch_unread)
+        if not self._books:
             return
-        status = self._collector.collect()
-        tables = {table.table: table for table in status.tables}
-        rows: list[MicroBatchRow] = []
-        for name, seen in self._seen.items():
-            rows += self._with_model(name, seen, tables.get(name), status.at)
-            seen.rows = []
+        # Taken first: rows that cannot be written are lost, and never pile up in a job of a year.
+        taken = {name: book.rows for name, book in self._books.items()}
+        for name in taken:
+            self._books[name].rows = []
+        status = self._model()
+        tables = {} if status is None else {table.table: table for table in status.tables}
+        at = self._flushed if status is None else status.at
+        rows = [
+            row for name, own in taken.items() for row in self._with_model(name, own, tables.get(name), at)
+        ]
         for log in self._logs.values():
             if (latest := log.latest_version()) is not None:
                 log.forget_before(latest - 50)
         if rows:
             micro_batches.append(self._path, rows)
             self._writes += 1
+
+    def _model(self) -> Status | None:
+        """The model now; None if it cannot be computed, which costs the history only the model's numbers."""
+        found: list[Status] = []
+        self._guarded(lambda: found.append(self._collector.collect()))
+        return found[0] if found else None
 
     def _tidy(self) -> None:
         """Tidy the history now and then, the first time soon: some jobs restart often."""
@@ -306,12 +357,12 @@ class Recorder:
             micro_batches.tidy(self._path, self._keep)
 
     def _with_model(
-        self, name: str, seen: _Seen, table: TableStatus | None, at: datetime
+        self, name: str, taken: Sequence[MicroBatchRow], table: TableStatus | None, at: datetime
     ) -> Sequence[MicroBatchRow]:
         """A query's rows; the newest has the model's numbers, which are those of the table now."""
         if table is None:
-            return seen.rows
-        rows = list(seen.rows)
+            return taken
+        rows = list(taken)
         if not rows:
             if not table.lag.count:
                 return ()
@@ -332,18 +383,24 @@ class Recorder:
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
-    """Run a recorder in a thread inside the block; it records how the block ends."""
-    thread = threading.Thread(target=recorder.run, name="medallion-recorder", daemon=True)
-    thread.start()
+    """Run a recorder in two threads inside the block; it records how the block ends."""
+    threads = (
+        threading.Thread(target=recorder.run, name="medallion-recorder", daemon=True),
+        threading.Thread(target=recorder.keep_books, name="medallion-history", daemon=True),
+    )
+    for thread in threads:
+        thread.start()
+    error: BaseException | None = None
     try:
         yield recorder
-    except BaseException as error:
-        recorder.end(error)
+    except BaseException as caught:
+        error = caught
         raise
-    else:
-        recorder.end(None)
     finally:
-        thread.join(5)
+        recorder.stop()
+        for thread in threads:
+            thread.join(_END_SECONDS)
+        recorder.end(error)
 
 
 def _log_batches(rows: Sequence[MicroBatchRow]) -> None:
@@ -355,13 +412,14 @@ def _log_batches(rows: Sequence[MicroBatchRow]) -> None:
         )
 
 
-def _state(query: RunningQuery, *, is_retried: bool) -> Any:
-    """The state of a query, of those in ``job_state.JobQueryState``."""
+def _state(query: RunningQuery, *, is_retried: bool) -> tuple[Any, Exception | None]:
+    """The state of a query, of those in ``job_state.JobQueryState``, and what it failed with."""
     if query.is_active:
-        return "working" if query.state.in_batch else "waiting"
+        return ("working" if query.state.in_batch else "waiting"), None
+    failure = query.failure()
     if is_retried:
-        return "restarting"
-    return "ended" if query.failure() is None else "failed"
+        return "restarting", failure
+    return ("ended" if failure is None else "failed"), failure
 
 
 def _is_of_batch(report: Mapping[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from gold.query import Context, changed_attributes, marks_of, missing_feed_warni
 from gold.query import side_steps as gold_side_steps
 from orchestration.pipeline import switch_record
 from orchestration.pipeline.state_partitions import other_partitions
-from silver.query import rule_change_notice, rule_changes
+from silver.query import rule_change_notice, rule_changes, unfinished_batch_refusal
 from silver.query import side_steps as silver_side_steps
 
 LastCommit = Mapping[str, Any]
@@ -60,7 +60,8 @@ def check_declaration(
 ) -> None:
     """Refuse a declaration under which the table's existing rows would have other values.
 
-    A silver table keeps the verdicts of its rows: a rule that has changed is printed.
+    A silver table keeps the verdicts of its rows: a rule that has changed is printed, unless a micro-batch
+    was cut off after its first write.
 
     Call it after the table's columns were checked: ``medallion rebuild`` does not help if columns differ.
 
@@ -74,6 +75,8 @@ def check_declaration(
         PipelineError: Names the attributes that differ, and the ways to go on.
     """
     if isinstance(declared, Silver):
+        if (refusal := cut_off_refusal(context.layout, declared, last)) is not None:
+            raise PipelineError([refusal])
         if last is not None and (notice := rule_change_notice(declared, last)) is not None:
             say(notice)
         return
@@ -106,6 +109,15 @@ def judge_declaration(
         f"--set 'gold.accept_changed=[\"{table}\"]'"
     )
     return Problem(f"{table}, {' and '.join(differs)}", text, source_of(declared))
+
+
+def cut_off_refusal(layout: Layout, declared: Silver, last: LastCommit | None) -> Problem | None:
+    """Why a start refuses other rules than those of a micro-batch that is half written; None if it does not."""
+    if last is None:
+        return None
+    committed = Checkpoint(layout.checkpoint_path(declared.table)).last_committed()
+    refusal = unfinished_batch_refusal(declared, last, committed)
+    return None if refusal is None else Problem(declared.table, refusal, source_of(declared))
 
 
 def unrecorded_changes(declared: Table, last: LastCommit | None) -> tuple[str, ...]:

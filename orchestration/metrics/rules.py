@@ -72,13 +72,11 @@ _RULES = (
     ),
     Rule(
         "MedallionQuarantineGrows",
-        "delta(medallion_quarantine_rows[15m]) > 0.05 * "
-        "clamp_min(delta(medallion_table_rows{layer='silver'}[15m]), 1) "
-        "and delta(medallion_quarantine_rows[15m]) > 100",
+        "medallion_quarantine_recent_ratio > 0.05 and delta(medallion_quarantine_rows[15m]) > 100",
         "5m",
         "warning",
         f"Many rows of {_TABLE} go to quarantine",
-        "More than 5 % of the rows of the last 15 minutes: medallion quarantine ls.",
+        "{{ $value | humanizePercentage }} of the rows of the last 15 minutes: medallion quarantine ls.",
     ),
     Rule(
         "MedallionAlertsNotWatched",

@@ -22,6 +22,7 @@ from orchestration.history.effort import effort_of
 from orchestration.jobs.start_checks import (
     LastCommit,
     check_checkpoint_and_tables,
+    cut_off_refusal,
     declaration_problem,
     unrecorded_changes,
 )
@@ -104,6 +105,8 @@ def _without_columns(declared: Table | Publish, settings: Settings, layout: Layo
             text = "its first micro-batch replaces all rows of the table"
             return QueryPlan(declared.table, (Change("checkpoint", "", "", "new", text),))
     changes = _declaration_changes(declared, settings, layout, last)
+    if isinstance(declared, Silver) and (refusal := cut_off_refusal(layout, declared, last)) is not None:
+        changes = (*changes, Change("cut-off micro-batch", "", "", "refused", refusal.message))
     return QueryPlan(declared.table, (*changes, *_partition_changes(declared, settings, checkpoint)))
 
 

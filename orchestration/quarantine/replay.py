@@ -43,6 +43,7 @@ from silver.read.column_names import (
     REASONS,
     VERDICT,
 )
+from silver.read.poison import POISON
 from silver.read.unknown_fields import refuse_unknown_fields
 from silver.write.known_keys import REPLAYED, replayed_ms
 from silver.write.schema_evolution import evolved
@@ -125,10 +126,12 @@ def replay(  # noqa: PLR0913  # one per option
 ) -> Replay:
     """Judge a table's quarantined rows again; the caller holds the leases of silver and its side tables.
 
-    Rows that still fail are not changed. A row that the condition ``where`` leaves to other tables is only
-    deleted from quarantine; a row on which it cannot be decided stays. A row whose event is in silver is only
-    deleted from quarantine. If several rows have the same event, the one that was read from Kafka first is
-    inserted.
+    Rows that still fail are not changed. A record with the reason ``poison`` is judged again only by another
+    declaration than the one with which it ended the process.
+
+    A row that the condition ``where`` leaves to other tables is only deleted from quarantine; a row on which
+    it cannot be decided stays. A row whose event is in silver is only deleted from quarantine. If several
+    rows have the same event, the one that was read from Kafka first is inserted.
 
     Args:
         spark: The session.
@@ -193,6 +196,10 @@ def require_replayable(silver: Silver, layout: Layout) -> int:
 def _select(table: DataFrame, where: str | None, silver: Silver, *, is_with_new_rules: bool) -> _Selection:
     rows = _matching(table, where, silver)
     has_payload = F.col("verdict") == QUARANTINE
+    # The declaration that ended the process by a record would end it again.
+    rows = rows.where(
+        ~(F.array_contains("reasons", POISON) & F.col("rule_version").eqNullSafe(rules_version(silver)))
+    )
     is_older = ~F.col("rule_version").eqNullSafe(rules_version(silver))
     counts = rows.agg(F.count("*"), F.count_if(~has_payload), F.count_if(has_payload & is_older)).collect()[0]
     selected, dropped, older = (int(number) for number in counts)

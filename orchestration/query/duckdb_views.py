@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,21 +151,39 @@ def run_query(
     )
 
 
-def count_reasons(database: Database, path: str) -> tuple[tuple[str, int], ...]:
+def count_reasons(database: Database, path: str, version: int | None = None) -> tuple[tuple[str, int], ...]:
     """Rows of a quarantine table per reason, largest number first; a row with two reasons counts for both.
 
     Raises:
         TableError: The table cannot be read.
     """
+    return _counted_reasons(database, lambda: database.source(path, version), path)
+
+
+def count_reasons_in(database: Database, files: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """The same of some local data files of a quarantine table, all of whose rows are in the table.
+
+    Raises:
+        TableError: A file cannot be read.
+    """
+    if not files:
+        return ()
+    listed = ", ".join(_quoted(file) for file in files)
+    return _counted_reasons(database, lambda: f"read_parquet([{listed}])", files[0])
+
+
+def _counted_reasons(
+    database: Database, source: Callable[[], str], place: str
+) -> tuple[tuple[str, int], ...]:
     import duckdb
 
     try:
         found = database.connection.execute(
-            f"SELECT reason, count(*) FROM (SELECT unnest(reasons) AS reason FROM {database.source(path)}) "  # noqa: S608  # our own path, quoted
+            f"SELECT reason, count(*) FROM (SELECT unnest(reasons) AS reason FROM {source()}) "  # noqa: S608  # our own path, quoted
             "GROUP BY reason ORDER BY count(*) DESC, reason"
         ).fetchall()
-    except duckdb.Error as error:
-        raise TableError(f"{path} cannot be read: {_first_line(error)}") from error
+    except (duckdb.Error, OSError) as error:
+        raise TableError(f"{place} cannot be read: {_first_line(error)}") from error
     return tuple((str(reason), int(count)) for reason, count in found)
 
 

@@ -22,13 +22,14 @@ from orchestration.pipeline.field_use import FieldSampler
 from orchestration.pipeline.lineage import sources
 from orchestration.pipeline.query_states import QueryState, read_state
 from orchestration.pipeline.rows_read import rows_between
-from orchestration.query.duckdb_views import Database, count_reasons
+from orchestration.pipeline.unread_commits import UnreadCounter
 from orchestration.status import time_to_loss
-from orchestration.status.freshness import TIMESTAMP, RecordTrail
+from orchestration.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
 from orchestration.status.lease_holder import Holder, find_holder
 from orchestration.status.model import Freshness, Lag, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.status.query_state import Planned, query_now
+from orchestration.status.reason_counts import ReasonCounter
 from orchestration.status.recent_rows import RecentCounter, RecentRows
 from orchestration.status.throughput import rate_per_second
 from orchestration.status.topic_offsets import (
@@ -42,7 +43,10 @@ from orchestration.status.topic_offsets import (
 )
 
 _KEPT_COMMITS = 2_000
-"""Commits of each table that stay in memory, besides those that a query has yet to read."""
+"""The newest commits of each table that stay in memory."""
+
+_NEAR_COMMITS = 30
+"""Commits that stay in memory at the place where a query reads on."""
 
 
 def collect(context: Context) -> Status:
@@ -76,13 +80,13 @@ class Collector:
     def __init__(self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets) -> None:
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
         self._logs: dict[str, LogReader] = {}
-        self._database: Database | None = None
         self._fields = FieldSampler(pipeline, layout)
         self._late: dict[str, LateCounter] = {}
         self._recent: dict[str, RecentCounter] = {}
-        self._reasons: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {}
-        self._needed: dict[str, int] = {}
-        """The oldest version of each table that a query has yet to read, as of the last time."""
+        self._reasons: dict[str, ReasonCounter] = {}
+        self._unread: dict[str, UnreadCounter] = {}
+        self._needed: dict[str, list[int]] = {}
+        """The versions of each table at which queries read on, as of the last time."""
         self._trail = RecordTrail(pipeline.tables, self.log, self._checkpoint)
 
     def collect(self) -> Status:
@@ -94,10 +98,47 @@ class Collector:
         )
         at = datetime.now(UTC)
         jobs = read_states(self._layout.jobs)
-        tables = tuple(self._table(one, progress[one.table], at, offsets, jobs) for one in queries)
+        tables = tuple(self._seen(one, progress[one.table], at, offsets, jobs) for one in queries)
         self._release_commits()
         alerts = read_alerts(self._layout.alerts)
         return Status(self._pipeline.name, at, offsets.address, offsets.note, tables, alerts)
+
+    def _seen(
+        self,
+        declared: Table | Publish,
+        progress: _Progress,
+        at: datetime,
+        offsets: TopicOffsets,
+        jobs: tuple[JobState, ...],
+    ) -> TableStatus:
+        """The status of a table; a table that cannot be read must not hide the others."""
+        try:
+            return self._table(declared, progress, at, offsets, jobs)
+        except TableError as error:
+            fault = str(error).partition(". ")[0]
+        name = declared.table
+        holder = find_holder(self._layout.leases, name)
+        return TableStatus(
+            table=name,
+            kind=type(declared).__name__.lower(),
+            reads=_reads(declared),
+            path=self.log(name).path,
+            now=None,
+            lag=Lag("records" if isinstance(declared, Topic) else "rows", note=fault),
+            rows_per_second=None,
+            last_batch_id=progress.planned.committed,
+            watermark=progress.watermark,
+            quarantine=None,
+            late=None,
+            other=None,
+            fields=None,
+            holder=holder,
+            query=query_now(name, jobs, holder, progress.planned, at),
+            failures=self._failures(name, holder),
+            freshness=None if isinstance(declared, Publish) else UNKNOWN,
+            loss=time_to_loss.UNKNOWN,
+            fault=fault,
+        )
 
     def log(self, table: str) -> LogReader:
         """The log of a table of the pipeline; it keeps what it has read."""
@@ -191,23 +232,19 @@ class Collector:
             return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}", seconds=0.0), time_to_loss.NEVER
         if position is not None and position.table_id != now.table_id:
             return Lag("rows", note=f"its checkpoint belongs to another {source}"), time_to_loss.UNKNOWN
-        begin = 0 if position is None else position.version
-        self._needed[source] = min(begin, self._needed.get(source, begin))
-        left = log.backlog(position)
+        unread = self._unread.setdefault(source, UnreadCounter(log)).count(position)
+        self._needed.setdefault(source, []).append(unread.begin)
+        left = unread.backlog
         note = "" if left.rows is not None else f"files of {source} lack statistics"
         if not left.files:
             lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, 0.0)
             return lag, time_to_loss.NEVER
-        if position is None:
-            begin = log.oldest_version() or 0
-        commits = [commit for commit in map(log.commit, range(begin, now.version + 1)) if commit is not None]
-        oldest = next((commit.timestamp for commit in commits if commit.added), now.timestamp)
-        seconds = max(0.0, (at - oldest).total_seconds())
+        seconds = max(0.0, (at - (unread.oldest_at or now.timestamp)).total_seconds())
         lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, seconds)
         if left.rows is None or rate is None:
             return lag, time_to_loss.UNKNOWN
-        unread = time_to_loss.Unread(left.rows, seconds, rate)
-        return lag, time_to_loss.in_delta(unread, commits, log.properties(), source, at)
+        rows = time_to_loss.Unread(left.rows, seconds, rate)
+        return lag, time_to_loss.in_delta(rows, unread.removed_at, log.properties(), source, at)
 
     def _rate(
         self, declared: Table | Publish, progress: _Progress, at: datetime, offsets: TopicOffsets
@@ -247,13 +284,8 @@ class Collector:
         now = log.snapshot()
         if now is None or now.files == 0:
             return Quarantine(silver.quarantine, 0, (), recent)
-        known = self._reasons.get(silver.quarantine)
-        if known is None or known[0] != now.version:
-            if self._database is None:
-                self._database = Database()
-            known = (now.version, count_reasons(self._database, log.path))
-            self._reasons[silver.quarantine] = known
-        return Quarantine(silver.quarantine, now.rows, known[1], recent)
+        reasons = self._reasons.setdefault(silver.quarantine, ReasonCounter()).count(log, now)
+        return Quarantine(silver.quarantine, now.rows, reasons, recent)
 
     def _count_late(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> Late | None:
         if not (isinstance(declared, (Silver, Aggregate, Join)) and counts_late_rows(declared)):
@@ -274,7 +306,11 @@ class Collector:
         """Release commits that nothing needs: the model is computed every second, in jobs of a year."""
         for table, log in self._logs.items():
             if (latest := log.latest_version()) is not None:
-                log.forget_before(min(self._needed.get(table, latest), latest - _KEPT_COMMITS))
+                begins = self._needed.get(table, [latest])
+                near = [range(begin, begin + _NEAR_COMMITS) for begin in begins]
+                log.forget_before(latest - _KEPT_COMMITS, near)
+                if table in self._unread:
+                    self._unread[table].forget_before(min(begins))
         self._needed.clear()
 
 

@@ -46,6 +46,7 @@ def document(status: Status) -> dict[str, Any]:
     ``time_to_loss`` (``seconds``: null if not known or never; ``is_never``, ``cause``),
     ``uncommitted`` (``records`` of open transactions, ``seconds`` since when the stable offset stands still;
     null except for bronze),
+    ``fault`` (why the table cannot be read; empty if it can),
     ``failures`` of the query since its job started (``state``: works, waits, restarted, failed; ``kind``:
     transient, data, operator, unknown; ``subject``, ``error``, ``since``, ``next_restart_at``, ``restarts``,
     ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed).
@@ -103,6 +104,7 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         "time_to_loss": _loss_document(table.loss),
         "uncommitted": table.uncommitted
         and {"records": table.uncommitted.records, "seconds": round(table.uncommitted.seconds, 1)},
+        "fault": table.fault,
         "failures": table.failures and _failures_document(table.failures, at),
     }
 

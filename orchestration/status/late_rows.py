@@ -89,9 +89,12 @@ class LateCounter:
         return OtherRecords(total["other"], total["other"] + sum(total[name] for name in _READ), since)
 
     def _read(self, log: LogReader, version: int, table_id: str) -> None:
-        if self._next is None or table_id != self._table_id or version < self._next - 1:
+        oldest = max(0, version + 1 - COMMITS)
+        # A reader that was away for days begins again, and does not read commits that it would not keep.
+        is_other = self._next is None or table_id != self._table_id or version < self._next - 1
+        if self._next is None or is_other or self._next < oldest:
             self._counted.clear()
-            self._table_id, self._next = table_id, max(0, version + 1 - COMMITS)
+            self._table_id, self._next = table_id, oldest
             self._is_whole = self._next == 0
         for number in range(self._next, version + 1):
             commit = log.commit(number)

@@ -123,6 +123,7 @@ class QueryNow:
         error: The cause of a failure, in one line; contains nothing of a record.
         restarts: Restarts of the query since its job started.
         last_batch: Facts of the newest finished micro-batch; None if its job recorded none.
+        is_opening: Whether its job still starts Spark, or waits for the broker.
     """
 
     state: State
@@ -131,6 +132,7 @@ class QueryNow:
     error: str = ""
     restarts: int = 0
     last_batch: BatchFacts | None = None
+    is_opening: bool = False
 
     @property
     def is_faulty(self) -> bool:
@@ -180,6 +182,7 @@ class TableStatus:
         uncommitted: Records of open transactions in the topics of a bronze table; None for other tables and
             if the broker does not answer.
         failures: Failures and restarts of the query since its job started; None if there are none.
+        fault: Why the table cannot be read; its numbers are not known then. Empty if it can.
     """
 
     table: str
@@ -201,6 +204,7 @@ class TableStatus:
     loss: TimeToLoss
     uncommitted: Uncommitted | None = None
     failures: QueryState | None = None
+    fault: str = ""
 
     @property
     def layer(self) -> str:

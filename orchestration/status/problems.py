@@ -42,6 +42,8 @@ def _of_table(table: TableStatus) -> Iterator[Problem]:
         yield Problem("warning", name, f"the query failed and is restarted: {query.error}")
     elif query.state == "stopped" and table.lag.count:
         yield Problem("warning", name, f"no job runs, and {table.lag.count:,} {table.lag.unit} wait")
+    if table.fault:
+        yield Problem("critical", name, table.fault)
     loss = table.loss
     if loss.seconds is not None and loss.seconds < LATER_SECONDS:
         severity: Severity = "critical" if loss.seconds < SOON_SECONDS else "warning"

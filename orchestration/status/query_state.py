@@ -16,8 +16,9 @@ from orchestration.history.job_state import JobQuery, JobState
 from orchestration.status.lease_holder import Holder
 from orchestration.status.model import QueryNow
 
-_START_SECONDS = 60.0
-"""How long a job may hold its leases before it writes its state: it starts Spark meanwhile."""
+_START_SECONDS = 300.0
+"""How long a job may hold its leases before it writes its state: it starts Spark meanwhile, or a broker.
+A job of an earlier release, which writes no state, is shown as starting for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _by_lease(holder: Holder | None, planned: Planned, at: datetime) -> QueryNow
     if holder is None:
         return QueryNow("stopped", "no job runs")
     if holder.started_at is not None and (at - holder.started_at).total_seconds() < _START_SECONDS:
-        return QueryNow("starting", f"job {holder.job} starts", holder.started_at)
+        return QueryNow("starting", f"job {holder.job} starts", holder.started_at, is_opening=True)
     return _working(planned, at) if planned.is_open else QueryNow("waiting", "waits for data")
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from common.delta.commit import Commit
 from common.delta.retention import FILES, LOG, retention
 from orchestration.status.model import TimeToLoss
 
@@ -85,7 +84,7 @@ def in_kafka(unread: Unread, retention: Mapping[str, int], kept: int | None, top
 
 
 def in_delta(
-    unread: Unread, commits: Iterable[Commit], properties: Mapping[str, str], table: str, at: datetime
+    unread: Unread, removed_at: datetime | None, properties: Mapping[str, str], table: str, at: datetime
 ) -> TimeToLoss:
     """When Delta's log clean-up or a vacuum deletes what a query has not read of a table.
 
@@ -94,7 +93,7 @@ def in_delta(
 
     Args:
         unread: What the query has not read.
-        commits: The commits that the query has not read.
+        removed_at: Time of the oldest unread commit that removed files; None if none did.
         properties: The table's properties.
         table: The table's name.
         at: The current time.
@@ -103,10 +102,9 @@ def in_delta(
         return NEVER
     log = retention(properties, LOG).total_seconds()
     found = [TimeToLoss(unread.until_age(log), f"{LOG} of {table}")]
-    removed = next((commit for commit in commits if commit.removed_files), None)
-    if removed is not None:
+    if removed_at is not None:
         limit = retention(properties, FILES).total_seconds()
-        age = (at - removed.timestamp).total_seconds()
+        age = (at - removed_at).total_seconds()
         found.append(TimeToLoss(unread.until_age(limit, age=age), f"{FILES} of {table}"))
     return soonest(found)
 

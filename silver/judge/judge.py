@@ -16,6 +16,7 @@ from common.declare.declared import source_of
 from silver.judge.dedupe import check_types, event_key, with_event_key
 from silver.judge.lookups import join_lookups
 from silver.judge.rules import check_rules, judge_rows
+from silver.read import poison
 from silver.read.column_names import META
 from silver.read.declared_columns import parse_values, select_columns
 from silver.read.unknown_fields import with_rescued_column
@@ -45,6 +46,7 @@ def read_rows(
     rescue = silver.unknown_fields != "ignore"
     parsed = parse_values(bronze, silver.value, rescue=rescue)
     parsed = mark_others(parsed, silver, keeps_undecided=keeps_undecided)
+    parsed = poison.mark_unread(parsed)
     if without_others is not None and silver.where is not None:
         parsed = without_others(parsed)
     frame = select_columns(parsed, silver.columns, place, source)
@@ -78,6 +80,7 @@ def judge(frame: DataFrame, silver: Silver, lookups: Mapping[str, DataFrame] | N
         keep_tombstones=silver.tombstones == "keep",
         max_future_after=silver.max_future_after,
     ).drop(*(lookup.name for lookup in silver.lookups))
+    found = poison.reject(found)
     return with_event_key(found, key=event_key(silver), event_time=silver.event_time)
 
 

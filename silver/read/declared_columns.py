@@ -16,6 +16,7 @@ from common.errors import PipelineError, Problem
 from common.spark.jvm import plan_operators
 from common.sql.expression import null_for_null_times
 from silver.read.column_names import META
+from silver.read.poison import HIDDEN
 from silver.read.try_expression import attempt, attempt_value
 from silver.read.value_reader import READ, read_values
 
@@ -45,6 +46,7 @@ def parse_values(bronze: DataFrame, value: Value, *, rescue: bool = False) -> Da
         "value",
         "headers",
         *(F.col(f"{READ}.{name}").alias(name) for name in ("fault", "fault_field", "rescued")),
+        *(name for name in (HIDDEN,) if name in found.frame.columns),
     )
     content = F.col(f"{READ}.value")
     fields = [content.getField(field.name).alias(field.name) for field in found.fields]

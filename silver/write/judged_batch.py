@@ -64,8 +64,10 @@ def consume_once(
         limits: What may be computed in the driver.
         row_size: Of rows as they come out of the query.
     """
-    read = _few_rows_read(batch, bronze_path, limits)
+    read = _few_rows_read(batch, bronze_path, limits, row_size)
     if read is not None and row_size.fits(read):
+        if row_size.is_largest(read):
+            batch.mark_attempt()
         rows = SparkRows(frame, None, limits)
         with rows.kept(whole=True, before_retry=batch.forget_dropped) as kept:
             if not isinstance(kept, ArrowRows):
@@ -81,14 +83,15 @@ def consume_once(
         persisted.unpersist()
 
 
-def _few_rows_read(batch: MicroBatch, path: str, limits: DriverLimits) -> int | None:
+def _few_rows_read(
+    batch: MicroBatch, path: str, limits: DriverLimits, row_size: RowSizeEstimate
+) -> int | None:
     """How many rows of a table a micro-batch reads, by the table's log; ``None`` where they are too many.
 
-    Never those of a batch that may be a replay: a batch that ended the last process by its size comes again
-    at the next start.
+    Until a batch was measured, the size of rows is estimated by that of the files.
     """
     start, end = batch.start(), batch.end()
-    if batch.is_first or not limits.rows or end is None or (start is None and batch.batch_id):
+    if not limits.rows or end is None or (start is None and batch.batch_id):
         return None
     if (start is not None and start.in_snapshot) or end.in_snapshot:
         return None  # to list the files of a table's first state takes long
@@ -97,4 +100,6 @@ def _few_rows_read(batch: MicroBatch, path: str, limits: DriverLimits) -> int | 
     except MedallionError:
         return None  # Spark's error says what is wrong with the table
     is_few = read.rows is not None and read.rows <= limits.rows and read.bytes <= limits.read_bytes
+    if is_few:
+        row_size.learn_from_compressed(read.rows or 0, read.bytes)
     return read.rows if is_few else None

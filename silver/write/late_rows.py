@@ -142,28 +142,19 @@ class LateRows:
     def _read_again(self, spark: SparkSession, batch: MicroBatch) -> DataFrame:
         watermark = batch.late_watermark_ms()
         time = F.timestamp_millis(F.lit(watermark).cast("bigint"))
-        judged = self.judged(self._input(spark, batch.batch_id))
+        judged = self.judged(
+            read_micro_batch(
+                spark,
+                batch.batch_id,
+                bronze_path=self.bronze_path,
+                checkpoint=self.checkpoint,
+                begins=self.begins,
+                bronze_schema=self.bronze_schema,
+            )
+        )
         late = judged.where((F.col(VERDICT) == ACCEPT) & (F.col(EVENT_TIME) <= time))
         refuse_unknown_fields(late, self.silver)
         return accepted_frame(late).withColumn(WATERMARK, time)
-
-    def _input(self, spark: SparkSession, batch_id: int) -> DataFrame:
-        """The rows of bronze that a micro-batch has read."""
-        log = LogReader(self.bronze_path)
-        start, end = (_position(self.checkpoint, each) for each in (batch_id - 1, batch_id))
-        if start is None:
-            start = DeltaPosition(self.begins, -1, "", in_snapshot=False)
-        paths = [file.path_in(self.bronze_path) for file in log.files_between(start, end)]
-        gone = [path for path in paths if not _exists(path)]
-        if gone:
-            raise HistoryGoneError(
-                f"{self.silver.table}, micro-batch {batch_id}: {gone[0]}, which it reads, is gone, so its "
-                "late rows cannot be kept. Restore the file, and let no VACUUM of bronze keep less than "
-                "silver still has to read."
-            )
-        # A folder's name may hold what Hadoop takes for a pattern; without patterns it checks no path.
-        reader = spark.read.schema(self.bronze_schema).option("__globPaths__", "false")
-        return reader.parquet(*paths)
 
     def _missing(self, first: Rows, judged: JudgedBatch) -> Rows:
         """Late rows, one per key, of the keys that no other row of silver or of the micro-batch has.
@@ -175,6 +166,44 @@ class LateRows:
         table = delta_merge.rows_with_keys(self.silver_path, first, key, names)
         in_time = accepted(judged.kept).only(names).narrowed_to(first, key)
         return first.keys_not_in([table, in_time], key=key, itself=COORDINATES)
+
+
+def read_micro_batch(  # noqa: PLR0913  # where it was read from, and how far
+    spark: SparkSession,
+    batch_id: int,
+    *,
+    bronze_path: str,
+    checkpoint: str,
+    begins: int,
+    bronze_schema: StructType,
+) -> DataFrame:
+    """The rows of bronze that a planned micro-batch reads, by the positions in its query's checkpoint.
+
+    Args:
+        spark: The session.
+        batch_id: The micro-batch.
+        bronze_path: The table that it reads.
+        checkpoint: The checkpoint of its query.
+        begins: The commit of bronze that the query's first micro-batch begins with.
+        bronze_schema: The columns of bronze.
+
+    Raises:
+        HistoryGoneError: A file that the micro-batch reads is gone.
+    """
+    start, end = (_position(checkpoint, each) for each in (batch_id - 1, batch_id))
+    if start is None:
+        start = DeltaPosition(begins, -1, "", in_snapshot=False)
+    paths = [file.path_in(bronze_path) for file in LogReader(bronze_path).files_between(start, end)]
+    gone = [path for path in paths if not _exists(path)]
+    if gone:
+        raise HistoryGoneError(
+            f"{bronze_path}, micro-batch {batch_id} of its reader: {gone[0]}, which it reads, is gone, so "
+            "its rows cannot be read again. Restore the file, and let no VACUUM of bronze keep less than "
+            "silver still has to read."
+        )
+    # A folder's name may hold what Hadoop takes for a pattern; without patterns it checks no path.
+    reader = spark.read.schema(bronze_schema).option("__globPaths__", "false")
+    return reader.parquet(*paths)
 
 
 def _exists(path: str) -> bool:

@@ -106,7 +106,8 @@ class Writer:
         """
         batch = replace(batch, facts={JUDGED_BY: dict(self.rule_marks)})
         set_late_watermark(frame.sparkSession, batch.late_watermark_ms())
-        with consume_once(frame, batch, self.bronze_path, self.limits, self.row_size) as whole:
+        limits = batch.limits(self.limits)
+        with consume_once(frame, batch, self.bronze_path, limits, self.row_size) as whole:
             # Must come before anything may return: Spark marks the batch as done even when its state was not.
             tally = count_verdicts(whole.rows, self.silver.rules)
             self.watch.look_at(batch)

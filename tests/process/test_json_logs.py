@@ -56,7 +56,7 @@ def test_each_line_is_json_with_query_and_micro_batch_and_spark_metrics_are_serv
     send(topic, [order(number) for number in range(10)])
     given = (f"kafka.bootstrap_servers={broker}", "log.format=json", "http.spark_metrics=true")
     with medallion(tmp_path, file, *given) as commands:
-        up = commands.start("up", "--http", "127.0.0.1:0")
+        up = commands.start("up", "--fail-fast", "--http", "127.0.0.1:0")
         up.await_stderr("page at http://")
         found = re.search(r"page at (http://[^\s\"]+)", up.stderr)
         assert found is not None

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrameWriter
 
 from common.delta.delta_rs import DeltaRsTable
 from common.errors import QueryFailedError
+from common.streaming.attempt_mark import AttemptMark
 
 
 def run_through_crashes(run: Callable[[], object], crashes: Mapping[int, bool]) -> int:
@@ -50,7 +51,10 @@ def die_before_the_first_batch(checkpoint: Path) -> list[Path]:
 
 @contextmanager
 def _crashing(writes: Iterator[int], crashes: dict[int, bool]) -> Iterator[None]:
-    """Count every write of a table; raise before or right after each write that is to crash."""
+    """Count every write of a table; raise before or right after each write that is to crash.
+
+    What is left of a marked micro-batch is its mark, as after a SIGKILL.
+    """
 
     def crashing(write: Callable[..., Any]) -> Callable[..., Any]:
         def run(*words: Any, **named: Any) -> Any:
@@ -72,4 +76,5 @@ def _crashing(writes: Iterator[int], crashes: dict[int, bool]) -> Iterator[None]
             (DeltaRsTable, "change"),
         ):
             stack.enter_context(mock.patch.object(owner, name, crashing(getattr(owner, name))))
+        stack.enter_context(mock.patch.object(AttemptMark, "fail"))
         yield

@@ -141,3 +141,16 @@ pipeline = Pipeline(name="page", bronze=[Topic("events")], gold=tables, silver=[
     pipeline = load_pipeline(file)
     assert check(pipeline) == ()
     assert len(pipeline.gold) == 10
+
+
+def test_each_case_of_the_list_of_failures_names_a_test() -> None:
+    """The last column of the list names a function of a file of tests."""
+    page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+    rows = page[page.index("## The list, and the test of each case") :].splitlines()
+    cases = [row for row in rows if row.startswith("| ") and not row.startswith("| case |")]
+    assert len(cases) >= 45
+    for case in cases:
+        found = re.search(r"\| `(tests/[\w/]+\.py)::(test_\w+)` \|$", case)
+        assert found, case
+        text = (ROOT / found[1]).read_text(encoding="utf-8")
+        assert f"def {found[2]}(" in text, case

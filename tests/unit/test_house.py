@@ -16,6 +16,7 @@ MOST_FILES_IN_A_FOLDER = 15
 
 BROAD_EXCEPTS = {
     "common/spark/session.py:_launch": "ends the JVM of an interrupted start, then re-raises",
+    "common/streaming/attempt_mark.py:attempt": "marks the micro-batch that failed, then re-raises",
     "common/streaming/query.py:run_micro_batch": "records the error of a micro-batch, then re-raises",
     "gold/publish.py:hand_over": "passes the error to the sink's close(), then re-raises",
     "orchestration/cases/read/load.py:_of_python": "a user's file may raise anything",
@@ -30,6 +31,7 @@ BROAD_EXCEPTS = {
     "orchestration/lineage/sender.py:_run": "an event that cannot be sent is dropped and counted",
     "orchestration/lineage/sender.py:open_client": "a transport may raise anything; becomes a SettingsError",
     "orchestration/pipeline/load_file.py:load_draft": "a user's file may raise anything",
+    "silver/write/poison_search.py:_try": "an error of a process that lives on is no death; re-raises",
 }
 """Functions that may catch ``Exception`` or ``BaseException``, each with the reason."""
 

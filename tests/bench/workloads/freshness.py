@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -39,6 +40,26 @@ GRACE_SECONDS = 30.0
 """How long rows of the window are waited for after its end."""
 CATCH_UP_SECONDS = 120.0
 _SECOND = 1_000_000
+_MINUTE = 60.0
+MOST_GROWTH = 1.1
+"""Ages in the last minute, in times of those in the second one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """One minute, counted from the first row of gold.
+
+    Attributes:
+        number: From 1.
+        p50: Of the ages of its events in gold, of the worse of both tables.
+        p99: Likewise.
+        usage: Of the contender.
+    """
+
+    number: int
+    p50: Quantile
+    p99: Quantile
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +73,7 @@ class Fresh:
         usage: Over the window.
         kept_up: Whether its tables equalled the oracle's soon after the sending had ended.
         failures: What makes its figures void.
+        minutes: Every whole minute of warm-up and window.
     """
 
     contender: str
@@ -63,6 +85,7 @@ class Fresh:
     ages: Mapping[str, Ages]
     kept_up: bool
     failures: Sequence[str] = field(default_factory=tuple)
+    minutes: Sequence[Minute] = ()
 
     def gold(self, share: str) -> Quantile:
         """The worse of both gold tables: ``p50`` or ``p99``."""
@@ -104,12 +127,14 @@ def measured(run: Run, contender: Contender, per_second: int, seconds: float, wa
                 first_gold = time.monotonic() - started.began
                 break
         run.say(f"{name}: first gold row after {first_gold:.1f} s")
-        watch(warm_up)
+        clock = _Minutes(meter, contender.name)
+        clock.watch(watch, warm_up)
         before, begins = meter.read(), time.time_ns() // 1_000
-        watch(seconds)
+        clock.watch(watch, seconds)
         usage, ends = meter.read().since(before, contender.name), time.time_ns() // 1_000
         window = (begins, ends)
         found = _waited_for(watch, reader, stream, window)
+        minutes = clock.ages(reader, stream)
         sent = sender.stop()
         kept_up, failures = _caught_up(contender, folder, stream, sent)
         if kept_up:
@@ -126,9 +151,40 @@ def measured(run: Run, contender: Contender, per_second: int, seconds: float, wa
         found,
         kept_up=kept_up,
         failures=void,
+        minutes=minutes,
     )
     run.say(_line(name, done))
     return done
+
+
+class _Minutes:
+    """Reads the meter at the end of each minute, over warm-up and window."""
+
+    def __init__(self, meter: Meter, group: str) -> None:
+        self._meter, self._group = meter, group
+        self._ends = [(time.monotonic(), time.time_ns() // 1_000, meter.read())]
+
+    def watch(self, watch: Callable[[float], bool], seconds: float) -> None:
+        """Watch for so long; a minute may begin in one call and end in the next."""
+        over = time.monotonic() + seconds
+        while (left := over - time.monotonic()) > 0:
+            rest = self._ends[-1][0] + _MINUTE - time.monotonic()
+            watch(min(left, max(rest, POLL_SECONDS)))
+            if time.monotonic() - self._ends[-1][0] >= _MINUTE:
+                self._ends.append((time.monotonic(), time.time_ns() // 1_000, self._meter.read()))
+
+    def ages(self, reader: Reader, stream: Stream) -> list[Minute]:
+        """Each minute that has ended; the reader has polled until now."""
+        found = []
+        for place, (start, end) in enumerate(pairwise(self._ends), 1):
+            seen = ages(reader, stream, (start[1], end[1]), time.time_ns() // 1_000)
+            worst = (max((getattr(seen[name], s) for name in GOLD), key=_seconds) for s in ("p50", "p99"))
+            found.append(Minute(place, *worst, usage=end[2].since(start[2], self._group)))
+        return found
+
+
+def _seconds(age: Quantile) -> float:
+    return age.seconds
 
 
 def _waited_for(
@@ -246,7 +302,21 @@ def _lines(found: Sequence[Fresh], run: Run) -> list[str]:
         )
         for one in found
     ]
-    return [what, "", *table(head, body)]
+    return [what, "", *table(head, body), *_by_minutes(found)]
+
+
+def _by_minutes(found: Sequence[Fresh]) -> list[str]:
+    """What each minute cost, and how old its events were in gold, so that what grows with time is seen."""
+    lines = []
+    for one in found:
+        if len(one.minutes) > 2:  # fewer are no curve
+            head = (f"minute, {one.contender} at {one.per_second:,}/s", "gold p50", "p99", "cores")
+            body = [
+                (str(each.number), str(each.p50), str(each.p99), f"{each.usage.cores:.2f}")
+                for each in one.minutes
+            ]
+            lines += ["", *table(head, body)]
+    return lines
 
 
 def _goals(found: Sequence[Fresh]) -> list[Goal]:
@@ -262,6 +332,18 @@ def _goals(found: Sequence[Fresh]) -> list[Goal]:
             Goal(f"W2 {rate:,}/s, gold p50, s", p50, 1.5, "at most", why),
             Goal(f"W2 {rate:,}/s, gold p99, s", p99, 3.0, "at most", why),
             Goal(f"W2 {rate:,}/s, cores", ours.usage.cores, 1.2, "at most"),
+        ]
+    if rate <= SLOW and len(ours.minutes) > 2:  # fewer are no curve
+        second, last = ours.minutes[1], ours.minutes[-1]
+        goals += [
+            Goal(
+                f"W2 {rate:,}/s, gold {share}, minute {last.number} / minute 2",
+                None if why else ratio(getattr(last, share).seconds, getattr(second, share).seconds),
+                MOST_GROWTH,
+                "at most",
+                why,
+            )
+            for share in ("p50", "p99")
         ]
     for one in found:
         if one.contender == OURS or rate > SLOW:

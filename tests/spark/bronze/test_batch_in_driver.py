@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from bronze.driver_or_spark import DriverBatch, max_records
 from common.config.driver_limits import DriverLimits
@@ -17,11 +19,10 @@ from common.rows.row_size import RowSizeEstimate
 KIB = 1024
 
 
-def batch(before: Any, after: Any, *, is_first: bool = False) -> MicroBatch:
+def batch(before: Any, after: Any) -> MicroBatch:
     """One that ends at these offsets."""
-    return MicroBatch(
-        "shop", "bronze.orders", "q", 3, (after,), before=(before,) if before else (), is_first=is_first
-    )
+    positions = (before,) if before else ()
+    return MicroBatch("shop", "bronze.orders", "q", 3, (after,), before=positions, is_first=False)
 
 
 def test_records_are_counted_by_their_offsets() -> None:
@@ -113,8 +114,53 @@ def test_a_weight_is_learned_from_what_spark_has_written(spark: Any, tmp_path: P
     assert weight.bytes_per_row == KIB, "files may be gone by then"
 
 
-def test_the_first_after_a_start_is_sparks(tmp_path: Path) -> None:
-    """What filled the driver, and ended it, comes again first."""
+def test_a_start_knows_the_size_of_rows_by_the_newest_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records that waited for the start come to the driver, as they do later in the run."""
+    path = str(tmp_path / "t")
+    for first in range(0, 3_000, 500):
+        values = [f"{n:08} {n * n:016}".encode() * 5 for n in range(first, first + 500)]
+        write_deltalake(path, pa.table({"value": values}), mode="append")
+    monkeypatch.setattr("bronze.driver_or_spark.collect", lambda _: pa.table({"value": [b"1"]}))
+    limits = DriverLimits(rows=50_000, file_rows=9, batch_bytes=40_000 * KIB)
+    waiting = batch({"a": {"0": 0}}, {"a": {"0": 30_000}})
+
+    def is_collected(*, is_first: bool) -> bool:
+        few = DriverBatch(path, limits, RowSizeEstimate(limits.batch_bytes))
+        return few.collect_if_light("frame", replace(waiting, is_first=is_first)) is not None  # type: ignore[arg-type]
+
+    assert is_collected(is_first=True)
+    assert not is_collected(is_first=False)
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "expected"),
+    [(5_000, 5_000 * 300, 2_400), (5_000, 5_000, 1_024), (999, 999, 8_192), (0, 0, 8_192)],
+)
+def test_the_size_of_compressed_rows_is_where_an_estimate_begins(rows: int, size: int, expected: int) -> None:
+    estimate = RowSizeEstimate(64 * KIB * KIB)
+    estimate.learn_from_compressed(rows, size)
+    assert estimate.bytes_per_row == expected
+    estimate.learn(2_000, 2_000 * 5_000)
+    estimate.learn_from_compressed(rows, size)
+    assert estimate.bytes_per_row == 5_000, "a measured size counts"
+
+
+def test_a_batch_that_was_attempted_before_is_sparks(tmp_path: Path) -> None:
+    """Its rows may have filled the driver, and ended it."""
     few = DriverBatch(str(tmp_path), DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
-    first = batch({"a": {"0": 0}}, {"a": {"0": 5}}, is_first=True)
-    assert few.collect_if_light("frame", first) is None  # type: ignore[arg-type]
+    again = replace(batch({"a": {"0": 0}}, {"a": {"0": 5}}), was_attempted=True)
+    assert few.collect_if_light("frame", again) is None  # type: ignore[arg-type]
+
+
+def test_a_batch_of_more_rows_than_any_before_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = DriverBatch("/nowhere", DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
+    monkeypatch.setattr("bronze.driver_or_spark.collect", lambda _: None)
+    few.row_size.learn_refused = lambda rows: None  # type: ignore[method-assign]
+    marked: list[int] = []
+    for records in (5, 7, 7, 6, 9, 101):
+        whole = batch({"a": {"0": 0}}, {"a": {"0": records}})
+        one = replace(whole, mark_attempt=lambda n=records: marked.append(n))  # type: ignore[misc]
+        few.collect_if_light("frame", one)  # type: ignore[arg-type]
+    assert marked == [5, 7, 9]

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
+from common.delta.log import column_types
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.rows.driver_or_spark import SparkRows
@@ -64,6 +65,32 @@ def test_a_table_is_made_once_with_its_properties_and_later_only_looked_at(
         assert told in str(refused.value)
         assert "silver.t" in str(refused.value)
         assert path in str(refused.value)
+
+
+TYPES = (
+    "a string, b binary, c boolean, d tinyint, e smallint, f int, g bigint, h float, i double, j date, "
+    "k timestamp, l timestamp_ntz, m decimal(38,2), n array<int>, o map<string,array<binary>>, "
+    "p struct<q:int,r:array<struct<s:timestamp,`t u`:decimal(5,0)>>>, `v w` int"
+)
+
+
+@pytest.mark.parametrize("has_checksum", [True, False])
+def test_the_columns_of_a_table_are_those_of_its_log(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_checksum: bool
+) -> None:
+    """Every type by the checksum beside the newest commit, and by delta-rs, as Spark has it."""
+    path = str(tmp_path / "t")
+    schema = struct(spark, TYPES)
+    delta_table.ensure(spark, "silver.t", path, schema, PROPERTIES)
+    if not has_checksum:
+        (tmp_path / "t" / "_delta_log" / f"{0:020}.crc").unlink()
+    found = spark.read.format("delta").load(path).schema
+    assert column_types(path) == {field.name: field.dataType.simpleString() for field in found}
+    monkeypatch.setattr("delta.tables.DeltaTable.forPath", None)
+    delta_table.ensure(spark, "silver.t", path, schema, PROPERTIES)
+    fewer = struct(spark, "a string, f int")
+    delta_table.ensure(spark, "silver.t", path, fewer, PROPERTIES, may_have_more=True)
+    assert delta_table.columns(spark, path) == tuple(schema.names)
 
 
 def test_a_write_of_the_same_identity_is_skipped_and_of_any_other_is_not(spark: Any, tmp_path: Path) -> None:

@@ -139,3 +139,86 @@ def test_of_two_processes_one_writes_each_version_and_what_it_wrote_stays(tmp_pa
     for version, name in won.items():
         assert f'"{name}"' in (log / f"{version:020}.json").read_text(encoding="utf-8")
     assert [file.name for file in log.iterdir() if file.suffix != ".json"] == []
+
+
+@pytest.fixture
+def names(spark: Any, tmp_path: Path) -> Any:
+    """Names of a log's files from one on, by the session's log store and by Hadoop's way."""
+    conf = spark._jsc.hadoopConfiguration()
+    own = spark._jvm.medallion.disk.LinkLogStore(conf)
+    hadoop = spark._jvm.io.delta.storage.LocalLogStore(conf)
+
+    def listed(store: Any, name: str) -> list[tuple[str, int, int]]:
+        found, files = store.listFrom(at(spark, tmp_path / name), conf), []
+        while found.hasNext():
+            file = found.next()
+            files.append((file.getPath().toString(), file.getLen(), file.getModificationTime()))
+        return files
+
+    def both(name: str) -> list[str]:
+        files = listed(own, name)
+        assert files == listed(hadoop, name)
+        return [path.rpartition("/")[2] for path, _, _ in files]
+
+    both.own = lambda name: [path.rpartition("/")[2] for path, _, _ in listed(own, name)]  # type: ignore[attr-defined]
+    return both
+
+
+def commit(log: Path, *versions: int) -> None:
+    for version in versions:
+        (log / f"{version:020}.json").write_text(f"{version}")
+        (log / f"{version:020}.crc").write_text("{}")
+
+
+def test_a_log_has_the_same_files_as_by_hadoops_way(names: Any, tmp_path: Path) -> None:
+    """Growing, with a checkpoint, with a hole, with a cleaned up begin, and created again."""
+    commit(tmp_path, *range(12))
+    (tmp_path / f"{10:020}.checkpoint.parquet").write_bytes(b"parquet")
+    (tmp_path / f".{11:020}.json.draft.tmp").touch()
+    starts = [f"{n:020}{end}" for n in (0, 3, 10, 12, 13, 15, 40) for end in (".", ".checkpoint", ".json")]
+
+    def same() -> None:
+        for start in starts * 2:
+            names(start)
+
+    same()
+    commit(tmp_path, 12, 13, 14)
+    same()
+    assert names(f"{13:020}.json") == [f"{13:020}.json", f"{14:020}.crc", f"{14:020}.json"]
+    (tmp_path / f"{12:020}.json").unlink()
+    same()
+    for version in range(9):
+        (tmp_path / f"{version:020}.json").unlink()
+    same()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    commit(tmp_path, 0, 1)
+    same()
+
+
+def test_a_log_that_grows_is_not_read_again(names: Any, spark: Any, tmp_path: Path) -> None:
+    """A file whose name cannot be guessed is found only where the folder is read."""
+    commit(tmp_path, *range(5))
+    start = f"{3:020}."
+    assert len(names(start)) == 4
+    part = f"{4:020}.checkpoint.0000000001.0000000002.parquet"
+    (tmp_path / part).touch()
+    commit(tmp_path, 5)
+    assert part not in names.own(start)
+    assert f"{5:020}.json" in names.own(start)
+    (tmp_path / f"{6:020}.unknown").touch()
+    assert names.own(f"{6:020}.") == []
+    commit(tmp_path, 6)
+    assert names.own(f"{6:020}.") == [f"{6:020}.crc", f"{6:020}.json"]
+    (tmp_path / "_last_checkpoint").write_text('{"version":4,"size":3,"parts":2}')
+    assert part in names(start)
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        names.own("missing/" + start)
+
+
+def test_much_of_a_log_is_read_at_once(names: Any, tmp_path: Path) -> None:
+    commit(tmp_path, *range(1100))
+    assert len(names(f"{0:020}.")) == 2200
+    assert len(names(f"{1000:020}.")) == 200
+    commit(tmp_path, *range(1100, 2300))
+    assert len(names(f"{1050:020}.")) == 2500

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -19,10 +21,10 @@ from tests.bench.measure.machine import Usage
 from tests.bench.measure.oracle import Tables
 from tests.bench.measure.settling import all_paths
 from tests.bench.measure.stats import Quantile
-from tests.bench.workloads import files, flat, heap, idle, restart, state, upkeep
+from tests.bench.workloads import files, flat, freshness, heap, idle, restart, state, upkeep
 from tests.bench.workloads.files import Count, Files, Part
 from tests.bench.workloads.flat import Flat
-from tests.bench.workloads.freshness import Fresh
+from tests.bench.workloads.freshness import Fresh, Minute
 from tests.bench.workloads.idle import Idle
 from tests.bench.workloads.restart import Gold, Kill, Restart
 from tests.bench.workloads.shop import HOPS, Measured, Size, Spent
@@ -305,6 +307,35 @@ def test_no_figure_is_no_number() -> None:
 
 
 # W12
+
+
+def test_what_grows_with_time_is_seen_by_minutes() -> None:
+    def minute(number: int, p50: float) -> Minute:
+        return Minute(number, Quantile(p50), Quantile(2 * p50), usage(60.0, 90.0))
+
+    ages = dict.fromkeys(TABLES, Ages(99, 0, Quantile(1.0), Quantile(2.0), []))
+    minutes = [minute(n, p50) for n, p50 in enumerate((3.0, 1.0, 1.0, 2.5), 1)]
+    fresh = Fresh("ours", 2_000, 60, 180, 20.0, usage(180.0, 270.0), ages, kept_up=True, minutes=minutes)
+    goals = {goal.what: goal for goal in freshness._goals([fresh])}
+    grown = goals["W2 2,000/s, gold p50, minute 4 / minute 2"]
+    assert (grown.measured, grown.is_met) == (2.5, False)
+    assert "| 4 | 2.50 s | 5.00 s | 1.50 |" in "\n".join(freshness._by_minutes([fresh]))
+    assert len(freshness._goals([replace(fresh, minutes=minutes[:2])])) == 3
+
+
+def test_the_minutes_of_a_run_end_where_its_parts_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(freshness, "time", SimpleNamespace(monotonic=lambda: now[0], time_ns=lambda: 0))
+
+    def watch(seconds: float) -> bool:
+        now[0] += seconds
+        return True
+
+    clock = freshness._Minutes(SimpleNamespace(read=lambda: None), "ours")  # type: ignore[arg-type]
+    clock.watch(watch, 90.0)
+    clock.watch(watch, 100.0)
+    assert [end[0] for end in clock._ends] == [1000.0, 1060.0, 1120.0, 1180.0]
+    assert now == [1190.0]
 
 
 def test_upkeep_is_judged_by_files_freshness_and_time() -> None:

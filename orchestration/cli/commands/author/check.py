@@ -18,6 +18,7 @@ from common.declare import Pipeline, Topic
 from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
+from orchestration.alerts.scope import blind_rules
 from orchestration.cases.suite import file_problems
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import draft_problems, unchecked
@@ -31,7 +32,8 @@ PathArgument = Annotated[
     typer.Argument(metavar="[PIPELINE]", help="The pipeline file; the same as -p.", show_default=False),
 ]
 
-_SECRETS = {"options", "conf"}
+_SECRETS = {"options", "conf", "channels", "openlineage"}
+"""Sections whose values may hold a secret."""
 
 
 def register(app: typer.Typer) -> None:
@@ -124,7 +126,7 @@ def _summary(pipeline: Pipeline, settings: Settings) -> None:
             highlight=False,
             soft_wrap=True,
         )
-    for note in notes(pipeline):
+    for note in (*notes(pipeline), *blind_rules(settings.alerts.active_rules, pipeline)):
         out.print(f"[yellow]note[/]  {_shown(_fitted(note, 6))}", highlight=False, soft_wrap=True)
     changed = dict(changed_settings(settings))
     if changed:
@@ -174,18 +176,25 @@ def changed_settings(settings: Settings) -> Iterator[tuple[str, str]]:
         name: each.model_dump() if isinstance(each := field.default, BaseModel) else each
         for name, field in Settings.model_fields.items()
     }
-    yield from _differences(settings.model_dump(), standard, "")
+    given = settings.model_dump()
+    rules = settings.alerts.rules or {}
+    given["alerts"]["rules"] = {
+        name: rule.model_dump(by_alias=True, exclude_defaults=True) for name, rule in rules.items()
+    }
+    yield from _differences(given, standard, "")
 
 
 def _differences(
     given: Mapping[str, Any], standard: Mapping[str, Any], prefix: str
 ) -> Iterator[tuple[str, str]]:
     for name, value in given.items():
-        if name in _SECRETS:
+        usual = standard.get(name)
+        if name in _SECRETS and isinstance(value, Mapping):
             yield from ((f"{prefix}{name}.{key}", "(set)") for key in value)
         elif isinstance(value, Mapping):
-            yield from _differences(value, standard[name], f"{prefix}{name}.")
-        elif value != standard[name] and f"{prefix}{name}" != "pipeline":
+            # Of a section without a default, such as a rule of alerts, all that is set differs.
+            yield from _differences(value, usual or {}, f"{prefix}{name}.")
+        elif value != usual and f"{prefix}{name}" != "pipeline":
             yield f"{prefix}{name}", str(value)
 
 
@@ -201,6 +210,6 @@ def _document(pipeline: Pipeline | None, settings: Settings, problems: Sequence[
         "topics": topics,
         "reads": reads,
         "checked_at_start": list(unchecked(pipeline)) if pipeline else [],
-        "notes": list(notes(pipeline)) if pipeline else [],
+        "notes": [*notes(pipeline), *blind_rules(settings.alerts.active_rules, pipeline)] if pipeline else [],
         "settings": dict(changed_settings(settings)),
     }

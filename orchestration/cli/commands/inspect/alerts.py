@@ -35,6 +35,7 @@ def ls(
 
     Shows what the process that watches has seen; it looks at nothing itself.
     """
+    from orchestration.alerts.scope import blind_rules
     from orchestration.cli.alerts_output import alerts_document, alerts_lines, rules_table
     from orchestration.history.alert_state import read_alerts
 
@@ -47,7 +48,7 @@ def ls(
         out.print("No alert is configured: the settings have neither alerts.channels nor alerts.rules.")
         return
     page().print(rules_table(given, seen))
-    for line in alerts_lines(given, seen):
+    for line in (*blind_rules(given.active_rules, ready.pipeline), *alerts_lines(given, seen)):
         page().print(line, markup=False, highlight=False)
 
 

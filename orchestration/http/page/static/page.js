@@ -86,10 +86,12 @@ function drawHead() {
     document.title = document.title.replace(/^(● )?/, lost ? "● " : "");
     if (!status) return;
   } else {
-    const critical = status.problems.filter((p) => p.severity === "critical").length;
+    const isCritical = (one) => one.severity === "critical", raised = status.alerts ? status.alerts.raised : [];
+    const critical = status.problems.filter(isCritical).length || raised.filter(isCritical).length;
+    const warnings = status.problems.length || raised.length;
     const stopped = status.tables.every((t) => t.query.state === "stopped");
     const [kind, text] = critical ? ["bad", `${critical} ${critical === 1 ? "thing is" : "things are"} wrong`]
-      : status.problems.length ? ["warn", `${status.problems.length} to look at`]
+      : warnings ? ["warn", `${warnings} to look at`]
       : stopped ? ["", "no job runs"] : ["good", "all queries run"];
     draw("verdict", h("span", { class: `pill ${kind}` }, text));
     document.title = document.title.replace(/^(● )?/, critical ? "● " : "");
@@ -128,7 +130,7 @@ function drawAlerts() {
   draw("alerts", h("div", { class: "panel" },
     h("div", { class: "panel-head" }, h("h2", {}, "Alerts"), h("span", { class: alerts.is_watched ? "key" : "key bad-text" }, watched)),
     down.length ? h("p", { class: "bad-text" }, `not delivered to ${down.join(", ")}`) : null,
-    alerts.raised.length ? h("table", { class: "rows" },
+    alerts.raised.length ? h("table", { class: "rows stack" },
       h("thead", {}, h("tr", {}, ["alert", "table", "what", "since"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, alerts.raised.map((one) => h("tr", { "data-rule": one.rule }, h("td", { class: one.severity === "critical" ? "bad-text" : "warn-text" }, `${one.rule} (${one.severity})`),
         h("td", {}, one.table || "the pipeline"), h("td", {}, one.text), h("td", {}, clock(one.since)))))) : h("p", { class: "note" }, "No alert is raised.")));
@@ -142,16 +144,18 @@ function card(status, table, lost) {
   const state = lost ? "dead" : query.state, fresh = table.freshness;
   const waiting = fresh ? fresh.waiting_seconds : null;
   return h("article", { class: `table ${bad ? "bad" : ""} ${query.state === "stopped" ? "gone" : ""}`, "data-table": table.table, "data-state": state },
-    h("h3", {}, h("span", { class: `dot ${state}`, "aria-hidden": "true" }), table.table.split(".").slice(1).join(".")),
+    h("h3", {}, h("span", { class: `dot ${state}`, "aria-hidden": "true" }), h("span", {}, broken(table.table.split(".").slice(1).join(".")))),
     h("p", { class: "phase" }, lost ? "no answer" : phase(query)),
     h("dl", { class: "numbers" },
       number("rows/s", short(table.rows_per_second)),
       number("to read", lag.count === null ? "?" : lag.count ? short(lag.count) : "0", lag.count && lag.seconds !== null ? age(lag.seconds) : null, lag.count === null ? "warn" : ""),
       fresh ? number("behind Kafka", waiting === null ? "?" : waiting < .05 ? "0 s" : age(waiting), null, waiting > 600 ? "warn" : "") : number("batch", table.last_batch_id === null ? "none" : whole(table.last_batch_id)),
-      number("rows", table.exists ? short(table.rows) : "none yet")),
+      number("rows", table.fault ? "?" : table.exists ? short(table.rows) : "none yet", null, table.fault ? "warn" : "")),
     spark(table),
     h("p", { class: "more" }, details(status, table).map((text) => h("span", {}, text))));
 }
+// A long name breaks after an underscore, not inside a word.
+const broken = (name) => name.split(/(?<=_)/).flatMap((part, n) => (n ? [h("wbr"), part] : [part]));
 function phase(query) {
   const last = query.last_batch;
   if (query.state === "waiting" && last) return `waits for data · last batch ${age(last.duration_ms / 1000)}`;
@@ -168,7 +172,7 @@ function* facts(status, table) {
   const last = table.query.last_batch;
   if (last && last.state_rows !== null) yield `state ${short(last.state_rows)} rows, ${bytes(last.state_bytes)}`;
   if (table.lag.files) yield `to read: ${short(table.lag.files)} files, ${bytes(table.lag.bytes)}`;
-  if (table.lag.note) yield table.lag.note;
+  if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
   if (!table.time_to_loss.is_never && table.time_to_loss.seconds !== null) yield `loss in ${age(table.time_to_loss.seconds)}`;
   if (table.quarantine && table.quarantine.rows) yield `quarantine ${short(table.quarantine.rows)}`;
   if (table.late && table.late.count) yield `late ${short(table.late.count)}${table.late.left_out ? `, ${short(table.late.left_out)} left out` : ""}`;
@@ -216,7 +220,7 @@ function chart(title, field, format) {
   const head = h("div", { class: "panel-head" }, h("h2", {}, title),
     h("span", { class: "key" }, series.map(({ layer }) => h("span", {}, h("svg", { viewBox: "0 0 22 8", "aria-hidden": "true" }, h("line", { class: layer, x1: 0, x2: 22, y1: 4, y2: 4 })), layer))),
     field === "rows_per_second" ? spans() : null);
-  if (!page.history || !series.length) return h("div", { class: "panel" }, head, h("p", { class: "note" }, page.history ? `Nothing in the last ${page.span}.` : "The history is read."));
+  if (!page.history || !series.length) return h("div", { class: "panel" }, head, h("p", { class: "note" }, page.history ? `Nothing in the last ${page.span}.` : "Reading the history."));
   const most = nice(Math.max(1, ...series.flatMap((s) => s.found.map(([, v]) => v || 0))));
   const { from, to } = page.history;
   const x = (time) => left + (width - left - right) * (time - from) / Math.max(1, to - from), y = (v) => top + (height - top - bottom) * (1 - v / most);
@@ -232,7 +236,8 @@ function chartWidth() {
   const columns = getComputedStyle(at("charts")).gridTemplateColumns.split(" ").length;
   return Math.max(240, Math.round((at("charts").clientWidth - 14 * (columns - 1)) / columns - 34));
 }
-const pathOf = (found, x, y) => found.map(([time, v], n) => `${n ? "L" : "M"}${x(time).toFixed(1)} ${y(v).toFixed(1)}`).join("");
+// A point alone is a line of no length, which its round ends make a dot.
+const pathOf = (found, x, y) => found.map(([time, v], n) => `${n ? "L" : "M"}${x(time).toFixed(1)} ${y(v).toFixed(1)}`).join("") + (found.length === 1 ? "h0" : "");
 const spans = () => h("span", { class: "switch" }, ["hour", "day"].map((span) => h("button", { type: "button", "aria-pressed": String(page.span === span), onclick: () => { page.span = span; readHistory(); } }, span)));
 function drawCharts() {
   draw("charts", chart("Rows read per second", "rows_per_second", short), chart("Behind Kafka", "waiting_seconds", age));
@@ -260,7 +265,7 @@ function qualityText({ checked, failed, warned }) {
 function drawQuality() {
   draw("quality", page.quality.length ? h("div", { class: "panel" },
     h("div", { class: "panel-head" }, h("h2", {}, "Last quality results")),
-    h("table", { class: "rows" },
+    h("table", { class: "rows stack" },
       h("thead", {}, h("tr", {}, ["table", "expectations", "checked"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, page.quality.map((one) => h("tr", {}, h("td", {}, one.table),
         h("td", { class: one.is_met ? "good-text" : "bad-text" }, qualityText(one)),

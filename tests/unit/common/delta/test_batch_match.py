@@ -273,6 +273,14 @@ def test_an_older_copy_of_any_table_is_refused(
     assert "Restore the table's newest copy" in str(refused.value)
 
 
+@pytest.mark.parametrize("beside", [True, False])
+def test_the_newest_committed_micro_batch_counts(tmp_path: Path, *, beside: bool) -> None:
+    """A side table that lacks the very last micro-batch of the checkpoint is refused too."""
+    steps = shop(tmp_path, late=0, beside=beside)
+    with pytest.raises(CheckpointMismatchError, match=r"silver\.orders__late: micro-batch 3"):
+        check_shop(tmp_path, steps, committed=3)
+
+
 def test_steps_of_a_micro_batch_that_comes_again_may_lack(tmp_path: Path) -> None:
     """A kill between two of its writes; the replay writes what lacks."""
     check_shop(tmp_path, shop(tmp_path, merged=False, late=0), committed=2)

@@ -13,6 +13,7 @@ from common.delta.checkpoint import (
     DeltaPosition,
     delete_interrupted_first_writes,
     delta_position,
+    delta_position_of,
     kafka_position,
 )
 from common.errors import CheckpointMismatchError
@@ -115,6 +116,11 @@ def test_a_delta_position_is_read(tmp_path: Path) -> None:
     assert second is not None
     assert delta_position(first) == DeltaPosition(version=7, index=-1, table_id="t-1", in_snapshot=False)
     assert delta_position(second) is None
+
+
+def test_a_delta_position_without_an_index_has_read_no_file_of_its_commit() -> None:
+    found = delta_position_of([{"reservoirVersion": 7, "reservoirId": "t-1"}], 0)
+    assert found == DeltaPosition(version=7, index=-1, table_id="t-1", in_snapshot=False)
 
 
 def test_a_batch_purged_after_listing_is_absent(tmp_path: Path) -> None:

@@ -35,6 +35,28 @@ def test_new_commits_are_seen_and_a_table_stays_open(tmp_path: Path) -> None:
     assert numbers(tmp_path) == [1, 2, 3]
 
 
+def test_the_names_of_the_log_are_not_read_where_there_is_no_new_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading them costs as much as the log is long."""
+    put(tmp_path, 1)
+    first = open_table(str(tmp_path))
+    update, updates = DeltaTable.update_incremental, []
+
+    def counted(table: DeltaTable) -> None:
+        updates.append(table)
+        update(table)
+
+    monkeypatch.setattr(DeltaTable, "update_incremental", counted)
+    write_deltalake(first, pa.table({"n": [2]}), mode="append")
+    updates.clear()
+    assert open_table(str(tmp_path)) is first
+    assert not updates
+    put(tmp_path, 3)
+    assert numbers(tmp_path) == [1, 2, 3]
+    assert updates == [first]
+
+
 @pytest.mark.parametrize("commits", [1, 3, 7])
 def test_a_table_in_the_place_of_another_is_opened_anew(tmp_path: Path, commits: int) -> None:
     """With fewer, as many, and more commits than the one before."""

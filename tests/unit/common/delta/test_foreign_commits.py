@@ -61,6 +61,8 @@ def test_any_other_append_is_refused_by_name_until_it_is_accepted(
         watch(tmp_path, follows_changes=True).look()
     watch(tmp_path, accepted=["bronze.orders@1"]).look()
     watch(tmp_path, begins=2).look()
+    with pytest.raises(ForeignChangeError):
+        watch(tmp_path, accepted=["bronze.orders@2"]).look()
 
 
 def test_a_micro_batch_is_checked_up_to_its_end(tmp_path: Path) -> None:

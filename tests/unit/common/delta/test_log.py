@@ -243,3 +243,15 @@ def test_a_reader_notices_that_the_table_was_made_anew(table: str) -> None:
     assert (after.version, after.rows) == (0, 5)
     assert after.table_id != before.table_id
     assert log.backlog(None).rows == 5
+
+
+def test_a_reader_notices_that_another_table_has_as_many_commits(table: str) -> None:
+    """Nothing was read while the table was gone."""
+    for rows in (3, 4):
+        append(table, rows)
+    log = LogReader(table)
+    assert [log.latest_version(), *(commit.rows for commit in log.commits())] == [1, 3, 4]
+    shutil.rmtree(table)
+    for rows in (5, 6):
+        append(table, rows)
+    assert [log.latest_version(), *(commit.rows for commit in log.commits())] == [1, 5, 6]

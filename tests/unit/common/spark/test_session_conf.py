@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.config.settings import load_settings
+from common.errors import SettingsError
 from common.spark import session_conf as spark_conf
 from common.spark.session import session_conf
 
@@ -111,3 +112,14 @@ def test_the_submitted_master_chooses_the_profile(tmp_path: Path) -> None:
 def test_java_options_of_the_user_come_after_ours(tmp_path: Path) -> None:
     found = session(tmp_path, f"spark.conf.{spark_conf.JAVA_OPTIONS}=-Xss4m", options=("-Dmedallion.log=x",))
     assert found[spark_conf.JAVA_OPTIONS] == "-Dmedallion.log=x -Xss4m"
+
+
+@pytest.mark.parametrize("name", spark_conf.LOSES_FILES)
+def test_a_setting_that_leaves_out_lost_files_is_refused(tmp_path: Path, name: str) -> None:
+    """In ``spark.conf`` and from `spark-submit`; false is no fault."""
+    told = f"{name} is true: .*medallion recover --plan"
+    with pytest.raises(SettingsError, match=told):
+        session(tmp_path, f"spark.conf.{name}=TRUE")
+    with pytest.raises(SettingsError, match=told):
+        session(tmp_path, submitted={name: "true"})
+    session(tmp_path, f"spark.conf.{name}=false")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from common.config.alert_settings import AlertRule
 from common.config.settings import load_settings
 from common.errors import SettingsError
+from orchestration.alerts.scope import blind_rules, watched_tables
 from orchestration.alerts.watch import Watch
 from orchestration.cli.status_output import render
 from orchestration.history.alert_state import AlertsFile, AlertState, write_alerts
@@ -21,6 +23,7 @@ from orchestration.status.document import document
 from orchestration.status.model import Status
 from tests.support.in_process import run
 from tests.support.lived_in import PIPELINE, LivedIn
+from tests.support.processes import EXAMPLE
 from tests.support.receivers import http_receiver
 
 FILE = """
@@ -72,6 +75,9 @@ def test_the_metrics_count_the_raised_alerts_of_each_rule(status: Status) -> Non
 def test_status_says_the_raised_alerts(status: Status, width: int) -> None:
     console = Console(file=StringIO(), width=width)
     console.print(render(status))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    first = next(number for number, line in enumerate(lines) if line.startswith(" ! alert lag"))
+    assert lines[first + 1].startswith("   " if width == 80 else "╭")
     shown = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
     assert "! alert lag silver.orders: 12 rows are unread (limit 3)" in shown
     assert "(not delivered to mail)" in shown
@@ -116,6 +122,49 @@ def test_ls_lists_rules_channels_and_what_is_raised(tmp_path: Path) -> None:
     assert as_json["rules"]["lag"]["channels"] == ["team"]
     assert [one["rule"] for one in as_json["raised"]] == ["lag"]
     assert "secret" not in found.stdout + json.dumps(as_json)  # type: ignore[attr-defined]
+
+
+def test_a_rule_that_matches_no_table_is_named_before_a_night_depends_on_it(tmp_path: Path) -> None:
+    """It would be watched, be fine, and never ring."""
+    wrong = "alerts.rules.night={when: query_dead, tables: [gold.quakes_latset]}"
+    given = ("-p", str(EXAMPLE), "--settings", str(tmp_path / "medallion.yaml"))
+    (tmp_path / "medallion.yaml").touch()
+    for words in (("alerts", "ls"), ("check",)):
+        found = " ".join(run(*words, *given, settings=(f"data_dir={tmp_path}", wrong)).stdout.split())
+        assert "alerts.rules.night watches nothing: gold.quakes_latset matches no table of" in found
+        assert "did you mean 'gold.quakes_latest'?" in found
+
+
+@pytest.mark.parametrize(
+    ("rule", "tables"),
+    [
+        ({"when": "broker_down"}, None),
+        ({"when": "freshness", "over": "1 minute"}, None),
+        ({"when": "freshness", "over": "1 minute", "tables": ["gold.*"]}, ("gold.by_day",)),
+        ({"when": "query_dead"}, ("bronze.orders", "silver.orders", "gold.by_day")),
+        ({"when": "quarantine_share", "over": "5 %", "tables": ["gold.*"]}, ()),
+        ({"when": "no_data", "over": "1 minute"}, ("bronze.orders",)),
+        ({"when": "suite_failed"}, ()),
+    ],
+)
+def test_a_rule_watches_the_tables_that_its_kind_concerns(
+    rule: dict[str, object], tables: tuple[str, ...] | None
+) -> None:
+    found = AlertRule.model_validate(rule)
+    assert watched_tables(found, PIPELINE) == tables
+    blind = list(blind_rules({"a": found}, PIPELINE))
+    assert bool(blind) == bool(tables == () and found.tables)
+
+
+def test_a_rule_that_the_watching_process_does_not_know_is_not_fine(tmp_path: Path) -> None:
+    """Its settings are those of its start; nor is a rule fine that no process has looked at for an hour."""
+    old, new = "alerts.rules.old={when: query_dead}", "alerts.rules.new={when: broker_down}"
+    pipeline = LivedIn(tmp_path)
+    now = datetime.now(UTC)
+    for at, states in ((now, ["fine", "not watched"]), (now - timedelta(hours=1), ["not watched"] * 2)):
+        write_alerts(pipeline.layout.alerts, AlertsFile(at, 7, "host", 10.0, {"old": "warning"}))
+        lines = command(tmp_path, "ls", settings=(old, new)).stdout.splitlines()  # type: ignore[attr-defined]
+        assert [line.partition("none")[2].strip() for line in lines[1:3]] == states
 
 
 @pytest.mark.parametrize(

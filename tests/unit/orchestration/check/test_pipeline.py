@@ -481,6 +481,22 @@ def test_the_command_prints_what_reads_what_and_ends_well(cli: typer.Typer) -> N
     assert "hunter2" not in result.stdout
 
 
+def test_alerts_and_lineage_are_shown_without_their_addresses_and_keys(cli: typer.Typer) -> None:
+    """The sections that have no default of their own: rules and channels by name, a transport."""
+    settings = (
+        "alerts.channels.team=json://user:geheim@host/x",
+        "alerts.rules.dead={when: query_dead, for: 1 minute, channels: [team]}",
+        "lineage.openlineage={type: http, url: http://host, auth: {type: api_key, apiKey: geheim}}",
+    )
+    given = [word for setting in settings for word in ("--set", setting)]
+    for more in ([], ["--json"]):
+        result = CliRunner().invoke(cli, ["check", str(EXAMPLE), *more, *given])
+        assert result.exit_code == 0, result.exception
+        assert "geheim" not in result.stdout
+        for name in ("alerts.channels.team", "alerts.rules.dead.for", "lineage.openlineage.auth"):
+            assert name in result.stdout
+
+
 @pytest.mark.parametrize(
     ("was", "becomes", "part"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -99,6 +101,43 @@ def test_it_is_ready_once_all_queries_run(client: Client, lived_in: LivedIn) -> 
         assert client.get("/readyz").status == 200
 
 
+def test_it_is_not_ready_while_its_job_starts_spark_or_waits_for_a_broker(lived_in: LivedIn) -> None:
+    """The job holds its leases then, and has not written its state."""
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        found = Live(PIPELINE, lived_in.settings, lived_in.layout).unready()
+        assert found == [f"{table}: job up starts" for table in TABLES]
+
+
+def test_a_query_whose_source_has_no_rows_yet_does_not_keep_it_from_ready(tmp_path: Path) -> None:
+    lived_in = LivedIn(tmp_path)
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        lived_in.job("starting")
+        live = Live(PIPELINE, lived_in.settings, lived_in.layout)
+        assert live.unready() == []
+        lived_in.bronze(3, ago=1)
+        lived_in.silver(3, 0, 0)
+        found = Live(PIPELINE, lived_in.settings, lived_in.layout).unready()
+    assert found == ["gold.by_day: starts once its source has rows"]
+
+
+def test_healthz_answers_while_all_threads_wait_for_a_slow_store(
+    lived_in: LivedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service manager would kill a job whose rows are right."""
+    live, slow = Live(PIPELINE, lived_in.settings, lived_in.layout), threading.Event()
+    monkeypatch.setattr(live, "status", lambda: slow.wait(30))
+    with serving(build_app(live), listen("127.0.0.1:0")) as address:
+        client = Client(address)
+        viewers = [threading.Thread(target=client.get, args=("/api/status",), daemon=True) for _ in range(50)]
+        for viewer in viewers:
+            viewer.start()
+        time.sleep(1)
+        began = time.monotonic()
+        assert client.get("/healthz").read() == b"ok\n"
+        assert time.monotonic() - began < 5
+        slow.set()
+
+
 def test_a_process_of_one_layer_is_ready_by_its_own_queries(lived_in: LivedIn) -> None:
     lived_in.job("failed", error="x")
     for own, reasons in (((), 1), (("gold.by_day",), 1), (("silver.orders",), 0)):
@@ -133,6 +172,32 @@ def test_every_metric_is_on_the_endpoint(client: Client, lived_in: LivedIn) -> N
     assert (
         'medallion_query_time_to_loss_seconds{layer="gold",pipeline="shop",table="gold.by_day"} +Inf' in text
     )
+
+
+@pytest.mark.parametrize("damage", [b"garbage", b'{"commitInfo": {"timest', b""])
+def test_a_table_that_is_damaged_hides_no_other(client: Client, lived_in: LivedIn, damage: bytes) -> None:
+    """The page, the metrics and the alerts of a pipeline must not end with one of its tables."""
+    lived_in.job()
+    client.get("/metrics").read()
+    lived_in.gold(2)
+    newest = max((Path(lived_in.layout.table_path("gold.by_day")) / "_delta_log").glob("*.json"))
+    whole = newest.read_bytes()
+    newest.write_bytes(damage)
+    for viewer in (client, None):  # one that has read the table before, and one that has not
+        live = Live(PIPELINE, lived_in.settings, lived_in.layout)
+        with serving(build_app(live), listen("127.0.0.1:0")) as address:
+            found = viewer or Client(address)
+            time.sleep(1.1)
+            tables = {one["table"]: one for one in found.json("/api/status")["tables"]}  # type: ignore[attr-defined]
+            assert tables["silver.orders"]["rows"] == 8
+            assert (tables["gold.by_day"]["rows"], tables["silver.orders"]["fault"]) == (None, "")
+            assert "gold/by_day" in tables["gold.by_day"]["fault"]
+            text = found.get("/metrics").read().decode()
+            assert 'medallion_table_rows{layer="silver"' in text
+            assert 'medallion_table_rows{layer="gold"' not in text
+    newest.write_bytes(whole)
+    time.sleep(1.1)
+    assert 'medallion_table_rows{layer="gold"' in client.get("/metrics").read().decode()
 
 
 def test_a_number_that_is_not_known_is_not_exported(client: Client) -> None:

@@ -6,6 +6,7 @@ What a job records while it runs: tests/broker/test_recording.py.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +14,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from common.config.paths import HISTORY
 from common.errors import QueryFailedError
-from orchestration.history.job_state import JobQuery, JobState, read_states
+from orchestration.history import micro_batches
+from orchestration.history.job_state import JobState, read_states
 from orchestration.jobs import recorder
 from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor
@@ -61,12 +64,85 @@ def report(batch_id: int, **took: int) -> dict[str, object]:
 
 
 def test_an_idle_query_reports_the_id_of_its_next_micro_batch_which_is_recorded_once(tmp_path: Path) -> None:
-    found, seen = recorder_of(LivedIn(tmp_path)), recorder._Seen(JobQuery("waiting", datetime.now(UTC)))
+    found, book = recorder_of(LivedIn(tmp_path)), recorder._Book()
     idle = (report(1, latestOffset=3, triggerExecution=118), report(1, latestOffset=2, triggerExecution=28))
-    found._fetch(Reporting(*idle), seen)  # type: ignore[arg-type]
-    assert (seen.rows, seen.last) == ([], None)
-    found._fetch(Reporting(*idle, report(1, addBatch=3_000, triggerExecution=3_202)), seen)  # type: ignore[arg-type]
-    assert [(row.batch_id, row.duration_ms) for row in seen.rows] == [(1, 3_202)]
+    found._fetch(Reporting(*idle), book)  # type: ignore[arg-type]
+    assert (book.rows, book.last) == ([], None)
+    found._fetch(Reporting(*idle, report(1, addBatch=3_000, triggerExecution=3_202)), book)  # type: ignore[arg-type]
+    assert [(row.batch_id, row.duration_ms) for row in book.rows] == [(1, 3_202)]
+
+
+def recorded(found: Recorder, query: Reporting) -> list[int | None]:
+    """The micro-batches of the only query that are to be written."""
+    found._supervisor = SimpleNamespace(  # type: ignore[assignment]
+        queries=[query], names=[query.name], is_retried=lambda _: False
+    )
+    found._follow()
+    found._fetch_unread()
+    return [row.batch_id for row in found._books[query.name].rows]
+
+
+def test_a_rebuilt_query_is_recorded_although_its_numbers_begin_again(tmp_path: Path) -> None:
+    """`medallion rebuild` gives a query a new checkpoint, whose first micro-batch is 0, in the same job."""
+    found = recorder_of(LivedIn(tmp_path))
+    batch = {"addBatch": 5, "triggerExecution": 9}
+    before = Reporting(*(report(number, **batch) for number in (7, 8)))
+    assert recorded(found, before) == [7, 8]
+    assert recorded(found, Reporting(report(0, **batch))) == [7, 8, 0]
+
+
+def test_a_history_that_hangs_does_not_make_the_job_look_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that is slow, or a compaction, may take longer than readers wait for the job's state."""
+    monkeypatch.setattr(recorder, "_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(recorder, "_END_SECONDS", 0.1)
+    lived_in = LivedIn(tmp_path)
+    found = recorder_of(lived_in)
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        hangs.set()
+        goes_on.wait(30)
+
+    monkeypatch.setattr(found, "_every", 0.01)
+    monkeypatch.setattr(found, "_flush", hang)
+    with recording(found):
+        assert hangs.wait(10)
+        first = datetime.now(UTC)
+        deadline = time.monotonic() + 10
+        while only(lived_in).at <= first and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert only(lived_in).at > first
+        goes_on.set()
+
+
+def test_rows_that_cannot_be_written_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lived_in = LivedIn(tmp_path)
+    found = recorder_of(lived_in)
+    assert recorded(found, Reporting(report(0, addBatch=5, triggerExecution=9))) == [0]
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(found._collector, "collect", fail)
+    monkeypatch.setattr(micro_batches, "append", fail)
+    with pytest.raises(OSError, match="No space"):
+        found._flush()
+    assert found._books[Reporting.name].rows == []
+
+
+def test_a_model_that_cannot_be_computed_costs_the_history_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lived_in = LivedIn(tmp_path)
+    found = recorder_of(lived_in)
+    recorded(found, Reporting(report(0, addBatch=5, triggerExecution=9)))
+    monkeypatch.setattr(found._collector, "collect", lambda: 1 / 0)
+    found._flush()
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = micro_batches.read(lived_in.layout.table_path(HISTORY), begin, ["ended_at", "query", "batch_id"])
+    assert [(row["query"], row["batch_id"]) for row in rows] == [("bronze.orders", 0)]
 
 
 def test_ctrl_c_and_a_normal_end_are_stops(tmp_path: Path) -> None:

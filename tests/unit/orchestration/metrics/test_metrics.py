@@ -81,6 +81,83 @@ def test_promtool_loads_the_rules(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+TROUBLE = {
+    "MedallionQueryDown": 'medallion_query_up{table="t",pipeline="p"} 0',
+    "MedallionProcessGone": 'up{job="medallion",instance="i"} 0',
+    "MedallionNotFresh": 'medallion_waiting_seconds{pipeline="p"} 601',
+    "MedallionDataLossNear": 'medallion_query_time_to_loss_seconds{table="t",pipeline="p"} 3600',
+    "MedallionOpenTransaction": 'medallion_topic_uncommitted_seconds{table="t",pipeline="p"} 301',
+    "MedallionRestarts": 'medallion_query_restarts_total{table="t",pipeline="p"} 0+1x20',
+    "MedallionQuarantineGrows": 'medallion_quarantine_recent_ratio{table="t",pipeline="p"} 0.06',
+    "MedallionAlertsNotWatched": 'medallion_alerts_watch_up{pipeline="p"} 0',
+    "MedallionAlertChannelDown": 'medallion_alert_channel_up{pipeline="p",channel="c"} 0',
+    "MedallionBrokerDown": 'medallion_broker_up{pipeline="p"} 0',
+}
+"""A series of each rule that makes it fire; those of ``BESIDE`` go with it."""
+
+BESIDE = {
+    "MedallionOpenTransaction": 'medallion_topic_uncommitted_records{table="t",pipeline="p"} 5',
+    "MedallionQuarantineGrows": 'medallion_quarantine_rows{table="t",pipeline="p"} 0+20x20',
+}
+FINE = {
+    "MedallionQueryDown": 1,
+    "MedallionProcessGone": 1,
+    "MedallionNotFresh": 599,
+    "MedallionDataLossNear": "+Inf",
+    "MedallionOpenTransaction": 299,
+    "MedallionRestarts": 3,
+    "MedallionQuarantineGrows": 0.04,
+    "MedallionAlertsNotWatched": 1,
+    "MedallionAlertChannelDown": 1,
+    "MedallionBrokerDown": 1,
+}
+"""A value of the same series at which nothing is wrong."""
+
+
+def judged(folder: Path, *series: str, fires: str = "") -> str:
+    """Runs the rules over 20 minutes of series by promtool; empty if only this alert fires, if any."""
+    (folder / "rules.yml").write_text(rules(600))
+    inputs = [text.rpartition(" ") for text in series]
+    given = [
+        {
+            "series": name,
+            "values": value if "x" in value else f"{value}+0x20" if value != "+Inf" else "Inf+0x20",
+        }
+        for name, _, value in inputs
+    ]
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": given,
+            "promql_expr_test": [
+                {
+                    "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+                    "eval_time": "20m",
+                    "exp_samples": [{"labels": f'{{alertname="{fires}"}}', "value": 1}] if fires else [],
+                }
+            ],
+        }
+    ]
+    file = folder / "tests.yml"
+    file.write_text(
+        yaml.safe_dump({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": tests})
+    )
+    done = subprocess.run(
+        [PROMTOOL or "", "test", "rules", str(file)], capture_output=True, text=True, check=False
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.parametrize("alert", TROUBLE)
+def test_each_rule_fires_in_its_trouble_and_not_without(tmp_path: Path, alert: str) -> None:
+    assert [rule.alert for rule in alert_rules(600)] == list(TROUBLE)
+    beside = [BESIDE[alert]] if alert in BESIDE else []
+    name = TROUBLE[alert].rpartition(" ")[0]
+    assert judged(tmp_path, TROUBLE[alert], *beside, fires=alert) == ""
+    assert judged(tmp_path, f"{name} {FINE[alert]}", *beside) == ""
+
+
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
 def test_promtool_finds_no_fault_in_the_exported_text(tmp_path: Path) -> None:
     """Also with characters in a reason that the format escapes."""

@@ -339,6 +339,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "other": None,
         "fields": None,
         "job": None,
+        "fault": "",
         "failures": None,
         "query": {
             "state": "stopped",

@@ -16,6 +16,7 @@ from rich.console import Console
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert, Window
+from common.delta.log import LogReader
 from orchestration.cli.status_output import render
 from orchestration.status import late_rows
 from orchestration.status.collect import Collector
@@ -163,6 +164,24 @@ def test_only_the_newest_commits_are_counted(
     assert second is not None
     assert (second.count, second.of) == (11, 200)
     assert "since 20" in printed(found)
+
+
+def test_a_reader_that_was_away_for_days_reads_only_commits_that_it_counts(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_rows, "COMMITS", 2)
+    log = LogReader(layout.table_path("silver.quakes"))
+    counter = late_rows.LateCounter(SILVER)
+    commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 99, "late": 1})
+    assert counter.count(log, 0, "t").count == 1
+    for _ in range(6):
+        commit(layout, "silver.quakes", "accepted", NONE | {"accepted": 90, "late": 10})
+    read: list[int] = []
+    known = log.commit
+    monkeypatch.setattr(log, "commit", lambda version: (read.append(version), known(version))[1])
+    found = counter.count(log, 6, "t")
+    assert (found.count, found.of, found.since is None) == (20, 200, False)
+    assert read == [5, 6]
 
 
 def test_a_table_whose_rows_are_never_late_has_no_count(layout: Layout, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from common.delta.commit import Commit, DataFile
 from orchestration.status.time_to_loss import Unread, in_delta, in_kafka
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -60,20 +59,15 @@ def test_an_unknown_retention_is_not_never() -> None:
     assert in_kafka(Unread(6_000, 600, 0.0), {}, None, "orders").seconds is None
 
 
-def commit(ago: timedelta, removed_files: int = 0) -> Commit:
-    files = (DataFile(100, 10, "a"),)
-    return Commit(1, AT - ago, "WRITE", files, (), removed_files, False, None)
-
-
 def test_deltas_log_is_deleted_after_its_retention() -> None:
     properties = {"delta.logRetentionDuration": "interval 2 days"}
-    loss = in_delta(Unread(100, 86_400, 0.0), [commit(timedelta(days=1))], properties, "bronze.orders", AT)
+    loss = in_delta(Unread(100, 86_400, 0.0), None, properties, "bronze.orders", AT)
     assert (loss.seconds, loss.cause) == (86_400, "delta.logRetentionDuration of bronze.orders")
 
 
 def test_a_vacuum_deletes_what_a_compaction_has_removed() -> None:
     properties = {"delta.deletedFileRetentionDuration": "interval 1 days"}
-    commits = [commit(timedelta(days=3)), commit(timedelta(hours=6), removed_files=4)]
-    loss = in_delta(Unread(100, 3 * 86_400, 0.0), commits, properties, "bronze.orders", AT)
+    removed_at = AT - timedelta(hours=6)
+    loss = in_delta(Unread(100, 3 * 86_400, 0.0), removed_at, properties, "bronze.orders", AT)
     assert (loss.seconds, loss.cause) == (18 * 3_600, "delta.deletedFileRetentionDuration of bronze.orders")
-    assert in_delta(Unread(100, 3 * 86_400, 0.0), commits[:1], properties, "b", AT).seconds == 27 * 86_400
+    assert in_delta(Unread(100, 3 * 86_400, 0.0), None, properties, "b", AT).seconds == 27 * 86_400

@@ -3,6 +3,8 @@ package medallion.disk;
 import io.delta.storage.HadoopFileSystemLogStore;
 
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 import java.io.IOException;
@@ -11,10 +13,14 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.CopyOption;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.OpenOption;
 import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.TreeSet;
 import java.util.UUID;
@@ -29,6 +35,7 @@ import java.util.UUID;
  */
 public class LinkLogStore extends HadoopFileSystemLogStore {
     private static final String ADD = "{\"add\":{\"path\":\"";
+    private static final LinkOption[] FOLLOW = {};
     private static final String CHANGE = "{\"cdc\":{\"path\":\"";
 
     public LinkLogStore(Configuration configuration) {
@@ -73,6 +80,47 @@ public class LinkLogStore extends HadoopFileSystemLogStore {
         } finally {
             Files.deleteIfExists(draft);
         }
+    }
+
+    /**
+     * The files of a log that are not before a file, in the order of their names.
+     *
+     * <p>Hadoop looks at every file of the folder, so that each look for new commits costs as much
+     * as the log is long. Here only the files that were requested are looked at, and mostly not
+     * even the folder is read ({@link TailOfLog}).
+     */
+    @Override
+    public Iterator<FileStatus> listFrom(Path path, Configuration configuration)
+            throws IOException {
+        FileSystem disk = path.getFileSystem(configuration);
+        Path folder = disk.makeQualified(path).getParent();
+        java.nio.file.Path log = Paths.get(folder.toUri().getPath(), new String[0]);
+        ArrayList<FileStatus> found = new ArrayList<FileStatus>();
+        for (Object each : TailOfLog.of(log).namesFrom(path.getName())) {
+            String name = (String) each;
+            try {
+                found.add(status(log.resolve(name), new Path(folder, name), disk));
+            } catch (NoSuchFileException deleted) {
+                // The log's cleanup deleted the file after its name was read.
+                continue;
+            }
+        }
+        return found.iterator();
+    }
+
+    /** Size and time of a file, without its owner: the names of users and groups are files, too. */
+    private static FileStatus status(java.nio.file.Path file, Path path, FileSystem disk)
+            throws IOException {
+        Object read = Files.readAttributes(file, BasicFileAttributes.class, FOLLOW);
+        BasicFileAttributes attributes = (BasicFileAttributes) read;
+        boolean isFolder = attributes.isDirectory();
+        return new FileStatus(
+                isFolder ? 0L : attributes.size(),
+                isFolder,
+                1,
+                disk.getDefaultBlockSize(path),
+                attributes.lastModifiedTime().toMillis(),
+                path);
     }
 
     @Override

@@ -1,0 +1,120 @@
+"""Marks a micro-batch that may end its process, so that the next start knows the micro-batch and the count.
+
+The mark is the file ``attempt`` in the checkpoint of the query. It is written before the body of a
+micro-batch and deleted after the body, so a process that ends inside the body leaves the mark. Spark ignores
+a file of this name.
+
+Two kinds of micro-batches are marked: the first one after a start, which is the one that ended the last
+process if any micro-batch did, and one with more rows than every one before it in the same process. A job
+that is killed from outside, most often inside some other micro-batch, leaves no mark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from common.delta.micro_batch import MicroBatch
+from common.errors import MedallionError
+from common.machine.storage_folder import StorageFolder
+
+_NAME = "attempt"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAttempts:
+    """What the mark says of a micro-batch.
+
+    Attributes:
+        ended_processes: How many marked attempts at the micro-batch ended with their process.
+        has_raised: Whether the newest attempt raised an error, and the process lived on.
+    """
+
+    ended_processes: int = 0
+    has_raised: bool = False
+
+    def __bool__(self) -> bool:
+        return self.ended_processes > 0 or self.has_raised
+
+
+class AttemptMark:
+    """The mark of one query; used by the one process that runs the query.
+
+    A mark that cannot be written or deleted raises no error: what is wrong with the folder fails in Spark's
+    own writes to the checkpoint, with an error that names the cause.
+
+    Args:
+        checkpoint: Path or URI of the query's checkpoint.
+    """
+
+    def __init__(self, checkpoint: str) -> None:
+        self._folder = StorageFolder(checkpoint)
+        self._may_exist = True
+        """Whether there may be a mark: the process before this one may have left one."""
+
+    def earlier(self, batch_id: int) -> EarlierAttempts:
+        """The earlier attempts at a micro-batch: none where the mark is another micro-batch's, or torn."""
+        try:
+            known = json.loads(self._folder.read(_NAME) or b"{}")
+            if known.get("batch_id") != batch_id:
+                return EarlierAttempts()
+            return EarlierAttempts(int(known["attempts"]), bool(known.get("has_raised", False)))
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+            return EarlierAttempts()
+
+    def begin(self, batch_id: int, earlier: EarlierAttempts) -> bool:
+        """Write the mark of one more attempt; returns whether the mark is there."""
+        return self._write({"batch_id": batch_id, "attempts": earlier.ended_processes + 1})
+
+    def fail(self, batch_id: int, earlier: EarlierAttempts) -> bool:
+        """Mark a micro-batch whose body raised an error: the attempt has ended no process."""
+        return self._write({"batch_id": batch_id, "attempts": earlier.ended_processes, "has_raised": True})
+
+    def end(self) -> None:
+        """Delete the mark: the body has ended. Costs nothing where there is none."""
+        if self._may_exist:
+            with suppress(OSError):
+                self._folder.delete(_NAME)
+                self._may_exist = False
+
+    def _write(self, content: dict[str, object]) -> bool:
+        self._may_exist = True
+        try:
+            self._folder.write(_NAME, json.dumps(content).encode())
+        except OSError:
+            return False
+        return True
+
+
+@contextmanager
+def attempt(mark: AttemptMark, batch: MicroBatch, jvm_answers: Callable[[], bool]) -> Iterator[MicroBatch]:
+    """Run the body of a micro-batch inside the block, marked where it may end the process.
+
+    An error of the engine leaves no mark. After any other error the next attempt is Spark's.
+
+    Args:
+        mark: The mark of the batch's query.
+        batch: The batch as the query knows it.
+        jvm_answers: Whether Spark's JVM lives. A batch that ended the JVM keeps its mark.
+
+    Yields:
+        The batch with what the mark says of it.
+    """
+    earlier = mark.earlier(batch.batch_id) if batch.is_first else EarlierAttempts()
+    is_guarded = mark.begin(batch.batch_id, earlier) if batch.is_first else True
+    try:
+        yield replace(
+            batch,
+            was_attempted=bool(earlier) or not is_guarded,
+            mark_attempt=lambda: batch.is_first or mark.begin(batch.batch_id, earlier),
+        )
+    except MedallionError:
+        mark.end()
+        raise
+    except BaseException:
+        if jvm_answers():
+            mark.fail(batch.batch_id, earlier)
+        raise
+    mark.end()

@@ -1,0 +1,180 @@
+"""Finds the records of a micro-batch that end the process.
+
+A micro-batch that has ended the process three times is read range by range of its offsets, by itself, before
+the query starts. The range is written to a file before it is read: a start that finds a range in the file
+knows that this range ended the process, and splits it. So the search goes on over any number of processes,
+and each of them narrows it by a factor of 32. A single record that ends the process twice is poison. The
+micro-batch is then run as it was planned, and sets that record aside.
+
+The file is ``<checkpoint>.poison/found.json``: it outlives a checkpoint that is written again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from common.machine.storage_folder import StorageFolder
+from silver.read.poison import Coordinates
+
+DEATHS = 3
+"""So many processes must have ended in a micro-batch before its records are searched."""
+
+PARTS = 32
+"""Into so many ranges a range is split that ended the process."""
+
+_DEATHS_ALONE = 2
+"""So many processes must a record have ended alone: one of them may have been ended from outside."""
+
+_FILE = "found.json"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Offsets of one partition, from ``first`` to ``last``, both included.
+
+    Attributes:
+        deaths: How many processes ended while they read this range.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    deaths: int = 0
+
+    def parts(self, count: int) -> Iterator[OffsetRange]:
+        """The range as at most so many ranges, which differ in size by one at most."""
+        size = self.last - self.first + 1
+        count = min(count, size)
+        for n in range(count):
+            first, end = self.first + size * n // count, self.first + size * (n + 1) // count
+            yield OffsetRange(self.topic, self.partition, first, end - 1)
+
+    def __str__(self) -> str:
+        offsets = str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
+        return f"{self.topic}, partition {self.partition}, offset {offsets}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search of one micro-batch.
+
+    Attributes:
+        batch_id: The micro-batch.
+        left: The ranges that are still to be read.
+        trying: The range that is being read; None between two.
+        ended_after: Once the search has ended: how many processes the micro-batch had ended until then.
+    """
+
+    batch_id: int
+    left: tuple[OffsetRange, ...] = ()
+    trying: OffsetRange | None = None
+    ended_after: int | None = None
+
+
+class PoisonSearch:
+    """The search for the poison records of one silver table, by the file beside its checkpoint.
+
+    Args:
+        table: The silver table.
+        checkpoint: Path or URI of its query's checkpoint.
+        say: Reports each step.
+    """
+
+    def __init__(self, table: str, checkpoint: str, say: Callable[[str], None] = lambda text: None) -> None:
+        self._table, self._say = table, say
+        self._folder = StorageFolder(f"{checkpoint}.poison")
+        self._found, self._search = self._read()
+
+    @property
+    def found(self) -> tuple[Coordinates, ...]:
+        """The records that were found, by all searches."""
+        return self._found
+
+    def run(
+        self,
+        batch_id: int,
+        deaths: int,
+        ranges: Callable[[], Sequence[OffsetRange]],
+        read: Callable[[OffsetRange], None],
+        is_alive: Callable[[], bool],
+    ) -> None:
+        """Search a micro-batch, or go on with its search; returns at once where there is nothing to search.
+
+        Args:
+            batch_id: The micro-batch that is planned and not committed.
+            deaths: How many processes it has ended.
+            ranges: The offsets that it reads.
+            read: Reads and judges a range of it as its query does.
+            is_alive: Whether Spark's JVM lives; an error of a JVM that lives is no death.
+        """
+        search = self._search
+        if search is None or search.batch_id != batch_id:
+            search = _Search(batch_id, ended_after=0)
+        if search.ended_after is not None:
+            if deaths < search.ended_after + DEATHS:
+                return
+            left = tuple(ranges())
+            self._say(
+                f"{self._table}: micro-batch {batch_id} ended the process {deaths} times. Its records are "
+                "read in small ranges, to find the record that does"
+            )
+            search = _Search(batch_id, tuple(part for each in left for part in each.parts(PARTS)))
+        search = self._after_death(search)
+        while search.left:
+            search = self._try(search, read, is_alive)
+        self._write(replace(search, ended_after=deaths))
+
+    def _after_death(self, search: _Search) -> _Search:
+        """The search with the range that ended the last process split, or found to be poison."""
+        died = search.trying
+        if died is None:
+            return search
+        died = replace(died, deaths=died.deaths + 1)
+        if died.first < died.last:
+            self._say(f"{self._table}: {died} ended the process; it is split")
+            return replace(search, left=(*died.parts(PARTS), *search.left), trying=None)
+        if died.deaths < _DEATHS_ALONE:
+            return replace(search, left=(died, *search.left), trying=None)
+        self._say(f"{self._table}: {died} ends the process; the record goes to quarantine as poison")
+        self._found = (*self._found, (died.topic, died.partition, died.first))
+        search = replace(search, trying=None)
+        self._write(search)
+        return search
+
+    def _try(
+        self, search: _Search, read: Callable[[OffsetRange], None], is_alive: Callable[[], bool]
+    ) -> _Search:
+        first, *rest = search.left
+        self._write(_Search(search.batch_id, tuple(rest), first))
+        try:
+            read(first)
+        except BaseException:
+            if is_alive():
+                self._write(search)
+            raise
+        return replace(search, left=tuple(rest), trying=None)
+
+    def _read(self) -> tuple[tuple[Coordinates, ...], _Search | None]:
+        content = self._folder.read(_FILE)
+        if not content:
+            return (), None
+        known = json.loads(content)
+        found = tuple(
+            (str(topic), int(partition), int(offset)) for topic, partition, offset in known["found"]
+        )
+        return found, _search_of(known["search"])
+
+    def _write(self, search: _Search) -> None:
+        self._search = search
+        content = {"found": self._found, "search": asdict(search)}
+        self._folder.write(_FILE, json.dumps(content).encode())
+
+
+def _search_of(known: dict[str, Any]) -> _Search:
+    left = tuple(OffsetRange(**each) for each in known["left"])
+    trying = None if known["trying"] is None else OffsetRange(**known["trying"])
+    return _Search(int(known["batch_id"]), left, trying, known["ended_after"])
