@@ -112,7 +112,7 @@ def judge_declaration(
 
 
 def cut_off_refusal(layout: Layout, declared: Silver, last: LastCommit | None) -> Problem | None:
-    """Why a start refuses other rules than those of a micro-batch that is half written; None if it does not."""
+    """Why a start refuses other rules than those of a half written micro-batch; None if it does not."""
     if last is None:
         return None
     committed = Checkpoint(layout.checkpoint_path(declared.table)).last_committed()
