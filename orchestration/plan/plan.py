@@ -7,6 +7,7 @@ copies of the tables (``orchestration.plan.declared_columns``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -52,6 +53,9 @@ _WITHOUT_COLUMNS = {
     "setting gold",
 }
 """Attributes that decide no column and no type."""
+
+_KEPT = re.compile(r"__before_|__shadow$")
+"""In the name of a folder beside the checkpoints: one that was moved aside, or that of a rebuild."""
 
 
 def plan(
@@ -189,7 +193,7 @@ def _not_declared(pipeline: Pipeline, layout: Layout) -> Iterator[QueryPlan]:
     for name in sorted(StorageFolder(layout.checkpoints).names()):
         layer, _, table = name.partition(".")
         is_query = layer in {"bronze", "silver", "gold", "publish"} and table and "." not in table
-        if is_query and "__before_" not in table and name not in names:
+        if is_query and not _KEPT.search(table) and name not in names:
             text = "its tables and its checkpoint stay as they are, and no query writes them"
             yield QueryPlan(name, (Change("declaration", name, "", "not declared", text),))
 
