@@ -22,7 +22,7 @@ from common.config.settings import Settings
 from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
-from common.delta.log import LogReader, column_types
+from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata, last_commit_metadata
 from common.errors import LeaseHeldError, UsageError
 from common.machine.table_lease import Leases
@@ -40,6 +40,7 @@ from silver.write.known_keys import REPLAYED, replayed_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 Say = Callable[[str], None]
 
@@ -136,8 +137,8 @@ class _Rebuild:
     def switch(self, incoming: Incoming, restores: Mapping[str, int] | None = None) -> tuple[Gold, ...]:
         """Put rows and checkpoint in the place of the live ones; the gold tables that cannot follow."""
         switch = self.record(incoming, restores)
-        want = {each.name: each.dataType.simpleString() for each in incoming.rows[self.silver.table].schema}
-        have = column_types(self.layout.table_path(self.silver.table))
+        live = self.spark.read.format("delta").load(self.layout.table_path(self.silver.table)).schema
+        have, want = (_types(each) for each in (live, incoming.rows[self.silver.table].schema))
         stay = self.cannot_follow(is_same_shape=not delta_table.shape_difference(have, want))
         write_switch(self.layout, self.silver.table, switch)
         for gold in stay:
@@ -260,6 +261,10 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
         stay = work.switch(Incoming(rows, metadata, counts, source), versions)
     say(f"{silver.table}: version {versions[silver.table]} and its checkpoint are back")
     return _rebuilt(None, stay)
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {each.name: each.dataType.simpleString() for each in schema}
 
 
 def _way_back(last: Switch | None) -> tuple[str, Mapping[str, int] | None]:
