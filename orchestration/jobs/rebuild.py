@@ -64,12 +64,13 @@ def _gold(pipeline: Pipeline, table: str) -> Gold:
     declared = pipeline.table(table)
     if isinstance(declared, Topic):
         raise UsageError(
-            f"{table} is bronze: records that Kafka no longer has would be lost. Only gold can be rebuilt."
+            f"{table} is bronze: records that Kafka no longer has would be lost. Only silver and gold can be "
+            "rebuilt."
         )
     if isinstance(declared, Silver):
         raise UsageError(
-            f"{table} is silver: its readers would get every row again. Only gold can be rebuilt; to refill "
-            "silver, declare it under a new name."
+            f"{table} is silver: it is filled beside the live table, in a process of its own: medallion "
+            f"rebuild {table}"
         )
     if isinstance(declared, Custom):
         raise UsageError(
