@@ -17,6 +17,7 @@ from typing import Any
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile, count_rows, from_epoch_ms, parse_commit
 from common.errors import HistoryGoneError, TableError
+from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 
 _COMMIT = re.compile(r"^(\d{20})\.json$")
@@ -86,7 +87,7 @@ class LogReader:
         if created_ms != self._created_ms:  # the table was deleted and created again
             self._forget(created_ms)
         version = self._latest if self._latest is not None else self._checkpoint_version()
-        if version is None or not self._log.exists(_name(version)):
+        if version is None or not self._log.has_file(_name(version)):
             version = max(self._listed_versions(), default=None)
         if version is not None:
             version = self._newest_from(version)
@@ -318,12 +319,12 @@ class LogReader:
     def _newest_from(self, version: int) -> int:
         """The newest version, searched upwards from an existing one; above it the log has no gaps."""
         step = 1
-        while self._log.exists(_name(version + step)):
+        while self._log.has_file(_name(version + step)):
             version += step
             step *= 2
         while step > 1:
             step //= 2
-            if self._log.exists(_name(version + step)):
+            if self._log.has_file(_name(version + step)):
                 version += step
         return version
 
@@ -377,7 +378,7 @@ def _open(path: str, version: int | None) -> Any:
     from deltalake.exceptions import DeltaError
 
     try:
-        return DeltaTable(path, version=version)
+        return DeltaTable(path, version=version, storage_options=storage_options(path))
     except DeltaError as error:
         at = "" if version is None else f" at version {version}"
         raise HistoryGoneError(f"{path} cannot be read{at}: {_first_line(error)}") from error
