@@ -9,7 +9,7 @@ UV ?= uv
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all unit chaos chaos-short picture bench bench-quick bench-check check check-java fmt lock clean
+.PHONY: help setup demo test test-rest test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java fmt lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form, which CI
 		$(BIN)/python -m pytest -s tests/chaos/test_cut_points.py tests/chaos/test_seeded_kills.py \
 		tests/chaos/test_disk.py tests/chaos/test_clock.py tests/pipeline/test_recover.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted unit
+
+cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one master and two workers: three minutes
+	@$(BIN)/python -m pytest tests/process/test_cluster.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/test_demo.py tests/process/test_page.py $(ARGS)

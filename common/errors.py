@@ -34,6 +34,7 @@ MedallionError                  exit 1, the base class; never raised itself
 ├── AccountError                the audit found lost, duplicated or miscounted offsets
 ├── QualityFailedError          exit 3: a quality suite failed
 ├── LeaseHeldError              exit 4: another process is writing the table
+├── LeaseLostError              exit 4: another process has taken the table over from this one
 └── CasesFailedError            exit 5: a case of a pipeline's own tests failed
 
 A message says what happened, where, and what to do next. It never contains a payload, a key or a row, only
@@ -329,6 +330,24 @@ class LeaseHeldError(MedallionError):
         super().__init__(
             f"{table} is being written by {holder}. One table has one writer: "
             "stop that job first (Ctrl-C or SIGTERM ends it at a micro-batch boundary), then try again."
+        )
+
+
+class LeaseLostError(MedallionError):
+    """Another process has taken over the table's lease, which this process did not renew in time.
+
+    Attributes:
+        table: The table whose lease is lost.
+        holder: Job, pid and host of the new holder, as far as known.
+    """
+
+    exit_code = 4
+
+    def __init__(self, table: str, holder: str) -> None:
+        self.table, self.holder = table, holder
+        super().__init__(
+            f"{table}: this process did not renew its lease in time, and {holder} writes the table now. This "
+            "process writes nothing more. If it is to write again, end the other job first, then start it."
         )
 
 

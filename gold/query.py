@@ -20,7 +20,7 @@ from gold.table.context import Context
 from gold.table.declaration_marks import changed, meaning
 from gold.upsert import query as upsert
 
-__all__ = ["Context", "build_query", "changed_attributes", "missing_feed_warning", "side_steps"]
+__all__ = ["Context", "build_query", "changed_attributes", "marks_of", "missing_feed_warning", "side_steps"]
 
 
 def build_query(context: Context, gold: Gold) -> Stream:
@@ -43,6 +43,11 @@ def build_query(context: Context, gold: Gold) -> Stream:
 def side_steps(gold: Gold, path: Callable[[str], str]) -> tuple[SideStep, ...]:
     """The steps that not every micro-batch of a gold table has; ``path`` gives the path of a table."""
     return upsert.side_steps(gold, path) if isinstance(gold, Upsert | ChangeFeed) else ()
+
+
+def marks_of(gold: Gold) -> Mapping[str, str]:
+    """The marks of a declaration, as the commits of its query have them."""
+    return meaning(gold)
 
 
 def changed_attributes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:

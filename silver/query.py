@@ -47,6 +47,7 @@ __all__ = [
     "builder_of",
     "rows",
     "rule_change_notice",
+    "rule_changes",
     "side_steps",
     "unfinished_batch_refusal",
 ]
@@ -60,8 +61,7 @@ def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
         last: The metadata of the table's newest commit by its query. Commits of earlier versions of the
             engine have no marks.
     """
-    before = last.get(JUDGED_BY)
-    if not isinstance(before, dict) or not (changes := changed_rules(before, rule_marks(silver))):
+    if not (changes := rule_changes(silver, last)):
         return None
     return (
         f"{silver.table}: {', '.join(changes)} since micro-batch {last['batch_id']}. The rows that "
@@ -69,6 +69,12 @@ def rule_change_notice(silver: Silver, last: Mapping[str, Any]) -> str | None:
         f"judge quarantined rows again: medallion quarantine replay --table {silver.table} --with-rules new"
         + (_WHERE_CHANGED if any(change.startswith("where ") for change in changes) else "")
     )
+
+
+def rule_changes(silver: Silver, last: Mapping[str, Any]) -> Sequence[str]:
+    """What decides a verdict and has changed since the newest micro-batch, one text per difference."""
+    before = last.get(JUDGED_BY)
+    return changed_rules(before, rule_marks(silver)) if isinstance(before, dict) else ()
 
 
 def unfinished_batch_refusal(silver: Silver, last: Mapping[str, Any], committed: int | None) -> str | None:
@@ -310,7 +316,10 @@ class Builder:
         return watch
 
     def ensure_tables(self, judged: DataFrame) -> None:
-        """Create the table and its side tables where there are none; check the columns of existing ones."""
+        """Create the table and its side tables where there are none; check the columns of existing ones.
+
+        An existing table gets a column that was declared since: its rows have null there.
+        """
         spark, silver = self.spark, self.silver
         columns = table_columns.accepted_frame(judged).schema
         delta_table.ensure(
@@ -320,13 +329,15 @@ class Builder:
             columns,
             {**table_columns.properties(), **past_conditions.property_of(silver)},
             may_have_more=silver.unknown_fields == "evolve",
+            adds=self.pipeline,
+            refill=f"medallion rebuild {silver.table}",
         )
         table_columns.check_change_feed(spark, silver, self.silver_path)
         for table, path, schema in (
             (silver.quarantine, self.quarantine_path, self.rejected(judged).schema),
             (silver.late_table, self.late_path, late_schema(columns)),
         ):
-            delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES)
+            delta_table.ensure(spark, table, path, schema, table_columns.PROPERTIES, adds=self.pipeline)
 
     def writer(
         self, bronze_schema: StructType, begins: int, loaded: Mark | None, watch: CommitWatch

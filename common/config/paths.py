@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from common.config import object_store
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.errors import UsageError
@@ -65,7 +66,8 @@ class Layout:
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
-        """The layout of a pipeline under these settings."""
+        """The layout of a pipeline under these settings; this process then reaches their object store."""
+        object_store.connect(settings)
         name = f"{settings.table_prefix}{pipeline.name}"
         local = settings.data_dir.resolve() / name
         other = settings.sandbox_source

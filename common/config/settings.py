@@ -234,13 +234,23 @@ class GoldSettings(_Section):
     )
 
 
+_DRIVER_ROWS = 100_000
+"""Most rows of a micro-batch that the driver of one machine computes."""
+
+
+def is_cluster(master: str) -> bool:
+    """Whether a Spark master has executors in other processes; ``local-cluster`` has them too."""
+    return not master.startswith("local") or master.startswith("local-cluster")
+
+
 class DriverSettings(_Section):
     """Limits up to which a micro-batch is computed and written in the driver, without a Spark job."""
 
-    batch_rows: int = Field(
-        default=100_000,
+    batch_rows: int | None = Field(
+        default=None,
         ge=0,
-        description="Most rows of a micro-batch that the driver computes; 0: Spark computes all.",
+        description="Most rows of a micro-batch that the driver computes; 0: Spark computes all; unset: "
+        "100,000 on one machine, 0 on a cluster.",
     )
     batch_mb: int = Field(default=64, ge=1, le=64, description="Most MiB of those rows in memory, per query.")
     file_rows: int = Field(
@@ -465,6 +475,12 @@ class Settings(BaseSettings):
     stop_timeout_seconds: float = Field(
         default=60, gt=0, description="How long a stop waits for a micro-batch boundary."
     )
+    lease_seconds: float = Field(
+        default=60,
+        ge=3,
+        description="How long the lease of a table on s3a:// lasts after its last renewal; a job renews it "
+        "three times as often. After a crash another host may write the table when this time is over.",
+    )
     min_free_mb: int = Field(
         default=256,
         ge=0,
@@ -526,11 +542,18 @@ class Settings(BaseSettings):
         """The umask that gives new folders ``data_mode``; None: the process's own."""
         return None if self.data_mode == "umask" else 0o777 & ~int(self.data_mode, 8)
 
+    def with_master(self, master: str) -> Settings:
+        """These settings with the master that Spark has: `spark-submit` may have named another one."""
+        return self.model_copy(update={"spark": self.spark.model_copy(update={"master": master})})
+
     @property
     def driver_limits(self) -> DriverLimits:
         """The limits up to which the driver computes, reads and writes rows itself."""
+        rows = self.driver.batch_rows
+        if rows is None:
+            rows = 0 if is_cluster(self.spark.master) else _DRIVER_ROWS
         return DriverLimits(
-            self.driver.batch_rows,
+            rows,
             self.driver.file_rows,
             batch_bytes=self.driver.batch_mb * 2**20,
             fsync=self.spark.fsync,

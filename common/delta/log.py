@@ -17,6 +17,7 @@ from typing import Any
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile, count_rows, from_epoch_ms, parse_commit
 from common.errors import HistoryGoneError, TableError
+from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 
 _COMMIT = re.compile(r"^(\d{20})\.json$")
@@ -86,7 +87,7 @@ class LogReader:
         if created_ms != self._created_ms:  # the table was deleted and created again
             self._forget(created_ms)
         version = self._latest if self._latest is not None else self._checkpoint_version()
-        if version is None or not self._log.exists(_name(version)):
+        if version is None or not self._log.has_file(_name(version)):
             version = max(self._listed_versions(), default=None)
         if version is not None:
             version = self._newest_from(version)
@@ -237,22 +238,25 @@ class LogReader:
     def column_types(self) -> dict[str, str]:
         """The columns of the newest version with their types as Spark's ``simpleString``; empty: no table.
 
-        Reads one small file beside the newest commit (``common.delta.version_checksum``); where that is
-        missing, the table's log.
-
         Raises:
             HistoryGoneError: The log cannot be read.
         """
         latest = self.latest_version()
         if latest is None:
             return {}
+        if found := self.column_types_by_checksum():
+            return found
+        return {field.name: _type_text(field.type) for field in _open(self.path, latest).schema().fields}
+
+    def column_types_by_checksum(self) -> dict[str, str]:
+        """As ``column_types``, by the one small file beside the newest commit; empty where it is missing."""
+        latest = self.latest_version()
         try:
             checksum = json.loads(self._log.read(f"{latest:020}.crc") or b"{}")
             schema = json.loads(checksum["metadata"]["schemaString"])
             return {field["name"]: _described_type(field["type"]) for field in schema["fields"]}
         except (ValueError, KeyError, TypeError):
-            fields = _open(self.path, latest).schema().fields
-            return {field.name: _type_text(field.type) for field in fields}
+            return {}
 
     def _read_snapshot(self) -> Snapshot:
         if self._table is None:
@@ -315,12 +319,12 @@ class LogReader:
     def _newest_from(self, version: int) -> int:
         """The newest version, searched upwards from an existing one; above it the log has no gaps."""
         step = 1
-        while self._log.exists(_name(version + step)):
+        while self._log.has_file(_name(version + step)):
             version += step
             step *= 2
         while step > 1:
             step //= 2
-            if self._log.exists(_name(version + step)):
+            if self._log.has_file(_name(version + step)):
                 version += step
         return version
 
@@ -374,7 +378,7 @@ def _open(path: str, version: int | None) -> Any:
     from deltalake.exceptions import DeltaError
 
     try:
-        return DeltaTable(path, version=version)
+        return DeltaTable(path, version=version, storage_options=storage_options(path))
     except DeltaError as error:
         at = "" if version is None else f" at version {version}"
         raise HistoryGoneError(f"{path} cannot be read{at}: {_first_line(error)}") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta.checkpoint import DeltaPosition, delta_position_of
+from common.machine import lease_owner
 
 KafkaOffsets = Mapping[str, Mapping[str, int]]
 """The next offset to read, by topic and by partition, as Spark's offset log writes it."""
@@ -128,7 +129,13 @@ class MicroBatch:
             "counts": dict(counts),
         }
         declared = {"declared": dict(self.declared)} if self.declared else {}
-        return json.dumps(content | declared | dict(self.facts))
+        return json.dumps(content | declared | fenced() | dict(self.facts))
+
+
+def fenced() -> dict[str, int]:
+    """The fencing number for the metadata of a commit; empty where the tables are on no S3 store."""
+    number = lease_owner.fence()
+    return {} if number is None else {"fence": number}
 
 
 def _version(position: DeltaPosition | None) -> int | None:

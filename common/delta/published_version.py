@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from common.errors import TableError
+from common.machine.object_store import storage_options
 
 SUFFIX = "__published"
 _TEND_EVERY = 100
@@ -46,7 +47,7 @@ def read_published(path: str) -> PublishedVersion | None:
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        rows = DeltaTable(path + SUFFIX).to_pyarrow_table().to_pylist()
+        rows = DeltaTable(path + SUFFIX, storage_options=storage_options(path)).to_pyarrow_table().to_pylist()
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
@@ -72,8 +73,10 @@ def publish_version(path: str, table: str, table_id: str, version: int) -> Publi
         "published_at": pa.array([moved.published_at], pa.timestamp("us", tz="UTC")),
     }
     try:
-        write_deltalake(path + SUFFIX, pa.table(rows), mode="overwrite")
-        pointer = DeltaTable(path + SUFFIX)
+        write_deltalake(
+            path + SUFFIX, pa.table(rows), mode="overwrite", storage_options=storage_options(path)
+        )
+        pointer = DeltaTable(path + SUFFIX, storage_options=storage_options(path))
         if pointer.version() % _TEND_EVERY == _TEND_EVERY - 1:
             pointer.vacuum(retention_hours=168, dry_run=False)
             pointer.create_checkpoint()

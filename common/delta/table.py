@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -20,7 +21,7 @@ from pyspark.sql import DataFrame
 from common.delta import delta_rs
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata
-from common.delta.micro_batch import MicroBatch
+from common.delta.micro_batch import MicroBatch, fenced
 from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.driver_or_spark import Rows, SparkRows
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
-BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution")
+BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution", "lease")
 """Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
 
 ERASED = "medallion.erasedAt"
@@ -59,13 +60,18 @@ def ensure(  # noqa: PLR0913
     properties: Mapping[str, str],
     *,
     may_have_more: bool = False,
+    adds: str | None = None,
+    refill: str = "",
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> None:
     """Create an empty table where there is none; check the columns of one that exists.
 
     Properties and layout are set at creation only: afterwards they belong to the table's operator. With
-    ``may_have_more`` the table may have columns beside those of the schema.
+    ``may_have_more`` the table may have columns beside those of the schema. With ``adds``, the pipeline's
+    name, columns that the table lacks are added to it, if that is the only difference. ``refill`` is the
+    command that fills the table again, for the message of the error: with ``adds`` it helps whatever differs,
+    otherwise if columns are missing.
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``.
@@ -83,31 +89,73 @@ def ensure(  # noqa: PLR0913
         builder.execute()
         return
     want = {f.name: f.dataType.simpleString() for f in schema.fields}
-    if _matches(_logged_types(path), want, may_have_more=may_have_more):
+    if not shape_difference(_logged_types(path), want, may_have_more=may_have_more):
         return  # to load the table in Spark takes half a CPU second
     found = DeltaTable.forPath(spark, path).toDF().schema
     have = {f.name: f.dataType.simpleString() for f in found.fields}
-    if not _matches(have, want, may_have_more=may_have_more):
+    difference = shape_difference(have, want, may_have_more=may_have_more)
+    if adds is not None and difference.missing and not (difference.undeclared or difference.retyped):
+        add_columns(spark, adds, table, path, [schema[name] for name in difference.missing])
+        return
+    if difference:
+        helps = refill and (adds is not None or not (difference.undeclared or difference.retyped))
         raise TableShapeError(
-            f"{table} at {path} has other columns than the pipeline declares: "
-            f"{_difference(have, want, may_have_more=may_have_more)}. "
-            "Give the changed table a new name, or move the old table and its checkpoint away and start the "
+            f"{table} at {path} has other columns than the pipeline declares: {difference.text}. "
+            + (f"Fill the table again with the declared columns: {refill}. Or give" if helps else "Give")
+            + " the changed table a new name, or move the old table and its checkpoint away and start the "
             "query again."
         )
 
 
 def _logged_types(path: str) -> dict[str, str]:
     """The types of a table's columns by its log; none where only Spark can read them."""
+    log = LogReader(path)
     try:
-        return LogReader(path).column_types()
+        return log.column_types() if StorageFolder(path).is_local else log.column_types_by_checksum()
     except (MedallionError, OSError, ValueError, LookupError):
         return {}
 
 
-def _matches(have: Mapping[str, str], want: Mapping[str, str], *, may_have_more: bool) -> bool:
-    """Whether a table has the columns that are wanted, with their types, and no other ones."""
-    return all(have.get(name) == kind for name, kind in want.items()) and (
-        may_have_more or len(have) == len(want)
+@dataclass(frozen=True, slots=True)
+class ShapeDifference:
+    """How the columns of a table differ from declared ones; false if they do not. The order does not count.
+
+    Attributes:
+        missing: Declared columns that the table lacks, with their types.
+        undeclared: Columns that only the table has, with their types.
+        retyped: Columns of another type: the table's, then the declared one.
+    """
+
+    missing: Mapping[str, str]
+    undeclared: Mapping[str, str]
+    retyped: Mapping[str, tuple[str, str]]
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.undeclared or self.retyped)
+
+    @property
+    def text(self) -> str:
+        """The differences in words."""
+        parts = [f"{name} {kind} is missing" for name, kind in self.missing.items()]
+        parts += [f"{name} {kind} is not declared" for name, kind in self.undeclared.items()]
+        parts += [f"{name} is {have}, declared {want}" for name, (have, want) in self.retyped.items()]
+        return "; ".join(parts)
+
+
+def shape_difference(
+    have: Mapping[str, str], want: Mapping[str, str], *, may_have_more: bool = False
+) -> ShapeDifference:
+    """How a table's columns differ from the declared columns.
+
+    Args:
+        have: The table's columns with their types, as Spark's ``simpleString`` has them.
+        want: The declared columns.
+        may_have_more: The table may have columns that are not declared.
+    """
+    return ShapeDifference(
+        missing={name: kind for name, kind in want.items() if name not in have},
+        undeclared={n: kind for n, kind in have.items() if n not in want and not may_have_more},
+        retyped={n: (have[n], kind) for n, kind in want.items() if n in have and have[n] != kind},
     )
 
 
@@ -245,7 +293,7 @@ def maintenance_metadata(pipeline: str, table: str, by: str, **facts: Any) -> st
     """
     if by not in BY:
         raise AssertionError(f"{by!r} is none of {BY}")
-    return json.dumps({"pipeline": pipeline, "table": table, "by": by, **facts})
+    return json.dumps({"pipeline": pipeline, "table": table, "by": by, **fenced(), **facts})
 
 
 def append_with_metadata(frame: DataFrame, path: str, metadata: str) -> None:
@@ -270,15 +318,3 @@ def commit_metadata(spark: SparkSession, metadata: str) -> Iterator[None]:
         yield
     finally:
         spark.conf.unset(_METADATA)
-
-
-def _difference(have: Mapping[str, str], want: Mapping[str, str], *, may_have_more: bool) -> str:
-    parts = [f"{name} {want[name]} is missing" for name in want if name not in have]
-    if not may_have_more:
-        parts += [f"{name} {have[name]} is not declared" for name in have if name not in want]
-    parts += [
-        f"{name} is {have[name]}, declared {want[name]}"
-        for name in want
-        if name in have and have[name] != want[name]
-    ]
-    return "; ".join(parts)

@@ -22,7 +22,7 @@ class Jar:
     """One locked jar.
 
     Attributes:
-        set: The set that the jar belongs to: ``spark``, ``kafka-server`` or ``avro``.
+        set: The set that the jar belongs to: ``spark``, ``kafka-server``, ``avro`` or ``s3``.
         group: Maven group.
         artifact: Maven artifact.
         version: Maven version.

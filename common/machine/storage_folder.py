@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from common.machine import object_store
+
 _PLAIN = re.compile(r"[A-Za-z0-9_./=+-]*")
 
 
@@ -62,6 +64,17 @@ class StorageFolder:
         kind = store.get_file_info(f"{base}/{name}").type
         return bool(kind != fs.FileType.NotFound)
 
+    def has_file(self, name: str) -> bool:
+        """Whether the folder has a file of that name, no folder: one request where ``exists`` has two."""
+        if self.is_local:
+            return os.path.exists(f"{self.path}/{name}")  # noqa: PTH110  # called thousands of times
+        store, base = self._file_system()
+        try:
+            store.open_input_file(f"{base}/{name}").close()
+        except FileNotFoundError:
+            return False
+        return True
+
     def read(self, name: str) -> bytes | None:
         """The content of a file; None when there is no such file."""
         try:
@@ -76,6 +89,9 @@ class StorageFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file whole, and flush it; an existing one is replaced, and folders are created."""
+        if object_store.is_s3(self.path):
+            object_store.put(self.path, name, content)
+            return
         if not self.is_local:
             store, base = self._file_system()
             with store.open_output_stream(f"{base}/{name}") as stream:
@@ -95,6 +111,9 @@ class StorageFolder:
         with suppress(FileNotFoundError):
             if self.is_local:
                 Path(self.path, name).unlink()
+                return
+            if object_store.is_s3(self.path):
+                object_store.delete(self.path, name)
                 return
             store, base = self._file_system()
             store.delete_file(f"{base}/{name}")
@@ -120,10 +139,7 @@ class StorageFolder:
 
     def _file_system(self) -> tuple[Any, str]:
         if self._store is None:
-            from pyarrow import fs
-
-            uri = self.path.replace("s3a://", "s3://", 1)
-            self._store = fs.FileSystem.from_uri(uri)
+            self._store = object_store.file_system(self.path)
         return self._store
 
 

@@ -11,13 +11,14 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from common.config import object_store
 from common.config.references import HIDDEN_NAMES, is_reference, resolve
 from common.config.settings import Settings
 from common.errors import SettingsError, SetupError
 from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
-from common.machine import event_log, processes
+from common.machine import event_log, lease_owner, processes
 from common.machine.file_modes import umask
 from common.machine.stop_signals import hangup_ignored
 from common.schema import avro as avro_schema
@@ -70,7 +71,7 @@ def build_session(
         JarError: A locked jar is missing and cannot be fetched.
     """
     java = find_java(settings)
-    jars = (*require(settings, *sets), reader_jar(settings))
+    jars = (*require(settings, *sets, *object_store.jar_sets(settings)), reader_jar(settings))
     with umask(settings.umask):
         log_dir.mkdir(parents=True, exist_ok=True)
         _log_python(log_dir / f"{app}.python.log")
@@ -108,7 +109,7 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         settings: Master, memory, partitions, state store, and any further Spark setting.
         app: Name of the application.
         log_dir: Folder of the log files.
-        jars: Jars that the session loads.
+        jars: Jars that the session loads; those of ``spark.conf`` follow them.
         java_options: The engine's JVM options; those of ``spark.conf`` are appended.
         submitted: Configuration given to `spark-submit`; its master, if set, determines the profile.
 
@@ -116,21 +117,27 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         SettingsError: A setting lets Spark leave out files without an error.
     """
     profile = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master))
-    paths = [str(jar) for jar in jars]
-    loaded = {spark_conf.CLASS_PATH: os.pathsep.join(paths)}
-    if profile == "cluster":
-        loaded = {spark_conf.JARS: ",".join(paths)}
     own = resolve(settings.spark.conf, "spark.conf")
+    key, separator = spark_conf.LOADED[profile]
+    loaded = {key: separator.join([*map(str, jars), *filter(None, [own.get(key)])])}
     always = {
         spark_conf.JAVA_OPTIONS: " ".join([*java_options, *filter(None, [own.get(spark_conf.JAVA_OPTIONS)])]),
         spark_conf.APP_NAME: f"medallion {app}",
         spark_conf.MASTER: settings.spark.master,
+        **loaded,
     }
     warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
     metrics = {spark_conf.STREAMING_METRICS: "true"} if settings.http.spark_metrics else {}
     referred = [name for name, value in settings.spark.conf.items() if is_reference(name, value)]
     always[spark_conf.REDACTION] = _redaction(own.get(spark_conf.REDACTION), referred)
-    given = _engine_settings(settings) | registry_conf(settings) | warehouse | loaded | always
+    given = (
+        _engine_settings(settings)
+        | registry_conf(settings)
+        | object_store.s3a_conf(settings)
+        | _on_object_store(settings)
+        | warehouse
+        | always
+    )
     conf = {**spark_conf.values(profile, given), **metrics, **own, **always, **submitted}
     _refuse_lost_files(conf)
     return conf
@@ -145,6 +152,19 @@ def _refuse_lost_files(conf: Mapping[str, str]) -> None:
                 "and the checkpoints would count them as read. Take the setting out of spark.conf. Where a "
                 "file is gone, medallion recover --plan says what can be done."
             )
+
+
+def _on_object_store(settings: Settings) -> dict[str, str]:
+    """How Spark writes tables and checkpoints on ``s3a://``; empty for those elsewhere."""
+    found = {}
+    if (settings.checkpoints or "").startswith("s3a://"):
+        found[spark_conf.CHECKPOINT_FILES] = (
+            "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+        )
+    if (settings.warehouse or "").startswith("s3a://"):
+        found[spark_conf.S3_LOG_STORE] = "medallion.store.LeasedLogStore"
+        found[spark_conf.LEASE_OWNER] = lease_owner.OWNER
+    return found
 
 
 def _redaction(own: str | None, referred: Sequence[str]) -> str:
@@ -217,6 +237,7 @@ def _release_at_last_use() -> None:
 
 def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     """Start the JVM, unless one runs already, with its output in a file; return the session in the JVM."""
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf  # half a second that `medallion status` saves
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -248,7 +269,14 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
                     processes.kill(pid, processes.start_mark(pid))
             raise
         jvm.connect(gateway)
-    return SparkSession.builder.config(conf=wanted).getOrCreate()
+    try:
+        return SparkSession.builder.config(conf=wanted).getOrCreate()
+    except Py4JJavaError as error:
+        cause = str(error.java_exception.getMessage()).strip().splitlines()[0]
+        raise SetupError(
+            f"Spark did not start on {conf[spark_conf.MASTER]}: {cause[:300]} The logs of the master and the "
+            f"workers have the reason, where the master is a cluster's; the log of this process is {log}."
+        ) from error
 
 
 def _shorten(output: Path) -> None:

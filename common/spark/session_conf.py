@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from common.config import object_store
+from common.config.settings import is_cluster
 from common.schema import avro as avro_schema
 
 Profile = Literal["small", "cluster"]
@@ -24,9 +26,15 @@ FULL_FILE = "spark.databricks.delta.optimize.maxFileSize"
 LOGGED_VACUUM = "spark.databricks.delta.vacuum.logging.enabled"
 CLASS_PATH = "spark.driver.extraClassPath"
 JARS = "spark.jars"
+LOADED: Mapping[Profile, tuple[str, str]] = {"small": (CLASS_PATH, ":"), "cluster": (JARS, ",")}
+"""The setting by which a session loads its jars, and what separates its values."""
+
 STREAMING_METRICS = "spark.sql.streaming.metricsEnabled"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 WAREHOUSE = "spark.sql.warehouse.dir"
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+S3_LOG_STORE = "spark.delta.logStore.s3a.impl"
+LEASE_OWNER = "spark.hadoop.medallion.lease.owner"
 DRIVER_MEMORY = "spark.driver.memory"
 UI = "spark.ui.enabled"
 MASTER = "spark.master"
@@ -80,7 +88,7 @@ class Conf:
 
 def profile_of(master: str) -> Profile:
     """The profile of a Spark master; ``local-cluster`` has separate executors, as any cluster has."""
-    return "small" if master.startswith("local") and not master.startswith("local-cluster") else "cluster"
+    return "cluster" if is_cluster(master) else "small"
 
 
 def values(profile: Profile, of_run: Mapping[str, str]) -> dict[str, str]:
@@ -169,6 +177,32 @@ RELIED_ON: Sequence[Conf] = (
         None,
         "The local disk by system calls behind Hadoop's other interface, which checkpoints use.",
     ),
+    Conf(
+        "spark.hadoop.fs.s3a.fast.upload.buffer",
+        "array",
+        None,
+        "S3A keeps what it uploads in memory: its buffers on the local disk need Hadoop's own local file "
+        "system, and each write would fail.",
+    ),
+    Conf(
+        "spark.hadoop.fs.s3a.multipart.size",
+        "8M",
+        None,
+        "Memory of each file that is being uploaded to an S3 store; a larger file is uploaded in parts.",
+    ),
+    _both(
+        CHECKPOINT_FILES,
+        OfRun("for checkpoints on `s3a://`"),
+        "Spark's own writer of checkpoints for object stores: a file appears whole when it is closed, and "
+        "none is renamed, which on S3 is a copy.",
+    ),
+    _both(
+        S3_LOG_STORE,
+        OfRun("for tables on `s3a://`"),
+        "A version of a table on an S3 store is committed by a conditional put, by the holder of the table's "
+        "lease only (`docs/object-stores.md`).",
+    ),
+    _both(LEASE_OWNER, OfRun("for tables on `s3a://`"), "By it the log store knows the job's own leases."),
     _both(
         "spark.driver.maxResultSize",
         "256m",
@@ -205,22 +239,20 @@ CHOSEN: Sequence[Conf] = (
         "Name of the environment variable with the schema registry's login.",
     ),
     _both(
+        object_store.ENDPOINT,
+        OfRun("`AWS_ENDPOINT_URL`"),
+        "Address of the S3 store, where tables or checkpoints are on `s3a://`; unset: AWS.",
+    ),
+    _both(object_store.REGION, OfRun("`AWS_REGION`"), "Region of the S3 store."),
+    _both(
+        object_store.PATH_STYLE,
+        OfRun("true with an address"),
+        "The bucket is a part of the path: a server of one's own rarely has a host name per bucket.",
+    ),
+    _both(
         WAREHOUSE,
         OfRun("a folder beside the log"),
         "Where Spark would create its own tables; the engine's tables are elsewhere.",
-    ),
-    Conf(
-        CLASS_PATH,
-        OfRun("the locked jars"),
-        None,
-        "Classes on the driver's class path load faster than from a child class loader. Your own value must "
-        "include these jars.",
-    ),
-    Conf(
-        JARS,
-        None,
-        OfRun("the locked jars"),
-        "Executors fetch these jars from the driver. Your own value must include them.",
     ),
 )
 """The engine's own settings, by Spark's names."""
@@ -346,6 +378,19 @@ OURS: Sequence[Conf] = (
         "Your options are appended to the engine's, which set the JVM's log file and garbage collector, have "
         "the JVM exit when its heap is full, and, in a run that ends, restrict which code is optimized "
         "(`common/spark/compiler.json`).",
+    ),
+    Conf(
+        CLASS_PATH,
+        OfRun("the locked jars, then yours"),
+        None,
+        "Classes on the driver's class path load faster than from a child class loader. Your own class path "
+        "follows the engine's jars.",
+    ),
+    Conf(
+        JARS,
+        None,
+        OfRun("the locked jars, then yours"),
+        "Executors fetch these jars from the driver. Your own jars follow the engine's.",
     ),
     _both(
         REDACTION,

@@ -20,6 +20,7 @@ from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
 from common.errors import (
     DiskLowError,
+    LeaseLostError,
     MedallionError,
     QueryFailedError,
     RegistryError,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _REGISTRY = re.compile(r"medallion\.avro\.RegistryUnavailable: (.+)")  # thrown by the reader of Avro values
+
+_LEASE_LOST = re.compile(r"MEDALLION_LEASE_LOST (\S+)")  # thrown by the log store of tables on s3a://
 
 _SCHEMA_CHANGED = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\]")
 
@@ -105,11 +108,13 @@ class Gate:
         closed: Set once no query may start a micro-batch.
         closed_for: Names of queries that may start none, while the others go on.
         free_space: The disks on which space must be free before a micro-batch writes; None: not looked at.
+        lost_lease: The error for a lease that another process has taken over; None while all are held.
     """
 
     closed: threading.Event = field(default_factory=threading.Event)
     closed_for: set[str] = field(default_factory=set)
     free_space: FreeSpace | None = None
+    lost_lease: Callable[[], LeaseLostError | None] = lambda: None
 
     def close(self) -> None:
         """Admit no further micro-batch."""
@@ -118,6 +123,15 @@ class Gate:
     def admits(self, query: str) -> bool:
         """Whether a query may start a micro-batch."""
         return not self.closed.is_set() and query not in self.closed_for
+
+    def require_leases(self) -> None:
+        """Refuse to begin a micro-batch whose tables another process writes by now.
+
+        Raises:
+            LeaseLostError: Names the table and the process that holds its lease.
+        """
+        if (lost := self.lost_lease()) is not None:
+            raise lost
 
     def require_space(self, query: str) -> None:
         """Refuse to begin a micro-batch where too little space is free.
@@ -285,6 +299,7 @@ def _micro_batch_function(
             clear_transaction_ids(frame.sparkSession)
             if event_log.is_json():
                 jvm.name_in_log(frame.sparkSession, stream.name, batch_id)
+            gate.require_leases()
             gate.require_space(stream.name)
             tables.check()
             identity = replace(_identity(stream, checkpoint, frame, batch_id), is_first=is_first)
@@ -362,8 +377,8 @@ def failure_of(
     if isinstance(first, MedallionError):
         return first
     text = "\n".join(map(str, errors))
-    if (outage := registry_failure(text)) is not None:
-        return RegistryError(f"{query}: {outage}")
+    if (own := _own_error(query, text)) is not None:
+        return own
     line = one_line(str(first))
     if _SCHEMA_CHANGED.search(text) is not None:
         return SourceChangedError(query, line)
@@ -375,6 +390,14 @@ def failure_of(
     failure = QueryFailedError(query, line)
     failure.cause_kind = cause.kind
     return failure
+
+
+def _own_error(query: str, text: str) -> MedallionError | None:
+    """The error that a Java class of the engine has thrown; ``None`` for all others."""
+    if (lost := _LEASE_LOST.search(text)) is not None:
+        return LeaseLostError(lost[1], "another process")
+    outage = registry_failure(text)
+    return None if outage is None else RegistryError(f"{query}: {outage}")
 
 
 def _described(stream: Stream) -> FailedQuery:

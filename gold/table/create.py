@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType, TimestampNTZType, VariantType
 
-from common.declare import Aggregate, Storage
+from common.declare import Aggregate, Custom, Storage
 from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
 from common.errors import TableShapeError
 from common.spark.types import contains_type
 from gold.table.context import Context
@@ -96,7 +97,8 @@ def ensure(  # noqa: PLR0913  # what a table is created with
 ) -> None:
     """Create a gold table where there is none; check the columns of one that exists.
 
-    With ``is_replaced`` every micro-batch replaces all rows of the table.
+    With ``is_replaced`` every micro-batch replaces all rows of the table. A table that its query is about to
+    fill again gets the columns that were declared since.
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``, or would have types that not
@@ -109,6 +111,8 @@ def ensure(  # noqa: PLR0913  # what a table is created with
             "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
             "leave the other readers behind by name: storage=Storage(newer_types=True)."
         )
+    fills = any(one.table == table and not isinstance(one, Custom) for one in context.pipeline.gold)
+    begins = fills and Checkpoint(context.layout.checkpoint_path(table)).last_committed() is None
     delta_table.ensure(
         context.spark,
         table,
@@ -116,6 +120,8 @@ def ensure(  # noqa: PLR0913  # what a table is created with
         schema,
         properties(storage, is_replaced=is_replaced),
         may_have_more=may_have_more,
+        adds=context.pipeline.name if begins else None,
+        refill=f"medallion rebuild {table}" if fills and not begins else "",
         partition_by=storage.partition_by or (),
         cluster_by=storage.cluster_by or (),
     )

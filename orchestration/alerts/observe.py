@@ -119,7 +119,8 @@ def _no_data(rule: AlertRule, facts: Facts) -> Iterator[Found]:
         if table.layer != "bronze":
             continue
         age = None if table.freshness is None else table.freshness.newest_seconds(facts.status.at)
-        if age is None and table.holder is not None and table.holder.started_at is not None:
+        is_running = not table.query.is_opening  # a job that starts Spark reads nothing yet
+        if age is None and is_running and table.holder is not None and table.holder.started_at is not None:
             age = (facts.status.at - table.holder.started_at).total_seconds()
         if table.lag.count is None:
             yield table.table, Observation(None, "not known")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from common.config.paths import GAPS, Layout
 from common.delta.log import latest_version
+from common.machine.object_store import storage_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,11 @@ def read_gaps(layout: Layout, bronze: str) -> tuple[Gap, ...]:
     from deltalake import DeltaTable
 
     names = tuple(Gap.__dataclass_fields__)
-    rows = DeltaTable(path).to_pyarrow_table(columns=list(names)).to_pylist()
+    rows = (
+        DeltaTable(path, storage_options=storage_options(path))
+        .to_pyarrow_table(columns=list(names))
+        .to_pylist()
+    )
     found = (Gap(**row) for row in rows if row["bronze"] == bronze)
     return tuple(sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.first_offset)))
 
@@ -78,6 +83,7 @@ def append_gaps(layout: Layout, gaps: Sequence[Gap]) -> None:
         mode="append",
         configuration={"delta.appendOnly": "true"},
         commit_properties=CommitProperties(max_commit_retries=_ATTEMPTS),
+        storage_options=storage_options(layout.table_path(GAPS)),
     )
 
 

@@ -14,6 +14,7 @@ from orchestration.audit.accepted_gaps import Gap, lost_between
 from orchestration.audit.offset_ranges import BronzeProgress
 from orchestration.audit.table_log import (
     BATCH_COUNTS,
+    REBUILT,
     Partition,
     Pins,
     TableCommit,
@@ -21,17 +22,23 @@ from orchestration.audit.table_log import (
     delta_position,
     foreign_commits,
     kafka_positions,
+    since_rebuild,
 )
 
 
 def batch_faults(pins: Pins, silver: Silver, after: int, start: DeltaPosition | None) -> Iterator[str]:
     """Silver micro-batches after version ``after`` whose counts differ from the rows read or written."""
-    batches = [one for one in pins.silver.steps("accepted") if one.version > after]
+    batches = since_rebuild([one for one in pins.silver.steps("accepted") if one.version > after])
     rows_up_to = _RowsUpTo(pins.bronze)
     before = start or _start_after_first_load(pins.silver)
     first = pins.bronze.commits[0].version if pins.bronze.commits else 0
     for one in batches:
         position = delta_position(one)
+        if one.is_rebuilt:
+            before = None
+            if not one.metadata[REBUILT].get("counted"):
+                before = position
+                continue
         skipped = rows_up_to.count(before) if before is not None else 0
         read = rows_up_to.count(position) if position is not None else None
         is_known = before is not None or pins.bronze.is_whole
@@ -49,9 +56,11 @@ def batch_faults(pins: Pins, silver: Silver, after: int, start: DeltaPosition | 
 
 def _step_faults(pins: Pins, silver: Silver, after: int) -> Iterator[str]:
     """Commits whose data files hold a different number of rows than their counts."""
-    batches: dict[int, TableCommit] = {}
-    for one in pins.silver.steps("accepted"):
-        batches[one.batch_id or 0] = one
+    batches: dict[tuple[str | None, int | None], TableCommit] = {}
+    for one in since_rebuild(pins.silver.steps("accepted")):
+        if one.is_rebuilt:
+            continue
+        batches[one.query_id, one.batch_id] = one
         if one.version > after and silver.keep == "first":
             yield from _differs(one, silver.table, one.commit.rows, int(one.counts.get("accepted", 0)))
     for one in pins.silver.steps("late"):
@@ -62,8 +71,8 @@ def _step_faults(pins: Pins, silver: Silver, after: int) -> Iterator[str]:
         (pins.late, "late", ("late",)),
     ):
         for one in log.steps(step):
-            batch = batches.get(one.batch_id or 0)
-            if batch is None or batch.version <= after:
+            batch = batches.get((one.query_id, one.batch_id))
+            if batch is None or one.is_rebuilt or batch.version <= after:
                 continue
             yield from _differs(
                 one, log.table, one.commit.rows, sum(int(batch.counts.get(name, 0)) for name in names)
@@ -122,9 +131,10 @@ def tombstone_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], afte
     log = pins.silver
     if _has_moved_rows(log, after, totals):
         return
-    counted = sum(
-        int(one.counts.get("tombstones", 0)) for one in log.steps("accepted") if one.version > after
-    )
+    batches = since_rebuild([one for one in log.steps("accepted") if one.version > after])
+    if any(one.is_rebuilt and not one.metadata[REBUILT].get("counted") for one in batches):
+        return
+    counted = sum(int(one.counts.get("tombstones", 0)) for one in batches)
     found = totals.get("tombstones", 0)
     # With tombstones="keep", a tombstone whose key has a row in silver counts as a duplicate.
     if (found > counted) if silver.tombstones == "keep" else (found != counted):
@@ -141,7 +151,7 @@ def other_faults(pins: Pins, silver: Silver, totals: Mapping[str, int], after: i
     and no other operation has moved rows since.
     """
     log = pins.silver
-    batches = [one for one in log.steps("accepted") if one.version > after]
+    batches = since_rebuild([one for one in log.steps("accepted") if one.version > after])
     marks = {_mark_of_condition(one) for one in batches}
     if silver.where is None or len(marks) != 1 or None in marks or _has_moved_rows(log, after, totals):
         return

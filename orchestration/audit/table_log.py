@@ -31,6 +31,11 @@ BATCH_COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates"
 """The counts of a silver micro-batch whose sum is the number of rows that the micro-batch read."""
 
 
+REBUILT = "rebuilt"
+"""The entry in the metadata of a commit that has put the rows of another query into the table: ``counted``
+says whether its counts are those of all rows that this query has read."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableCommit:
     """A commit with the engine's metadata; ``batch_id`` is None if the commit is no micro-batch's."""
@@ -56,6 +61,11 @@ class TableCommit:
         """The number of rows per outcome."""
         counts = self.metadata.get("counts")
         return counts if isinstance(counts, dict) else {}
+
+    @property
+    def is_rebuilt(self) -> bool:
+        """Whether the commit has replaced all rows by those of another query, up to its positions."""
+        return REBUILT in self.metadata
 
     @property
     def is_foreign(self) -> bool:
@@ -200,7 +210,8 @@ def log_before(batch: TableCommit, log: TableLog) -> TableLog:
     """
     kept: list[TableCommit] = []
     for one in log.commits:
-        if one.batch_id is not None and one.batch_id >= (batch.batch_id or 0):
+        is_own = one.batch_id is not None and one.query_id == batch.query_id
+        if is_own and (one.batch_id or 0) >= (batch.batch_id or 0):
             break
         if one.version > 0 and one.by and one.commit.timestamp >= batch.commit.timestamp:
             break
@@ -212,7 +223,8 @@ def _is_complete(batch: TableCommit, mine: TableLog, aside: TableLog, late: Tabl
     """Whether the tables hold every write of a micro-batch."""
 
     def has(log: TableLog, step: str) -> bool:
-        return any(one.batch_id == batch.batch_id for one in log.steps(step))
+        mine = (batch.query_id, batch.batch_id)
+        return any((one.query_id, one.batch_id) == mine for one in log.steps(step))
 
     counts = batch.counts
     if counts.get("quarantined", 0) + counts.get("dropped", 0) and not has(aside, "quarantine"):
@@ -234,7 +246,11 @@ def _lost(  # noqa: PLR0913, PLR0917  # every source that can show a lost commit
     yield from missing_batches(silver.table, batches)
     newest = batches[-1] if batches else None
     last = last if newest is None else newest.batch_id or 0
-    beyond = max((one.batch_id for one in others if one.batch_id is not None), default=-1)
+    same = newest.query_id if newest is not None else None
+    beyond = max(
+        (one.batch_id for one in others if one.batch_id is not None and same in {None, one.query_id}),
+        default=-1,
+    )
     if beyond > last:
         yield (
             f"{silver.table} has no commit of micro-batch {beyond}, but a table beside it has: "
@@ -247,6 +263,12 @@ def _lost(  # noqa: PLR0913, PLR0917  # every source that can show a lost commit
             f"{silver.table} ends with micro-batch {last}, but its checkpoint has done {committed}: "
             "its newest commits are lost"
         )
+
+
+def since_rebuild(batches: Sequence[TableCommit]) -> Sequence[TableCommit]:
+    """The commits from the last one on that has replaced all rows; all if there is none."""
+    last = max((place for place, one in enumerate(batches) if one.is_rebuilt), default=0)
+    return batches[last:]
 
 
 def missing_batches(table: str, batches: Sequence[TableCommit]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The ``medallion`` command: arguments in, exit code out.
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 a quality suite failed, 4 the lease is held, 5 a case
-of a pipeline's own tests failed, 130 interrupted.
+of a pipeline's own tests failed or a plan has something to do, 130 interrupted.
 A ``MedallionError`` is printed as its message; any other exception is a bug and keeps its traceback.
 """
 
@@ -36,6 +36,7 @@ COMMANDS = (
     "author.init",
     "author.check",
     "author.cases",
+    "author.plan",
     "operate.run",
     "try_out.produce",
     "inspect.status",
@@ -52,6 +53,7 @@ COMMANDS = (
     "operate.erase",
     "install.doctor",
     "install.jars",
+    "install.deploy",
 )
 """Modules of ``orchestration.cli.commands``, in folders by purpose; each has a ``register(app)``."""
 

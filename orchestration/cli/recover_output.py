@@ -11,7 +11,8 @@ from orchestration.cli.status_output import bytes_text
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from orchestration.audit.accepted_gaps import Gap
-    from orchestration.recovery.plan import Effort, Step
+    from orchestration.history.effort import Effort
+    from orchestration.recovery.plan import Step
 
 _VERBS = {
     "repair": ("would be repaired", "repaired"),
@@ -28,7 +29,7 @@ def step_lines(step: Step, *, is_plan: bool) -> Iterator[str]:
         yield f"{step.query}: its checkpoint {verb} by the commits of the table"
     else:
         when = "" if is_plan else " by the next start"
-        yield f"{step.query}: {verb} from {' and '.join(step.reads)}{when}: {_effort_text(step.effort)}"
+        yield f"{step.query}: {verb} from {' and '.join(step.reads)}{when}: {effort_text(step.effort)}"
     for reason in step.reasons:
         yield f"  because {reason}"
     for change in step.changes:
@@ -72,7 +73,8 @@ def _moment(at: datetime | None) -> str:
     return "an unknown time" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
-def _effort_text(effort: Effort) -> str:
+def effort_text(effort: Effort) -> str:
+    """What is read, and how long it takes."""
     if effort.rows is None or effort.seconds is None:
         return "the number of rows is not known, because a table that it reads is damaged or gone"
     speed = "at the speed of its last micro-batches" if effort.is_measured else "at a usual speed"

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from common.delta.log import latest_version
+from common.machine.object_store import storage_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,6 +132,7 @@ def append(path: str, rows: Sequence[MicroBatchRow]) -> None:
             "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
         },
         commit_properties=CommitProperties(max_commit_retries=_ATTEMPTS),
+        storage_options=storage_options(path),
     )
 
 
@@ -147,7 +149,7 @@ def tidy(path: str, keep: timedelta) -> None:
     """
     from deltalake import DeltaTable
 
-    table = DeltaTable(path)
+    table = DeltaTable(path, storage_options=storage_options(path))
     oldest = (datetime.now(UTC) - keep).isoformat(sep=" ", timespec="microseconds")
     table.delete(f"ended_at < arrow_cast('{oldest}', 'Timestamp(Microsecond, Some(\"UTC\"))')")
     table.optimize.compact()
@@ -169,7 +171,7 @@ def read(path: str, since: datetime, columns: Sequence[str]) -> list[dict[str, A
     import pyarrow.compute as pc
     from deltalake import DeltaTable
 
-    data = DeltaTable(path).to_pyarrow_dataset()
+    data = DeltaTable(path, storage_options=storage_options(path)).to_pyarrow_dataset()
     moment = pa.scalar(since, pa.timestamp("us", "UTC"))
     there = [name for name in columns if name in data.schema.names]
     found = data.to_table(columns=there, filter=pc.field("ended_at") >= moment)

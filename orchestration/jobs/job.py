@@ -17,14 +17,15 @@ from py4j.protocol import Py4JError
 from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
+from common.delta.lease.table_leases import TableLeases
 from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say
 from common.machine.file_modes import umask
 from common.machine.free_space import FreeSpace
-from common.machine.table_lease import Leases
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
+from common.spark.shared_folders import require_shared_folders
 from orchestration.channel.client import fingerprint
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.jobs import topic_checks
@@ -150,7 +151,9 @@ def open_job(
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
-        leases = stack.enter_context(Leases(layout.leases, written_tables(pipeline, layers), name))
+        leases = stack.enter_context(
+            TableLeases(layout, written_tables(pipeline, layers), name, settings.lease_seconds)
+        )
         address: Future[str] = Future()
         if "bronze" not in layers and not ("gold" in layers and sinks_on_pipeline_broker(pipeline)):
             address.set_result("")
@@ -164,9 +167,11 @@ def open_job(
         spark = stack.enter_context(_spark(settings, layout, leases, name, compiled))
         took = f"{time.monotonic() - began:.1f} s"
         say(f"Spark {spark.version} on {spark.sparkContext.master}, started in {took}")
+        settings = settings.with_master(str(spark.sparkContext.master))
+        require_shared_folders(spark, layout.warehouse, layout.checkpoints)
         stop = stack.enter_context(StopSignal().installed())
         lost_broker = functools.partial(_lost_broker, pipeline, settings, address.result())
-        supervisor = _supervisor(spark, stop, settings, layout, lost_broker)
+        supervisor = _supervisor(spark, stop, settings, layout, leases, lost_broker)
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
         stack.enter_context(recording(_recorder(wiring, name, supervisor)))
@@ -176,11 +181,12 @@ def open_job(
         yield Job(tuple(layers), wiring, supervisor, stop, gates)
 
 
-def _supervisor(
+def _supervisor(  # noqa: PLR0913, PLR0917  # a supervisor and what it watches
     spark: SparkSession,
     stop: StopSignal,
     settings: Settings,
     layout: Layout,
+    leases: TableLeases,
     lost_broker: Callable[[], BrokerError | None],
 ) -> Supervisor:
     supervisor = Supervisor(
@@ -192,6 +198,7 @@ def _supervisor(
         broker_failure=lost_broker,
     )
     supervisor.gate.free_space = _free_space(settings, layout)
+    supervisor.gate.lost_lease = leases.lost
     return supervisor
 
 
@@ -221,7 +228,7 @@ def _free_space(settings: Settings, layout: Layout) -> FreeSpace:
 
 @contextmanager
 def _spark(
-    settings: Settings, layout: Layout, leases: Leases, name: str, compiled: Compiled
+    settings: Settings, layout: Layout, leases: TableLeases, name: str, compiled: Compiled
 ) -> Iterator[SparkSession]:
     """A session that ends with the block, whose JVM's process the leases name."""
     spark = build_session(settings, name, layout.log, compiled=compiled)
@@ -265,7 +272,7 @@ def spark_for_writing(
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
-        leases = stack.enter_context(Leases(layout.leases, tables, name))
+        leases = stack.enter_context(TableLeases(layout, tables, name, settings.lease_seconds))
         yield stack.enter_context(_spark(settings, layout, leases, name, "rows"))
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from common.config.paths import Layout, is_local
 from common.declare import Custom, Gold, Pipeline, Silver, Topic
 from common.delta.checkpoint import Checkpoint
+from common.delta.lease.table_leases import TableLeases
 from common.errors import UsageError
-from common.machine.table_lease import Leases
 
 
 def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
@@ -28,7 +28,7 @@ def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
         UsageError: The table cannot be rebuilt.
     """
     gold, checkpoint = checkpoint_to_move(pipeline, layout, table)
-    with Leases(layout.leases, (gold.table, *gold.side_tables), "rebuild"):
+    with TableLeases(layout, (gold.table, *gold.side_tables), "rebuild"):
         return move_aside(checkpoint)
 
 
@@ -64,12 +64,13 @@ def _gold(pipeline: Pipeline, table: str) -> Gold:
     declared = pipeline.table(table)
     if isinstance(declared, Topic):
         raise UsageError(
-            f"{table} is bronze: records that Kafka no longer has would be lost. Only gold can be rebuilt."
+            f"{table} is bronze: records that Kafka no longer has would be lost. Only silver and gold can be "
+            "rebuilt."
         )
     if isinstance(declared, Silver):
         raise UsageError(
-            f"{table} is silver: its readers would get every row again. Only gold can be rebuilt; to refill "
-            "silver, declare it under a new name."
+            f"{table} is silver: it is filled beside the live table, in a process of its own: medallion "
+            f"rebuild {table}"
         )
     if isinstance(declared, Custom):
         raise UsageError(

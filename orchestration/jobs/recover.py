@@ -17,12 +17,12 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Silver, Table, Topic
 from common.delta import delta_rs
 from common.delta import table as delta_table
+from common.delta.lease.table_leases import TableLeases
 from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
 from common.delta.micro_batch import MicroBatch
 from common.errors import TopicChangedError, UsageError, nearest
-from common.machine.table_lease import Leases
 from common.streaming.topic_identity import (
     RECOVERED,
     TOPICS,
@@ -91,7 +91,7 @@ def recover(  # noqa: PLR0913  # the options of the command
     """
     declared = pipeline.table(table)
     layout.require_own((declared.table,))
-    with Leases(layout.leases, (declared.table, *declared.side_tables), "recover"):
+    with TableLeases(layout, (declared.table, *declared.side_tables), "recover"):
         steps: list[str] = []
         if topics is not None and topics.names:
             steps += _begin_topics(pipeline, settings, layout, declared, topics, is_plan=is_plan)

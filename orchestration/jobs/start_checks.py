@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from common.config.paths import Layout
@@ -19,10 +19,11 @@ from common.delta.match.checkpoint_match import check_checkpoint, check_side_tab
 from common.errors import PipelineError, Problem
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
-from gold.query import Context, changed_attributes, missing_feed_warning
+from gold.query import Context, changed_attributes, marks_of, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
+from orchestration.pipeline import switch_record
 from orchestration.pipeline.state_partitions import other_partitions
-from silver.query import rule_change_notice, unfinished_batch_refusal
+from silver.query import rule_change_notice, rule_changes, unfinished_batch_refusal
 from silver.query import side_steps as silver_side_steps
 
 LastCommit = Mapping[str, Any]
@@ -73,25 +74,64 @@ def check_declaration(
     Raises:
         PipelineError: Names the attributes that differ, and the ways to go on.
     """
-    table = declared.table
-    if last is not None and isinstance(declared, Silver):
-        committed = Checkpoint(context.layout.checkpoint_path(table)).last_committed()
-        if (refusal := unfinished_batch_refusal(declared, last, committed)) is not None:
-            raise PipelineError([Problem(table, refusal, source_of(declared))])
-        if (notice := rule_change_notice(declared, last)) is not None:
+    if isinstance(declared, Silver):
+        if (refusal := cut_off_refusal(context.layout, declared, last)) is not None:
+            raise PipelineError([refusal])
+        if last is not None and (notice := rule_change_notice(declared, last)) is not None:
             say(notice)
         return
-    if last is None or "declared" not in last or table in context.settings.gold.accept_changed:
-        return
-    if differs := changed_attributes(last["declared"], marks):
-        text = (
-            "differs from the declaration under which the table was last written: rows that no new event "
-            f"touches would keep their old values. Fill the table again: medallion rebuild {table}; or "
-            "restore the old declaration; or keep the existing rows as they are: "
-            f"--set 'gold.accept_changed=[\"{table}\"]'"
-        )
-        place = f"{table}, {' and '.join(differs)}"
-        raise PipelineError([Problem(place, text, source_of(declared))])
+    accepted = context.settings.gold.accept_changed
+    if (problem := judge_declaration(declared, last, marks, accepted)) is not None:
+        raise PipelineError([problem])
+
+
+def judge_declaration(
+    declared: Table, last: LastCommit | None, marks: Mapping[str, str], accepted: Collection[str] = ()
+) -> Problem | None:
+    """Why a start refuses a declaration; None if it does not. Reads nothing.
+
+    Args:
+        declared: The table; the declaration of a bronze or silver table is never refused.
+        last: The metadata of the newest commit by the table's query; None if the query starts afresh.
+        marks: The marks of the declaration in force.
+        accepted: Tables whose changed declarations are accepted.
+    """
+    table = declared.table
+    if isinstance(declared, Topic | Silver) or last is None or "declared" not in last or table in accepted:
+        return None
+    differs = changed_attributes(last["declared"], marks)
+    if not differs:
+        return None
+    text = (
+        "differs from the declaration under which the table was last written: rows that no new event "
+        f"touches would keep their old values. Fill the table again: medallion rebuild {table}; or "
+        "restore the old declaration; or keep the existing rows as they are: "
+        f"--set 'gold.accept_changed=[\"{table}\"]'"
+    )
+    return Problem(f"{table}, {' and '.join(differs)}", text, source_of(declared))
+
+
+def cut_off_refusal(layout: Layout, declared: Silver, last: LastCommit | None) -> Problem | None:
+    """Why a start refuses other rules than those of a half written micro-batch; None if it does not."""
+    if last is None:
+        return None
+    committed = Checkpoint(layout.checkpoint_path(declared.table)).last_committed()
+    refusal = unfinished_batch_refusal(declared, last, committed)
+    return None if refusal is None else Problem(declared.table, refusal, source_of(declared))
+
+
+def unrecorded_changes(declared: Table, last: LastCommit | None) -> tuple[str, ...]:
+    """What the marks of a silver table's newest commit show as changed; the texts are not known."""
+    return tuple(rule_changes(declared, last)) if isinstance(declared, Silver) and last is not None else ()
+
+
+def declaration_problem(
+    declared: Table, last: LastCommit | None, accepted: Collection[str]
+) -> Problem | None:
+    """``judge_declaration`` by the marks of the declaration itself, for a plan."""
+    if isinstance(declared, Topic | Silver):
+        return None
+    return judge_declaration(declared, last, marks_of(declared), accepted)
 
 
 def _roll_back_torn_commits(context: Context, declared: Table) -> None:
@@ -108,6 +148,8 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     Raises:
         CheckpointMismatchError: The checkpoint does not belong to the tables.
     """
+    if isinstance(declared, Silver):
+        switch_record.refuse_unfinished(layout, declared.table)
     checkpoint = layout.checkpoint_path(declared.table)
     can_refill = not isinstance(declared, Topic | Silver | Custom)
     last = check_checkpoint(

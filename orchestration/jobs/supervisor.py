@@ -26,6 +26,7 @@ from pyspark.errors import PySparkException
 
 from common.errors import BrokerAwayError, MedallionError, RegistryError, SourceChangedError
 from common.machine.console import say
+from common.machine.service_manager import ServiceManager
 from common.machine.stop_signals import handled
 from common.streaming.query import Gate, RunningQuery, Stream, failure_of, start
 from common.streaming.turns import Turns
@@ -117,6 +118,7 @@ class Supervisor:
         self.gate = Gate()
         self.notifier = CommitNotifier()
         self.turns = Turns()
+        self._service = ServiceManager()
         self.watch: Callable[[], MedallionError | None] = lambda: None
         """Looked at in every poll of ``run``: a reason to stop all queries; None while there is none."""
         self.queries: list[RunningQuery] = []
@@ -342,11 +344,12 @@ class Supervisor:
         timeout = self._timeout
         try:
             while not self._stop.is_requested():
+                self._service.alive()
                 if (failure := self._lost_broker()) is not None:
                     # A query that waits for what is gone reaches no boundary.
                     timeout = min(timeout, _GONE_SECONDS)
                     break
-                failure = self.poll() or self.watch()
+                failure = self.gate.lost_lease() or self.poll() or self.watch()
                 if failure is not None or not self._is_any_left():
                     break
                 each_poll()
@@ -370,6 +373,7 @@ class Supervisor:
         Returns:
             The tables of the queries that were stopped inside a micro-batch.
         """
+        self._service.stopping()
         self.gate.close()
         deadline = time.monotonic() + (self._timeout if timeout_seconds is None else timeout_seconds)
         requests = self._stop.count

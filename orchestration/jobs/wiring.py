@@ -28,6 +28,7 @@ from common.streaming.topic_identity import TopicIdentity
 from orchestration.jobs import start_checks
 from orchestration.jobs.topic_checks import topic_identity
 from orchestration.kafka.client import client_options, sink_options
+from orchestration.pipeline import last_declaration
 from orchestration.pipeline.lineage import in_data_order, sources, written_by
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Wiring:
     bootstrap_servers: str
     topics: dict[str, TopicIdentity] = field(default_factory=dict)
 
-    def streams(self, layer: Layer) -> Iterator[Stream]:
-        """The queries of one layer; creates the tables that do not exist.
+    def streams(self, layer: Layer, *, only: str | None = None) -> Iterator[Stream]:
+        """The queries of one layer, or the one of a table; creates the tables that do not exist.
 
         Raises:
             CheckpointMismatchError: A checkpoint and its table do not belong together.
@@ -65,18 +66,19 @@ class Wiring:
         """
         # All checks come before the first table is created: a new empty table would stand in the way of a
         # table that the user has to restore.
+        chosen = [declared for declared in self.tables(layer) if only in {None, declared.table}]
         last_commits = {
-            declared.table: start_checks.check_table(self._context, declared)
-            for declared in self.tables(layer)
+            declared.table: start_checks.check_table(self._context, declared) for declared in chosen
         }
         for topic in self.pipeline.bronze if layer == "bronze" else ():
             self.topics[topic.table] = topic_identity(
                 self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
             )
-        for declared in self.tables(layer):
-            stream = self._stream(declared)
+        for declared in chosen:
+            stream = self.stream(declared)
             last = last_commits[declared.table]
             start_checks.check_declaration(self._context, declared, last, stream.declared)
+            last_declaration.remember(stream.checkpoint, declared, self.settings)
             yield stream
 
     def publications(self) -> Iterator[Stream]:
@@ -88,7 +90,9 @@ class Wiring:
         """
         for declared in self.pipeline.publish:
             start_checks.make_checkpoint_startable(self._context, declared)
-            yield self._publication(declared)
+            stream = self._publication(declared)
+            last_declaration.remember(stream.checkpoint, declared, self.settings)
+            yield stream
 
     def await_sources(
         self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool]
@@ -154,12 +158,18 @@ class Wiring:
         again = functools.partial(self._publication, declared)
         return replace(stream, reads=(declared.reads,), source=source, again=again)
 
-    def _stream(self, declared: Table) -> Stream:
+    def stream(self, declared: Table) -> Stream:
+        """The query of one table, without the checks of a start; creates its tables where there are none.
+
+        Raises:
+            PipelineError: The declaration does not fit the data.
+            TableShapeError: A table exists with other columns.
+        """
         reads = () if isinstance(declared, Topic) else sources(declared)
         beside = declared.side_tables
         paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
         stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths)
-        return replace(stream, again=lambda: self._stream(declared))
+        return replace(stream, again=lambda: self.stream(declared))
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout

@@ -24,10 +24,7 @@ def other_partitions(declared: Silver | Gold, checkpoint: Checkpoint, wanted: in
     has = checkpoint.state_partitions()
     if has is None or has == wanted:
         return None
-    if isinstance(declared, Silver):
-        refill = "declare the table under a new name, because its readers would get every row again"
-    else:
-        refill = f"fill the table again from {declared.reads}: medallion rebuild {declared.table}"
+    refill = f"fill the table again from {declared.reads}: medallion rebuild {declared.table}"
     return (
         f"{declared.table}: its query has {has} state partitions since its first start, and keeps them: "
         f"spark.shuffle_partitions, which is {wanted} now, does not change them. Set it to {has} again, or, "

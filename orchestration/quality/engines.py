@@ -13,6 +13,7 @@ from common.config.paths import is_local
 from common.config.settings import Settings
 from common.delta.log import Snapshot
 from common.errors import TableError
+from common.machine.object_store import storage_options
 from orchestration.quality.dialects import Dialect, DuckDbDialect, SparkDialect
 from orchestration.query.duckdb_views import Database
 
@@ -49,9 +50,10 @@ class Pinned:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
+        options = storage_options(self.path)
         try:
-            before = set(DeltaTable(self.path, version=self.since).file_uris())
-            now = DeltaTable(self.path, version=self.version).file_uris()
+            before = set(DeltaTable(self.path, version=self.since, storage_options=options).file_uris())
+            now = DeltaTable(self.path, version=self.version, storage_options=options).file_uris()
         except DeltaError as error:
             raise TableError(
                 f"{self.table} cannot be read at version {self.since}: {error}. Choose a newer --since."

@@ -14,6 +14,7 @@ from typing import Any
 
 from common.config.paths import Layout
 from common.errors import TableError
+from common.machine.object_store import storage_options
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 
 TABLE = "quality.results"
@@ -69,8 +70,10 @@ def append(layout: Layout, pipeline: str, results: Sequence[SuiteResult], *, rea
     path = layout.table_path(TABLE)
     columns = {name: [getattr(row, name) for row in rows] for name in Row.__slots__}
     try:
-        write_deltalake(path, pa.table(columns, schema=_schema()), mode="append")
-        table = DeltaTable(path)
+        write_deltalake(
+            path, pa.table(columns, schema=_schema()), mode="append", storage_options=storage_options(path)
+        )
+        table = DeltaTable(path, storage_options=storage_options(path))
         if table.version() % _COMPACT_EVERY == _COMPACT_EVERY - 1:
             table.optimize.compact(target_size=_FILE_BYTES)
             table.vacuum(retention_hours=168, dry_run=False)
@@ -103,7 +106,12 @@ def read(layout: Layout, *, tables: Iterable[str] = (), days: int = DAYS) -> lis
         )
         if wanted:
             condition &= ds.field("table").isin(wanted)
-        found = DeltaTable(path).to_pyarrow_dataset().to_table(filter=condition).to_pylist()
+        found = (
+            DeltaTable(path, storage_options=storage_options(path))
+            .to_pyarrow_dataset()
+            .to_table(filter=condition)
+            .to_pylist()
+        )
     except TableNotFoundError:
         return []
     except (DeltaError, OSError) as error:

@@ -23,6 +23,7 @@ from common.config.paths import Layout, is_local
 from common.delta.log import latest_version
 from common.delta.published_version import SUFFIX, read_published
 from common.errors import TableError, TableMissingError, UsageError, nearest
+from common.machine.object_store import storage_options
 from orchestration.query.allowed_sql import explain_refusal, refuse_unsafe
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class Database:
         from deltalake import DeltaTable  # imported here: needed only if DuckDB cannot read the table itself
 
         name = f"__delta_{abs(hash((path, version)))}"
-        self.connection.register(name, DeltaTable(path, version=version).to_pyarrow_dataset())
+        table = DeltaTable(path, version=version, storage_options=storage_options(path))
+        self.connection.register(name, table.to_pyarrow_dataset())
         return name
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
+from common.delta.lease.table_leases import TableLeases
 from common.delta.log import LogReader
 from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -26,7 +27,7 @@ from common.delta.match.checkpoint_repair import plan_repair, repair
 from common.delta.micro_batch import MicroBatch
 from common.delta.table import ERASED
 from common.errors import BrokerError, UsageError
-from common.machine.table_lease import Leases
+from common.machine.object_store import storage_options
 from common.streaming.topic_identity import (
     RECOVERED,
     TOPICS,
@@ -83,7 +84,7 @@ def accept_gaps(  # noqa: PLR0913  # the options of the command
     last = last_commit_metadata(path, declared.table)
     if last is None:
         raise UsageError(f"{declared.table} has read nothing yet: there is no gap in it.")
-    with Leases(layout.leases, (declared.table,), "recover"):
+    with TableLeases(layout, (declared.table,), "recover"):
         checkpoint = layout.checkpoint_path(declared.table)
         check_positions(declared.table, path, checkpoint)
         ends, states = read_ends(last), recorded_topics(last)
@@ -181,7 +182,7 @@ def _time_in_bronze(path: str, topic: str, partition: int, offset: int) -> datet
     import pyarrow.compute as pc
     from deltalake import DeltaTable
 
-    data = DeltaTable(path).to_pyarrow_dataset()
+    data = DeltaTable(path, storage_options=storage_options(path)).to_pyarrow_dataset()
     place = (
         (pc.field("topic") == topic) & (pc.field("partition") == partition) & (pc.field("offset") == offset)
     )

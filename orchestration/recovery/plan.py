@@ -36,43 +36,21 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from common.config.paths import HISTORY, Layout
+from common.config.paths import Layout
 from common.declare import Custom, Pipeline, Publish, Silver, Table, Topic
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from common.machine.storage_folder import StorageFolder
-from orchestration.history import micro_batches
+from orchestration.history.effort import Effort, effort_of
 from orchestration.pipeline.lineage import in_data_order, sources
 from orchestration.recovery.damage import SparkSource, damage, needs_positions_only, table_damage
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]
-
-_HISTORY_DAYS = 30
-_USUAL_RATE = {"silver": 5_000.0, "gold": 20_000.0, "publish": 5_000.0}
-"""Rows per second that are assumed for a query without a history, by its layer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """What the next start of the job reads.
-
-    Attributes:
-        rows: Rows; None where the source does not say.
-        bytes: Size of the files that hold the rows.
-        seconds: Estimated time; None where ``rows`` is None.
-        is_measured: Whether the time is by the speed of the query's earlier micro-batches.
-    """
-
-    rows: int | None = None
-    bytes: int = 0
-    seconds: float | None = None
-    is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +73,7 @@ class Step:
     reads: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     moves: tuple[str, ...] = ()
-    effort: Effort = Effort()
+    effort: Effort = field(default_factory=Effort)
 
 
 def queries_in_order(pipeline: Pipeline) -> tuple[Table | Publish, ...]:
@@ -213,7 +191,7 @@ def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str,
     if not moves:
         return None
     reads = sources(declared)
-    effort = _effort(layout, declared, reads)
+    effort = effort_of(layout, declared.table, reads)
     return Step(declared.table, kind, reasons, reads, moves=moves, effort=effort)
 
 
@@ -236,31 +214,3 @@ def _is_there(path: str) -> bool:
             "under it elsewhere, and run medallion recover again for what is left to do."
         )
     return False
-
-
-def _effort(layout: Layout, declared: Table | Publish, reads: Sequence[str]) -> Effort:
-    rows, size = 0, 0
-    for table in reads:
-        try:
-            found = LogReader(layout.table_path(table)).snapshot()
-        except MedallionError:
-            found = None
-        if found is None or found.rows is None:
-            return Effort()
-        rows, size = rows + found.rows, size + found.bytes
-    rate = _measured_rate(layout, declared.table)
-    usual = _USUAL_RATE[declared.table.partition(".")[0]]
-    return Effort(rows, size, rows / (rate or usual), is_measured=rate is not None)
-
-
-def _measured_rate(layout: Layout, query: str) -> float | None:
-    """Rows per second of a query's recorded micro-batches; None where none is recorded."""
-    columns = ("ended_at", "query", "rows", "duration_ms")
-    since = datetime.now(UTC) - timedelta(days=_HISTORY_DAYS)
-    try:
-        found = micro_batches.read(layout.table_path(HISTORY), since, columns)
-    except (MedallionError, OSError):
-        return None
-    own = [one for one in found if one["query"] == query and one["rows"] and one["duration_ms"]]
-    took_ms = sum(one["duration_ms"] for one in own)
-    return sum(one["rows"] for one in own) * 1000 / took_ms if took_ms else None

@@ -14,10 +14,10 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta import delta_rs
 from common.delta.checkpoint import Checkpoint
+from common.delta.lease.table_leases import TableLeases
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import repair
 from common.errors import UsageError
-from common.machine.table_lease import Leases
 from orchestration.jobs.job import spark_for_reading
 from orchestration.recovery.accept_gap import Accepted, accept_gaps
 from orchestration.recovery.damage import SparkSource
@@ -76,7 +76,7 @@ def recover_all(  # noqa: PLR0913  # the options of the command
         source = spark or _lazy_spark(pipeline, settings, stack)
         if is_plan:
             return Recovered(plan(pipeline, layout, source, only=only))
-        stack.enter_context(Leases(layout.leases, _written(pipeline, layout), "recover"))
+        stack.enter_context(TableLeases(layout, _written(pipeline, layout), "recover"))
         _roll_back_torn_commits(pipeline, layout)
         done: list[Step] = []
         kept: list[str] = []

@@ -6,10 +6,8 @@ skipped. ``TESTS_AIRFLOW`` names the folder of another environment.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -21,12 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from common.config.paths import Layout, user_cache
+from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.delta.log import snapshot
 from common.machine.table_lease import Leases
 from orchestration.pipeline.load_file import load_pipeline
 from orchestration.quality.last_results import last_results
+from tests.support.own_environment import installed
 from tests.support.processes import EXAMPLE, ROOT, SMALL, example_on
 
 LOCK = Path(__file__).with_name("airflow.lock")
@@ -34,29 +33,6 @@ RECORDS = 300
 _INSTALL_SECONDS, _RUN_SECONDS = 600, 500
 
 pytestmark = pytest.mark.long
-
-
-def installed() -> Path:
-    """The folder of the environment with Airflow; installs it where it is not yet."""
-    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
-    folder = Path(os.environ.get("TESTS_AIRFLOW", user_cache() / f"tests-airflow-{digest}"))
-    if (folder / "bin" / "airflow").exists():
-        return folder
-    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
-    if uv is None:
-        pytest.skip("uv is not installed, which installs Airflow's environment: pip install uv")
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    for words in (
-        ["venv", "-q", "--clear", "--python", version, str(folder)],
-        ["pip", "install", "-q", "--python", str(folder / "bin" / "python"), "-r", str(LOCK)],
-    ):
-        done = subprocess.run(
-            [uv, *words], check=False, capture_output=True, text=True, timeout=_INSTALL_SECONDS
-        )
-        if done.returncode:
-            shutil.rmtree(folder, ignore_errors=True)
-            pytest.skip(f"Airflow's environment cannot be installed: {done.stderr.strip()[-300:]}")
-    return folder
 
 
 _ENDS = """
@@ -152,7 +128,7 @@ class Airflow:
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
     home = tmp_path_factory.mktemp("airflow")
-    found = Airflow(installed(), home, tmp_path_factory.mktemp("dags"))
+    found = Airflow(installed("airflow", LOCK), home, tmp_path_factory.mktemp("dags"))
     done = found.run("db", "migrate")
     assert done.returncode == 0, done.stderr[-1000:]
     return found

@@ -43,8 +43,8 @@ number of cores. On a cluster: one to two for each core that the executors will 
 to do. The default is too few there.
 
 A start says so when the setting and a checkpoint differ; the query goes on as it began, with the same
-result. To have another number: `medallion rebuild gold.…` fills a gold table anew from silver; a silver table
-is declared under a new name, since its readers would get every row again.
+result. To have another number: `medallion rebuild` fills a gold table again from silver, and a silver table
+from bronze.
 """
 
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,8 @@ _QUIET_SECONDS = 15.0
 _TIMEOUT_SECONDS = 300.0
 _MB = 2**20
 _QUERY_PLAN = "org.apache.spark.sql.execution.QueryExecution"
+_GENERATED = "org.apache.spark.sql.catalyst.expressions.codegen.ByteCodeStats"
+"""One for each generated class in the cache, and none elsewhere."""
 _NATIVE = re.compile(r"^-\s+([\w ]+) \(reserved=\d+KB, committed=(\d+)KB\)", re.MULTILINE)
 _NATIVE_OPTION = "spark.conf.spark.driver.extraJavaOptions=-XX:NativeMemoryTracking=summary"
 
@@ -53,11 +55,14 @@ class Live:
     Attributes:
         bytes: In the heap.
         plans: Query plans among it.
+        generated: Generated classes in Spark's cache of compiled code, which is full at
+            ``spark.sql.codegen.cache.maxEntries``; each keeps its source text.
         resident: Bytes of the JVM that are in memory, heap or not.
     """
 
     bytes: int
     plans: int
+    generated: int
     resident: int
 
 
@@ -88,6 +93,18 @@ class Heap:
         return median([one.bytes for one in last]) / median([one.bytes for one in first])
 
 
+def counted(histogram: str, names: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """Bytes of all objects in a class histogram, and the number of objects of each named class."""
+    size, found = 0, dict.fromkeys(names, 0)
+    for line in histogram.splitlines():
+        words = line.split()
+        if words[:1] == ["Total"]:
+            size = int(words[2])
+        elif len(words) > 3 and words[3] in found:
+            found[words[3]] = int(words[1])
+    return size, found
+
+
 class Jvm:
     """A running JVM, as ``jcmd`` of the same Java shows it."""
 
@@ -105,16 +122,11 @@ class Jvm:
 
     def live(self) -> Live:
         """After a full collection."""
-        size = plans = 0
-        for line in self.command("GC.class_histogram").splitlines():
-            words = line.split()
-            if words[:1] == ["Total"]:
-                size = int(words[2])
-            elif len(words) > 3 and words[3] == _QUERY_PLAN:
-                plans = int(words[1])
+        size, found = counted(self.command("GC.class_histogram"), (_QUERY_PLAN, _GENERATED))
         status = Path(f"/proc/{self._pid}/status").read_text(encoding="ascii")
         resident = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
-        return Live(size, plans, 1024 * int(resident[1]) if resident else 0)
+        memory = 1024 * int(resident[1]) if resident else 0
+        return Live(size, found[_QUERY_PLAN], found[_GENERATED], memory)
 
     def native(self) -> dict[str, int]:
         """Bytes committed, by what for."""
@@ -231,11 +243,19 @@ def lines(found: Heap, settings: tuple[str, ...] = ()) -> list[str]:
             f"{work.bytes / _MB:.0f}",
             f"{rest.bytes / _MB:.0f}",
             str(rest.plans),
+            f"{rest.generated:,}",
             f"{rest.resident / _MB:,.0f}",
         )
         for number, (work, rest) in enumerate(zip(found.working, found.resting, strict=True), 1)
     ]
-    head = ("round", "live heap at work, MiB", "at rest", "query plans at rest", "resident memory of the JVM")
+    head = (
+        "round",
+        "live heap at work, MiB",
+        "at rest",
+        "query plans at rest",
+        "generated classes cached",
+        "resident memory of the JVM",
+    )
     return [what, "", *table(head, rows), "", _explained(found)]
 
 

@@ -26,7 +26,8 @@ from tests.bench.measure.watch import Watch
 from tests.bench.reporting.report import Section, table
 from tests.bench.run import OURS, Run
 
-MOST_SECONDS = 12.0
+MOST_SECONDS, WORST_SECONDS = 12.0, 15.0
+"""Until the first row of gold: the median of all kills, and the worst one."""
 _POLL_SECONDS = 0.05
 _TIMEOUT_SECONDS = 300.0
 _AT_REST_SECONDS = 15.0
@@ -181,11 +182,14 @@ def goals(found: Restart) -> list[Goal]:
         Goal(
             f"W6 restart, {what} of {len(seconds)} kills, s",
             None if void else of,
-            MOST_SECONDS,
+            bound,
             "at most",
             void,
         )
-        for what, of in (("median", median(seconds)), ("worst", max(seconds)))
+        for what, of, bound in (
+            ("median", median(seconds), MOST_SECONDS),
+            ("worst", max(seconds), WORST_SECONDS),
+        )
     ]
 
 

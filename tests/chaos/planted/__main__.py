@@ -1,6 +1,6 @@
 """Plants the bugs of ``bugs.py``, one at a time, and says which of them the tests catch.
 
-``python -m tests.chaos.planted [unit|spark|all] [--only TEXT]``: a copy of the project's files gets one bug,
+``python -m tests.chaos.planted [unit|spark|all] [--only PATTERN]``: a copy of the project gets one bug,
 the bug's tests run there, and the copy gets its text back. A bug is caught if a test fails (pytest's exit
 code 1). Before that, all these tests must pass without a bug.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -52,9 +53,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run; the exit code is 1 if a bug is not caught."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.planted")
     parser.add_argument("kind", nargs="?", default="all", choices=("unit", "spark", "all"))
-    parser.add_argument("--only", default="", help="only bugs whose description contains this")
+    parser.add_argument("--only", default="", help="only bugs in whose description this pattern is found")
     given = parser.parse_args(words)
-    bugs = [bug for bug in BUGS if given.kind in {bug.kind, "all"} and given.only in bug.why]
+    bugs = [bug for bug in BUGS if given.kind in {bug.kind, "all"} and re.search(given.only, bug.why)]
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = Path(folder) / "tree"
         _copy_tree(copy)

@@ -573,8 +573,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "rejected rows are dropped",
         "silver/write/writer.py",
-        "            if bad:",
-        "            if bad < 0:",
+        "        if bad:",
+        "        if bad < 0:",
         ACCOUNTS,
         "spark",
     ),
@@ -629,8 +629,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a rule that stops the query only counts",
         "silver/write/writer.py",
-        "            if tally.failed:",
-        "            if tally.failed < 0:",
+        "        if tally.failed:",
+        "        if tally.failed < 0:",
         VERBS,
         "spark",
     ),

@@ -27,7 +27,7 @@ SetNameOption = Annotated[
     typer.Option(
         "--set-name",
         metavar="NAME",
-        help="A set: spark, kafka-server or avro; repeatable.",
+        help="A set: spark, kafka-server, avro or s3; repeatable.",
         show_default="all",
     ),
 ]

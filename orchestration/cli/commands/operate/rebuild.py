@@ -1,15 +1,27 @@
-"""``medallion rebuild``: fills a gold table again from silver."""
+"""``medallion rebuild``: fills a gold table again from silver, or a silver table from bronze."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.declare import Gold, Silver, Topic
+from common.delta.log import LogReader
+from common.errors import UsageError
 from common.machine.console import out, say
+from common.machine.terminal import visible
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.recover_output import effort_text
+from orchestration.cli.status_output import bytes_text
 from orchestration.cli.warm_job import ask_holder
-from orchestration.pipeline.context import context
+from orchestration.history.effort import effort_of
+from orchestration.pipeline.context import Context, context
+from orchestration.pipeline.lineage import sources, written_by
+
+if TYPE_CHECKING:  # imports Spark, which other commands do not need
+    from orchestration.shadow.compare import Comparison
 
 
 def register(app: typer.Typer) -> None:
@@ -17,21 +29,39 @@ def register(app: typer.Typer) -> None:
     app.command("rebuild")(rebuild)
 
 
-def rebuild(
-    table: Annotated[str, typer.Argument(help="The gold table, such as gold.latest_orders.")],
+def rebuild(  # the options of the command
+    table: Annotated[str, typer.Argument(help="The table, such as gold.latest_orders or silver.orders.")],
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Print rows, time and disk; change nothing.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back the last rebuild of silver.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill a gold table again from silver, at the next start of the gold job, or by the running job at once.
+    """Fill a gold table again from silver, or a silver table from bronze by today's declaration.
 
-    Moves its checkpoint aside and deletes nothing.
+    Gold: at the next start of the gold job, or by the running job at once; the checkpoint is moved aside and
+    nothing is deleted. Silver: beside the live table, which goes on; then the new rows take the place of the
+    former ones in one commit, for which its silver and gold jobs must not run. `--undo` brings them back.
     """
+    ready = context(pipeline, settings, set_)
+    declared = ready.pipeline.table(table)  # refuses a name that is not declared
+    if isinstance(declared, Silver):
+        _rebuild_silver(ready, declared, plan=plan, undo=undo, as_json=as_json)
+        return
+    if undo:
+        raise UsageError(
+            f"{table}: only the rebuild of a silver table can be taken back; RESTORE brings back a version"
+        )
+    if plan and not isinstance(declared, Topic):
+        _print_effort(ready, declared, as_json=as_json)
+        return
+    _rebuild_gold(ready, table, as_json=as_json)
+
+
+def _rebuild_gold(ready: Context, table: str, *, as_json: bool) -> None:
     from orchestration.jobs.rebuild import rebuild as move_checkpoint
 
-    ready = context(pipeline, settings, set_)
-    ready.pipeline.table(table)  # refuses a name that is not declared
     asked = ask_holder(ready, [table], "rebuild", {"table": table})
     moved = move_checkpoint(ready.pipeline, ready.layout, table) if asked is None else asked["moved"]
     if as_json:
@@ -43,3 +73,54 @@ def rebuild(
         return
     say(f"{table}: the checkpoint was moved to {moved}")
     say(f"{when} fills the table again; its first micro-batch replaces the rows")
+
+
+def _print_effort(ready: Context, declared: Silver | Gold, *, as_json: bool) -> None:
+    """Print what a rebuild reads and the disk that it needs."""
+    effort = effort_of(ready.layout, declared.table, sources(declared))
+    copies = [LogReader(ready.layout.table_path(name)).snapshot() for name in written_by(declared)]
+    disk = sum(one.bytes for one in copies if one is not None)
+    if as_json:
+        out.print_json(data={"table": declared.table, **asdict(effort), "disk": disk})
+        return
+    if not any(copies):
+        say(f"{declared.table} does not exist yet: the next start of its job fills it")
+        return
+    say(f"{declared.table}: reads {effort_text(effort)}")
+    say(f"until the former files are deleted, the tables need {bytes_text(disk)} more disk")
+
+
+def _rebuild_silver(ready: Context, silver: Silver, *, plan: bool, undo: bool, as_json: bool) -> None:
+    if plan:
+        _print_effort(ready, silver, as_json=as_json)
+        return
+    from common.spark.session import build_session
+    from orchestration.shadow import rebuild as shadow
+
+    work = shadow.undo if undo else shadow.rebuild_silver
+    spark = build_session(ready.settings, f"rebuild_{silver.table}", ready.layout.log)
+    try:
+        done = work(spark, ready.pipeline, ready.settings, ready.layout, silver, say)
+    finally:
+        spark.stop()
+    if as_json:
+        out.print_json(data={"table": silver.table, **asdict(done)}, default=str)
+        return
+    if done.comparison is not None:
+        _print_comparison(silver, done.comparison)
+    for table in done.again:
+        say(f"{table} reads appends only: the next start of the gold job fills it again")
+    for table in done.by_hand:
+        say(f"{table} cannot be filled again, and keeps what it has of the former rows: give it a new name")
+    say(f"{silver.table}: the next start of the jobs goes on from there; to check: medallion audit")
+
+
+def _print_comparison(silver: Silver, found: Comparison) -> None:
+    for table, rows in found.live.items():
+        say(f"{table}: {rows:,} rows before, {found.shadow[table]:,} now")
+    before, now = found.checksums
+    say(f"checksum of {silver.table}: {before} before, {now} now")
+    say(f"rows of {silver.table}: {found.added:,} new, {found.removed:,} gone, {found.changed:,} changed")
+    for row in found.sample:
+        place = f"{row['_kafka_topic']}/{row['_kafka_partition']}/{row['_kafka_offset']}"
+        say(visible(f"  {place}: {row['live'] or 'no row'} -> {row['shadow'] or 'no row'}"))

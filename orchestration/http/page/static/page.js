@@ -171,7 +171,7 @@ function* facts(status, table) {
   if (table.watermark_at) yield `watermark ${clock(table.watermark_at)}`;
   const last = table.query.last_batch;
   if (last && last.state_rows !== null) yield `state ${short(last.state_rows)} rows, ${bytes(last.state_bytes)}`;
-  if (table.lag.files) yield `to read: ${short(table.lag.files)} files, ${bytes(table.lag.bytes)}`;
+  if (table.lag.files) yield `to read: ${short(table.lag.files)} ${table.lag.files === 1 ? "file" : "files"}, ${bytes(table.lag.bytes)}`;
   if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
   if (!table.time_to_loss.is_never && table.time_to_loss.seconds !== null) yield `loss in ${age(table.time_to_loss.seconds)}`;
   if (table.quarantine && table.quarantine.rows) yield `quarantine ${short(table.quarantine.rows)}`;

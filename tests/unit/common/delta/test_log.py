@@ -163,6 +163,15 @@ def test_between_two_positions_lies_what_was_consumed(table: str) -> None:
     assert log.backlog_between(at(3, 1, in_snapshot=True), at(4)).rows == 12
 
 
+def test_of_the_last_commit_only_the_files_up_to_the_end_were_read(tmp_path: Path) -> None:
+    hand_written(str(tmp_path), 0, add(1, 10))
+    hand_written(str(tmp_path), 1, add(2, 20), add(4, 40), add(8, 80))
+    log = LogReader(str(tmp_path))
+    assert log.backlog_between(at(0), at(1, 0)).rows == 3
+    assert log.backlog_between(at(1, 0), at(1, 1)).rows == 4
+    assert log.backlog_between(at(1, 1), at(2)).rows == 8
+
+
 def test_a_file_without_statistics_makes_rows_unknown_not_fewer(tmp_path: Path) -> None:
     hand_written(str(tmp_path), 0, add(10, 100), add(None, 50))
     assert backlog(str(tmp_path), at(0)) == Backlog(1, 2, 150, None)

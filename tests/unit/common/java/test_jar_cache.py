@@ -168,7 +168,7 @@ def test_the_lock_of_the_engine_is_sound(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.undo()
     all_of_them = jar_cache.locked()
 
-    assert set(jar_cache.jar_sets()) == {"spark", "kafka-server", "avro"}
+    assert set(jar_cache.jar_sets()) == {"spark", "kafka-server", "avro", "s3"}
     assert len({(one.set, one.artifact) for one in all_of_them}) == len(all_of_them)
     assert all(len(bytes.fromhex(one.sha256)) == 32 and one.size_bytes > 0 for one in all_of_them)
     assert {one.version for one in jar_cache.locked("spark") if one.artifact == "delta-spark_4.1_2.13"} == {

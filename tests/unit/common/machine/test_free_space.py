@@ -21,6 +21,7 @@ def test_enough_space_is_no_shortage(tmp_path: Path) -> None:
     found = os.statvfs(tmp_path)
     free_mb = found.f_bavail * found.f_frsize // 2**20
     assert FreeSpace([str(tmp_path)], max(1, free_mb // 2)).shortage() is None
+    assert FreeSpace([str(tmp_path)], 2 * free_mb + 1).shortage() is not None
 
 
 def test_a_floor_of_zero_looks_at_nothing() -> None:

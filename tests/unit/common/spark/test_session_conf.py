@@ -72,6 +72,28 @@ def test_one_machine_and_a_cluster_differ_where_the_page_says_so(tmp_path: Path)
     assert differ - {spark_conf.MASTER} == told
 
 
+@pytest.mark.parametrize(
+    ("master", "key", "separator"),
+    [("local[2]", spark_conf.CLASS_PATH, ":"), ("spark://host:7077", spark_conf.JARS, ",")],
+)
+def test_the_users_jars_follow_the_engines(tmp_path: Path, master: str, key: str, separator: str) -> None:
+    """They once replaced them: Spark then started without Delta's classes."""
+    found = session(tmp_path, f"spark.master={master}", f"spark.conf.{key}=/own/c.jar")
+    assert found[key] == separator.join(["/jars/a.jar", "/jars/b.jar", "/own/c.jar"])
+
+
+def test_uploads_to_s3_need_no_local_disk_of_hadoops_own(tmp_path: Path) -> None:
+    """S3A casts the local file system to Hadoop's own class, which the engine's is not."""
+    found = session(tmp_path, "spark.master=local[2]")
+    assert found[FILES] == "medallion.disk.LocalDisk"
+    assert found["spark.hadoop.fs.s3a.fast.upload.buffer"] == "array"
+
+
+def test_a_cluster_keeps_the_users_class_path(tmp_path: Path) -> None:
+    given = ("spark.master=spark://host:7077", f"spark.conf.{spark_conf.CLASS_PATH}=/own/c.jar")
+    assert session(tmp_path, *given)[spark_conf.CLASS_PATH] == "/own/c.jar"
+
+
 @pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
 def test_nothing_is_set_that_the_page_does_not_tell(tmp_path: Path, master: str) -> None:
     found = session(tmp_path, f"spark.master={master}", "silver.schema_registry=http://host")

@@ -23,8 +23,10 @@ def test_turns_are_given_one_at_a_time_in_order() -> None:
         for number in range(5):
             threads.append(threading.Thread(target=take, args=(number,)))
             threads[-1].start()
-            while len(turns._waiting["silver.x"]) < number + 2:
+            deadline = time.monotonic() + 10
+            while len(turns._waiting["silver.x"]) < number + 2 and time.monotonic() < deadline:
                 time.sleep(0.001)
+            assert had == []
         assert had == []
         with turns.take("silver.y"):  # another query's
             pass

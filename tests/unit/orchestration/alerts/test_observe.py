@@ -17,7 +17,16 @@ from orchestration.history.alert_state import Restarts
 from orchestration.quality.last_results import LastResult
 from orchestration.status.collect import Collector
 from orchestration.status.lease_holder import Holder
-from orchestration.status.model import Lag, Quarantine, QueryNow, Status, TableStatus, TimeToLoss, Uncommitted
+from orchestration.status.model import (
+    Freshness,
+    Lag,
+    Quarantine,
+    QueryNow,
+    Status,
+    TableStatus,
+    TimeToLoss,
+    Uncommitted,
+)
 from orchestration.status.recent_rows import RecentRows
 from orchestration.status.topic_offsets import TopicOffsets
 from tests.support.lived_in import PIPELINE, LivedIn
@@ -122,6 +131,17 @@ def test_no_data_is_said_only_once_all_is_read(status: Status) -> None:
     unknown = with_table(status, "bronze.orders", lag=Lag("records", note="down"))
     assert says(unknown, silent, "bronze.orders").is_wrong is None
     assert [key for key in observe({"r": silent}, Facts(status))] == [("r", "bronze.orders")]  # noqa: C416
+
+
+def test_a_job_that_still_starts_is_not_without_data(status: Status) -> None:
+    """Spark, or a broker, may take longer than the limit; nothing has been read by then."""
+    holder = Holder("up", 1, "host", NOW - timedelta(minutes=2))
+    silent = rule("no_data", over="1 minute")
+    for is_opening, is_wrong in ((True, None), (False, True)):
+        query = QueryNow("starting", "job up starts", is_opening=is_opening)
+        nothing = Freshness(None, None, is_known=True)
+        given = with_table(status, "bronze.orders", holder=holder, query=query, freshness=nothing)
+        assert says(given, silent, "bronze.orders").is_wrong is is_wrong
 
 
 def test_a_dead_query_is_named_without_the_message_of_its_exception(status: Status) -> None:

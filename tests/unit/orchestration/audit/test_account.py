@@ -207,3 +207,15 @@ def test_other_tables_records_are_compared_with_the_counts_of_the_commits() -> N
     assert faults(8, batch(1, 3), batch(2, 4, "another")) == []
     assert faults(8, batch(1, 0, None), batch(2, 4)) == []
     assert faults(8, batch(0, 0, by="replay"), *both) == []
+
+
+@pytest.mark.parametrize(("rows", "wrote"), [(5, None), (4, 4), (6, 6)])
+def test_a_commit_whose_files_have_other_rows_than_it_counts_is_named(rows: int, wrote: int | None) -> None:
+    """Fewer rows or more."""
+    source = log("b", bronze(1, 0, 5, 5))
+    one = silver(1, 0, (2, -1), 5)
+    found = batch_counts.batch_faults(
+        pins(source, log("s", replace(one, commit=commit(1, rows)))), ORDERS, -1, None
+    )
+    text = f"micro-batch 0 wrote {wrote} rows into silver.orders (version 1), but its counts add up to 5"
+    assert list(found) == ([] if wrote is None else [text])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -20,7 +22,9 @@ IDENTITIES = {
     ("after", "words"),
     [({"orders": "B"}, r"created again \(id B, before A\)"), ({}, "topic orders was deleted")],
 )
-def test_a_topic_that_changes_ends_the_job(after: Mapping[str, str], words: str) -> None:
+def test_a_topic_that_changes_ends_the_job(
+    after: Mapping[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker that does not answer does not, and a topic without an id is not compared."""
     answers: list[Mapping[str, str] | None] = [{"orders": "A"}, None, after]
     looked = threading.Event()
@@ -34,13 +38,17 @@ def test_a_topic_that_changes_ends_the_job(after: Mapping[str, str], words: str)
             looked.set()
         return answer
 
+    clock = itertools.count()
+    monkeypatch.setattr(time, "strftime", lambda _: f"look {next(clock)}")
     watch = TopicWatch(IDENTITIES, lookup, seconds=0.01)
     assert watch.failure() is None
     with watch.running():
         assert looked.wait(10)
-        while watch.failure() is None:
-            pass
+        deadline = time.monotonic() + 10
+        while watch.failure() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
     failure = watch.failure()
     assert isinstance(failure, TopicChangedError)
     with pytest.raises(TopicChangedError, match=words):
         raise failure
+    assert "after look 1." in str(failure), "look 2 had no answer"

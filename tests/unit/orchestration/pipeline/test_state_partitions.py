@@ -34,7 +34,10 @@ def begun(folder: Path, partitions: int, *, state: bool = True) -> Checkpoint:
 
 @pytest.mark.parametrize(
     ("declared", "way"),
-    [(ORDERS, "under a new name"), (TOTAL, "from silver.orders: medallion rebuild gold.total")],
+    [
+        (ORDERS, "from bronze.orders: medallion rebuild silver.orders"),
+        (TOTAL, "from silver.orders: medallion rebuild gold.total"),
+    ],
     ids=["silver", "gold"],
 )
 def test_another_number_is_told_with_what_to_do(tmp_path: Path, declared: Silver | Gold, way: str) -> None:

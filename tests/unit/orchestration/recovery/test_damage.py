@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from orchestration.recovery.damage import table_damage
+from common.delta.checkpoint import DeltaPosition
+from common.delta.log import snapshot
+from orchestration.recovery.damage import _source_fault, table_damage
 
 
 @pytest.fixture
@@ -50,3 +52,25 @@ def test_a_damaged_table_is_named(table: Path, damage: Callable[[Path], object],
     (found,) = table_damage("silver.x", str(table))
     assert found.startswith("silver.x: ")
     assert words in found
+
+
+def at(table: Path, version: int, table_id: str | None = None) -> DeltaPosition:
+    now = snapshot(str(table))
+    assert now is not None
+    return DeltaPosition(version, -1, now.table_id if table_id is None else table_id, in_snapshot=False)
+
+
+def source_faults(table: Path, end: DeltaPosition) -> list[str]:
+    return list(_source_fault("silver.x", "bronze.x", str(table), None, end))
+
+
+def test_a_source_that_was_read_to_its_end_has_no_fault(table: Path) -> None:
+    assert source_faults(table, at(table, 4)) == []
+    assert source_faults(table, at(table, 4, "")) == []
+
+
+def test_a_source_that_was_created_again_or_set_back_is_named(table: Path) -> None:
+    (other,) = source_faults(table, at(table, 2, "another id"))
+    assert other == "silver.x: it has read another table than the bronze.x that is there now"
+    (back,) = source_faults(table, at(table, 5))
+    assert back == "silver.x: it has read bronze.x up to version 4, and the table ends with version 3"

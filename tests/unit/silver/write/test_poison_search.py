@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from silver.write.poison_search import DEATHS, PARTS, OffsetRange, PoisonSearch
@@ -58,7 +58,7 @@ OFFSETS = st.integers(min_value=10, max_value=40_009)
 PLACES = st.sets(OFFSETS.map(lambda offset: ("orders", 0, offset)) | st.just(("orders", 1, 0)), max_size=4)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12, deadline=None, phases=[Phase.generate])
 @given(poison=PLACES, kill_at=st.none() | st.integers(min_value=1, max_value=150))
 def test_all_poison_records_and_no_others_are_found(
     tmp_path_factory: pytest.TempPathFactory, poison: Places, kill_at: int | None

@@ -1,0 +1,59 @@
+"""The leases of a job on the tables that it writes: always on its own disk, and on the store of its tables.
+
+The lock files of the local disk exclude other processes of this host. Where the tables are on ``s3a://``,
+``common.delta.lease.store_leases`` excludes those of other hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from common.config.paths import Layout
+from common.delta.lease.store_leases import DEFAULT_SECONDS, StoreLeases
+from common.errors import LeaseLostError
+from common.machine.object_store import is_s3
+from common.machine.table_lease import Leases
+
+
+class TableLeases:
+    """All leases of one job; all of them are acquired, or none.
+
+    Raises:
+        LeaseHeldError: Another process holds a lease; names the table and the holder.
+        SetupError: A lease cannot be written.
+    """
+
+    def __init__(
+        self, layout: Layout, tables: Sequence[str], job: str, seconds: float = DEFAULT_SECONDS
+    ) -> None:
+        self._local = Leases(layout.leases, tables, job)
+        self._stored: StoreLeases | None = None
+        if tables and is_s3(layout.warehouse):
+            self._stored = StoreLeases(layout.warehouse, tables, job, seconds)
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self._local)
+            if self._stored is not None:
+                stack.enter_context(self._stored)
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def record_jvm(self, pid: int) -> None:
+        """Record the JVM that writes for this process, for the next holder after a SIGKILL."""
+        self._local.record_jvm(pid)
+        if self._stored is not None:
+            self._stored.record_jvm(pid)
+
+    def lost(self) -> LeaseLostError | None:
+        """The error for a lease that another host has taken over meanwhile; ``None`` while all are held."""
+        return None if self._stored is None else self._stored.lost()

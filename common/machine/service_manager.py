@@ -1,0 +1,37 @@
+"""Tells systemd that a job is ready and alive, by sd_notify's protocol; without systemd nothing happens."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import suppress
+
+_EVERY_SECONDS = 5.0
+
+
+class ServiceManager:
+    """The service manager of this process, where the variable ``NOTIFY_SOCKET`` names one."""
+
+    def __init__(self) -> None:
+        self._address = os.environ.get("NOTIFY_SOCKET", "")
+        self._sent: float | None = None
+
+    def alive(self) -> None:
+        """Send ``READY=1`` at the first call, and ``WATCHDOG=1``, at most every five seconds."""
+        now = time.monotonic()
+        if not self._address or (self._sent is not None and now - self._sent < _EVERY_SECONDS):
+            return
+        self._send("WATCHDOG=1" if self._sent is not None else "READY=1\nWATCHDOG=1")
+        self._sent = now
+
+    def stopping(self) -> None:
+        """Send ``STOPPING=1``: queries are ended at a micro-batch boundary."""
+        if self._address:
+            self._send("STOPPING=1")
+
+    def _send(self, text: str) -> None:
+        # An address that begins with @ is in the abstract namespace.
+        address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(text.encode(), address)

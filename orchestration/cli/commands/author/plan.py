@@ -1,0 +1,124 @@
+"""``medallion plan``: what the next start of a pipeline does with its tables, before it is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from common.errors import PipelineError
+from common.machine.console import out
+from common.machine.terminal import visible
+from orchestration.check.pipeline import draft_problems
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.recover_output import effort_text
+from orchestration.pipeline.context import Context, context
+
+if TYPE_CHECKING:  # imports Spark, which other commands do not need
+    from pyspark.sql import SparkSession
+
+    from orchestration.plan.change import Change, QueryPlan
+
+TO_DO = 5
+"""Exit code where the next start does anything else than go on."""
+
+_WORDS = {
+    "unchanged": "unchanged",
+    "no effect": "has no effect",
+    "not declared": "no longer declared",
+    "next start": "takes effect at the next start",
+    "new column": "new column; rows that are there have null",
+    "new": "is created and filled",
+    "rebuild": "needs a rebuild: the next start is refused until then",
+    "refused": "refused: the next start ends with an error",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plan")(plan_pipeline)
+
+
+def plan_pipeline(  # the options of the command
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    exact: Annotated[
+        bool | None,
+        typer.Option(
+            "--exact/--fast",
+            help="Compare all columns by Spark, or no types; unset: by Spark if an edit may change a type.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what the next start does with each table, checkpoint and publication. Changes nothing.
+
+    Exit code 5 if the next start does anything else than go on, 0 if not.
+    """
+    ready = context(pipeline, settings, set_)
+    if problems := draft_problems(ready.draft, ready.settings):
+        raise PipelineError(problems)
+    from orchestration.plan.plan import has_something_to_do, plan
+
+    with ExitStack() as stack:
+        source = None if exact is False else _lazy_spark(ready, stack)
+        plans = plan(ready.pipeline, ready.settings, ready.layout, source, exact=bool(exact))
+    if as_json:
+        out.print_json(data={"pipeline": ready.pipeline.name, "queries": [_document(one) for one in plans]})
+    else:
+        _print(plans)
+    if has_something_to_do(plans):
+        raise typer.Exit(TO_DO)
+
+
+def _lazy_spark(ready: Context, stack: ExitStack) -> Any:
+    """A function that starts a small session at its first call."""
+
+    def get() -> SparkSession:
+        from orchestration.cases.session import open_cases
+
+        session = stack.enter_context(open_cases(ready.settings))
+        spark, _ = stack.enter_context(session.room())
+        return spark
+
+    return get
+
+
+def _document(one: QueryPlan) -> dict[str, Any]:
+    changes = [asdict(each) for each in one.changes]
+    effort = None if one.effort is None else asdict(one.effort)
+    return {"query": one.query, "effect": one.effect, "changes": changes, "reads": effort}
+
+
+def _print(plans: Sequence[QueryPlan]) -> None:
+    for one in plans:
+        for line in _lines(one):
+            out.print(visible(line), markup=False, highlight=False, soft_wrap=True)
+    number = sum(one.effect != "unchanged" for one in plans)
+    text = f"{number} of {len(plans)} queries change" if number else "nothing to do: every query goes on"
+    out.print(text, markup=False, highlight=False)
+
+
+def _lines(one: QueryPlan) -> Iterator[str]:
+    yield f"{one.query}: {_WORDS[one.effect]}"
+    for change in one.changes:
+        yield f"  {_difference(change)}"
+        effect = "" if change.effect == one.effect else _WORDS[change.effect]
+        if text := ". ".join(filter(None, [effect, change.why])):
+            yield f"    {text}"
+    if one.effect == "rebuild":
+        yield f"  type: medallion rebuild {one.query}"
+    if one.effort is not None:
+        yield f"  reads {effort_text(one.effort)}"
+
+
+def _difference(change: Change) -> str:
+    if change.old and change.new:
+        return f"{change.name}: {change.old} -> {change.new}"
+    if change.new:
+        return f"{change.name}: + {change.new}"
+    return f"{change.name}: - {change.old}" if change.old else change.name

@@ -1,0 +1,98 @@
+"""``medallion deploy`` writes what runs a pipeline under systemd, on Kubernetes, or by a compose file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from common.errors import SetupError, UsageError
+from common.machine.console import out
+from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
+from orchestration.deploy import image, kubernetes, systemd
+from orchestration.deploy.plan import HOME, Plan, plan_of
+from orchestration.pipeline.context import context
+
+Place = Literal["systemd", "kubernetes", "compose"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(deploy)
+
+
+def deploy(  # the options of all places
+    place: Annotated[Place, typer.Argument(help="systemd, kubernetes or compose.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the files.")],
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    home: Annotated[
+        str, typer.Option("--home", metavar="DIR", help="systemd: folder of pipeline, settings and data.")
+    ] = HOME,
+    user: Annotated[str, typer.Option("--user", help="systemd: the user of the service.")] = "medallion",
+    image_name: Annotated[
+        str, typer.Option("--image", metavar="NAME:TAG", help="kubernetes: the image.")
+    ] = "medallion:latest",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
+) -> None:
+    """Write the files that run a pipeline as a service; nothing is installed or started."""
+    ready = context(pipeline, settings, set_)
+    plan = plan_of(ready.settings, ready.pipeline.name)
+    files = {
+        "systemd": lambda: systemd.files(plan, _program(), user, home.rstrip("/")),
+        "kubernetes": lambda: kubernetes.files(plan, image_name),
+        "compose": lambda: image.files(plan),
+    }[place]()
+    _write(output, files, force=force)
+    for name in sorted(files):
+        out.print(str(output / name), highlight=False, soft_wrap=True)
+    for line in _next_steps(place, plan, output, home):
+        out.print(line, highlight=False, soft_wrap=True)
+
+
+def _program() -> list[str]:
+    """The absolute command line of this program: a service has no search path of a user."""
+    found = shutil.which("medallion", path=str(Path(sys.executable).parent))
+    return [found] if found is not None else [sys.executable, "-m", "orchestration"]
+
+
+def _write(output: Path, files: Mapping[str, str], *, force: bool) -> None:
+    taken = [name for name in files if (output / name).exists()]
+    if taken and not force:
+        raise UsageError(
+            f"{output} has {', '.join(taken)} already. Name another folder, or overwrite with --force."
+        )
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            file = output / name
+            if name.endswith(".env"):
+                file.touch(mode=0o600)
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SetupError(f"{output} cannot be written ({error.strerror}). Name another folder.") from error
+
+
+def _next_steps(place: Place, plan: Plan, output: Path, home: str) -> list[str]:
+    if place == "systemd":
+        units = " ".join(
+            plan.name if service == "up" else f"{plan.name}-{service}" for service in plan.services
+        )
+        return [
+            f"Then: put the pipeline, medallion.yaml and {plan.name}.env into {home},",
+            f"  cp {output}/*.service /etc/systemd/system/ && systemctl enable --now {units}",
+        ]
+    if place == "compose":
+        return [f"Then: prepare the folder as the head of {output}/Dockerfile says, and: docker compose up"]
+    secrets = " ".join(f"--from-literal={name}=…" for name in plan.secrets)
+    create = f"kubectl create secret generic {plan.name}-secrets {secrets}" if plan.secrets else ""
+    return [
+        f"Then: build and push the image ({output}/Dockerfile),",
+        *([f"  {create}"] if create else []),
+        f"  kubectl apply -f {output}",
+    ]

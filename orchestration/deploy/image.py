@@ -1,0 +1,103 @@
+"""A Dockerfile with all jars in the image, and a compose file: no network at the start, and no root."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import yaml
+
+from orchestration.deploy.plan import HOME, PORT, Plan
+from orchestration.deploy.systemd import environment_text, settings_text
+
+UID = 10001
+
+_DOCKERFILE = """\
+# Written by `medallion deploy {place}`. The folder beside this file needs first:
+#   pip wheel --no-deps -w wheel SOURCE        the program
+#   cp SOURCE/requirements.lock .              its packages, with their hashes
+#   medallion jars export jars{more_sets}      the jars
+#   mkdir pipeline && cp … pipeline/           {file}, and the files beside it that it needs
+FROM python:3.12-slim-bookworm
+RUN apt-get update \\
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \\
+ && rm -rf /var/lib/apt/lists/*
+RUN useradd --uid {uid} --create-home --home-dir {home} medallion
+ENV XDG_CACHE_HOME={home}/cache PYTHONUNBUFFERED=1
+COPY requirements.lock wheel/ /tmp/program/
+RUN pip install --no-cache-dir --require-hashes -r /tmp/program/requirements.lock
+RUN pip install --no-cache-dir --no-deps /tmp/program/*.whl
+COPY jars/ /tmp/jars/
+RUN medallion jars fetch --from /tmp/jars && medallion setup && rm -rf /tmp/jars /tmp/program
+COPY pipeline/ {home}/pipeline/
+RUN mkdir -p {home}/data && chown -R {uid}:{uid} {home}
+USER {uid}:{uid}
+WORKDIR {home}
+VOLUME {home}/data
+EXPOSE {port}
+ENTRYPOINT ["medallion"]
+CMD ["up", "--pipeline", "{home}/pipeline/{file}", "--settings", "{home}/medallion.yaml"]
+"""
+
+
+def dockerfile(plan: Plan, place: str) -> str:
+    """The image's text."""
+    return _DOCKERFILE.format(
+        place=place,
+        more_sets=" --set-name spark --set-name kafka-server --set-name s3"
+        if plan.optional
+        else " --set-name spark --set-name kafka-server",
+        uid=UID,
+        home=HOME,
+        port=PORT,
+        file=plan.file,
+    )
+
+
+def files(plan: Plan) -> Mapping[str, str]:
+    """The Dockerfile, the compose file, the settings and the file of secrets, by file name."""
+    services = {
+        service: {
+            "image": plan.name,
+            "build": ".",
+            "command": [*words, *arguments(plan)],
+            "env_file": [{"path": f"{plan.name}.env", "required": False}],
+            "volumes": [
+                f"./medallion.yaml:{HOME}/medallion.yaml:ro",
+                f"data-{service}:{HOME}/data",
+            ],
+            "ports": [f"127.0.0.1:{PORT + number}:{PORT}"],
+            "user": f"{UID}:{UID}",
+            "read_only": True,
+            "tmpfs": ["/tmp"],  # noqa: S108  # in the container
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges:true"],
+            "init": True,
+            "restart": "on-failure:5",
+            "stop_grace_period": f"{plan.stop_seconds}s",
+            "mem_limit": f"{plan.memory_mb}m",
+            "healthcheck": {"test": ["CMD", *health("healthz")], "interval": "30s", "start_period": "300s"},
+        }
+        for number, (service, words) in enumerate(plan.services.items())
+    }
+    volumes: dict[str, None] = {f"data-{service}": None for service in plan.services}
+    compose = {"name": plan.name, "services": services, "volumes": volumes}
+    return {
+        "Dockerfile": dockerfile(plan, "compose"),
+        "compose.yaml": yaml.safe_dump(compose, sort_keys=False),
+        "medallion.yaml": settings_text(plan),
+        f"{plan.name}.env": environment_text(plan),
+    }
+
+
+def arguments(plan: Plan) -> list[str]:
+    """The options of a command in a container: where its files are, and the address of its health."""
+    return [
+        *("--pipeline", f"{HOME}/pipeline/{plan.file}", "--settings", f"{HOME}/medallion.yaml"),
+        *("--set", f"data_dir={HOME}/data", "--http", f"0.0.0.0:{PORT}"),
+    ]
+
+
+def health(path: str) -> list[str]:
+    """A command that ends with 0 where the process answers well; the image has no curl."""
+    url = f"http://127.0.0.1:{PORT}/{path}"
+    return ["python", "-c", f"import urllib.request as u; u.urlopen({url!r}, timeout=5)"]

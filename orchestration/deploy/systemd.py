@@ -1,0 +1,95 @@
+"""A systemd unit per service, with watchdog, drain and restart limits, and a file for the secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+from orchestration.deploy.plan import HOME, PORT, Plan
+
+_UNIT = """\
+# Written by `medallion deploy systemd`. Copy it to /etc/systemd/system, then: systemctl enable --now {unit}
+[Unit]
+Description=Medallion pipeline {pipeline}: {words}
+Wants=network-online.target
+After=network-online.target
+# Five starts in ten minutes: what fails for good stays stopped, and systemctl status says why.
+StartLimitIntervalSec=600
+StartLimitBurst=5
+
+[Service]
+# READY=1 comes when the queries are supervised, WATCHDOG=1 from the loop that supervises them.
+Type=notify
+NotifyAccess=main
+User={user}
+WorkingDirectory={home}
+Environment=XDG_CACHE_HOME={home}/cache
+EnvironmentFile=-{home}/{name}.env
+ExecStart={program} {words} --pipeline {home}/{file} --settings {home}/medallion.yaml{http}
+TimeoutStartSec=300
+WatchdogSec=120
+# SIGTERM to Python alone; it ends each query at a micro-batch boundary. What is left then is killed.
+KillMode=mixed
+TimeoutStopSec={stop}
+Restart=on-failure
+RestartSec=10
+# 2: the pipeline or a setting is wrong. 130: stopped by a signal.
+RestartPreventExitStatus=2
+SuccessExitStatus=130
+NoNewPrivileges=true
+PrivateTmp=true
+PrivateDevices=true
+ProtectSystem=strict
+ProtectHome=read-only
+ReadWritePaths={home}
+ProtectKernelTunables=true
+ProtectControlGroups=true
+RestrictSUIDSGID=true
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def files(plan: Plan, program: Sequence[str], user: str, home: str = HOME) -> Mapping[str, str]:
+    """The units, settings and the file of secrets, by file name.
+
+    Args:
+        plan: The pipeline.
+        program: The command line that starts ``medallion``.
+        user: The user that the service runs as.
+        home: Folder of the pipeline's file, its settings and its data.
+    """
+    found = {"medallion.yaml": settings_text(plan), f"{plan.name}.env": environment_text(plan)}
+    for number, (service, words) in enumerate(plan.services.items()):
+        unit = plan.name if service == "up" else f"{plan.name}-{service}"
+        found[f"{unit}.service"] = _UNIT.format(
+            unit=unit,
+            name=plan.name,
+            pipeline=plan.pipeline,
+            words=" ".join(words),
+            user=user,
+            home=home,
+            program=" ".join(program),
+            file=plan.file,
+            http=f" --http 127.0.0.1:{PORT + number}",
+            stop=plan.stop_seconds,
+        )
+    return found
+
+
+def settings_text(plan: Plan) -> str:
+    """The settings file: what the user has written, with references to secrets and no secret."""
+    head = "# Settings of the service. A secret is a reference: env:NAME for a variable, or file:/path.\n"
+    written: str = yaml.safe_dump({"pipeline": plan.file, **plan.settings}, sort_keys=False)
+    return head + written
+
+
+def environment_text(plan: Plan) -> str:
+    """The variables that the settings refer to, without their values."""
+    lines = ["# Values of the secrets. Make this file readable by its owner alone: chmod 600"]
+    lines += [f"# {name}=   (unset: the machine's own access)" for name in plan.optional]
+    lines += [f"{name}=" for name in plan.secrets if name not in plan.optional]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,95 @@
+"""The columns that a pipeline's declarations give its tables, by the code of a start.
+
+The queries of silver and gold are built over empty copies of the tables, in a temporary folder: nothing of
+the pipeline's own tables and checkpoints is written, and no row is read.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Join, Pipeline, Table, Topic
+from common.delta import table as delta_table
+from common.delta.log import column_types
+from common.errors import MedallionError
+from orchestration.jobs.wiring import Wiring
+from orchestration.pipeline.lineage import sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredColumns:
+    """What was found.
+
+    Attributes:
+        columns: Per table, the declared columns with their types.
+        faults: Per query that cannot be built, the error.
+    """
+
+    columns: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+
+def declared_columns(
+    spark: SparkSession, pipeline: Pipeline, settings: Settings, layout: Layout
+) -> DeclaredColumns:
+    """The columns of all silver and gold tables as declared.
+
+    Args:
+        spark: The session.
+        pipeline: The pipeline.
+        settings: Its settings.
+        layout: Where its tables are; only their columns are read.
+    """
+    found = DeclaredColumns()
+    with tempfile.TemporaryDirectory(prefix="medallion-plan-") as folder:
+        trial = Layout(f"{folder}/tables", f"{folder}/checkpoints", Path(folder))
+        wiring = Wiring(spark, pipeline, settings, trial, "")
+        for topic in pipeline.bronze:
+            _copy_empty(spark, layout, trial, topic.table)
+        looked_up = {each.table for silver in pipeline.silver for each in silver.lookups}
+        for table in sorted(looked_up):
+            _copy_empty(spark, layout, trial, table)
+        for declared in wiring.tables("silver"):
+            _build(wiring, trial, declared, found)
+        for table in sorted(looked_up):
+            if table.startswith("gold.") and "/" not in table:
+                shutil.rmtree(trial.table_path(table), ignore_errors=True)
+        for declared in wiring.tables("gold"):
+            if isinstance(declared, Join) and declared.joins_a_table:
+                _copy_empty(spark, layout, trial, declared.joins)
+            _build(wiring, trial, declared, found)
+    return found
+
+
+def _build(wiring: Wiring, trial: Layout, declared: Table, found: DeclaredColumns) -> None:
+    """Build one query, and read the columns of the tables that it creates."""
+    if isinstance(declared, Topic) or any(source in found.faults for source in sources(declared)):
+        return  # the fault is that of its source
+    try:
+        wiring.stream(declared)
+    except MedallionError as error:
+        found.faults[declared.table] = str(error)
+        return
+    for name in (declared.table, *declared.side_tables):
+        found.columns[name] = column_types(trial.table_path(name))
+
+
+def _copy_empty(spark: SparkSession, layout: Layout, trial: Layout, table: str) -> None:
+    """An empty table with the columns of an existing one, unless the folder has the table."""
+    if "/" in table or not table.startswith(("bronze.", "silver.", "gold.")):
+        return
+    path = layout.table_path(table)
+    if delta_table.exists(path) and not delta_table.exists(trial.table_path(table)):
+        schema = spark.read.format("delta").load(path).schema
+        feed = {"delta.enableChangeDataFeed": "true"}
+        delta_table.ensure(spark, table, trial.table_path(table), schema, feed)

@@ -1,0 +1,175 @@
+"""Judges the differences between two declarations of one query: what the next start does about each. Pure.
+
+What a start refuses by the marks in a table's commits is judged by ``start_checks.judge_declaration``, which
+starts use too; what it does about columns, by ``common.delta.table.shape_difference``, likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, Publish, Silver, Table, Topic, Upsert
+from common.delta.table import ShapeDifference, shape_difference
+from orchestration.pipeline.last_declaration import Declaration
+from orchestration.plan.change import Change, Effect
+
+_FROM_CHECKPOINT = "the query goes on from its checkpoint"
+_OTHER_TABLE = (
+    "the positions in the checkpoint are those of another table. Declare the table under a new name"
+)
+
+_BRONZE: Mapping[str, tuple[Effect, str]] = {
+    "starting_offsets": (
+        "no effect",
+        f"{_FROM_CHECKPOINT}; new topics and partitions are read from the first",
+    ),
+    "starting_timestamp": ("no effect", _FROM_CHECKPOINT),
+    "sample": ("no effect", "only medallion produce uses it"),
+    "topics": ("next start", "topics that are new are read from their first record"),
+    "pattern": ("next start", "topics that are new are read from their first record"),
+    "assign": ("next start", "partitions that are new are read from their first record"),
+}
+
+_JUDGED = "rows that the next start reads are judged by it; rows of the table keep their verdict"
+
+_SILVER: Mapping[str, tuple[Effect, str]] = {
+    "reads": ("refused", _OTHER_TABLE),
+    "key": ("next start", f"{_JUDGED}; a new key does not recognise rows of the former one as duplicates"),
+    "watermark": ("next start", "the watermark never goes back, so a longer one counts for later rows only"),
+    "keep": ("next start", "rows that were replaced by then are not in the table"),
+}
+
+_STATE_OF_DEDUPE = "the state of the query has no place in a query without state"
+
+_NO_STATE = (
+    "rows of the table are not in the state that begins: a later record of such a key is no duplicate. A "
+    "rebuild fills the state"
+)
+
+_GOLD: Mapping[str, tuple[Effect, str]] = {
+    "reads": ("rebuild", ""),
+    "storage": ("no effect", "the layout of a table is fixed when the table is created"),
+    "reading": ("next start", "a start version or time counts for a query without a checkpoint only"),
+    "watermark": ("next start", "windows that are closed stay closed"),
+}
+
+_PUBLISH: Mapping[str, tuple[Effect, str]] = {
+    "reads": (
+        "refused",
+        "the positions in the checkpoint are those of another table. Rename the publication",
+    ),
+    "reading": ("no effect", _FROM_CHECKPOINT),
+}
+
+_SETTINGS: Mapping[str, tuple[Effect, str]] = {
+    "silver.first_load": ("no effect", "it counts for a query without a checkpoint only"),
+}
+
+
+def differences(
+    declared: Table | Publish, before: Declaration, now: Declaration, *, refused: Sequence[str] = ()
+) -> tuple[Change, ...]:
+    """What differs between two declarations of one query, with its effect.
+
+    Args:
+        declared: The declaration now.
+        before: The declaration under which the query was last started.
+        now: ``declared`` in texts.
+        refused: Attributes because of which a start refuses the declaration until the table is rebuilt.
+    """
+    found = list(_attributes(declared, before, now, refused))
+    found += _changed_settings(before.settings, now.settings)
+    if before.kind != now.kind:
+        found.insert(0, Change("kind", before.kind, now.kind, "rebuild"))
+    return tuple(found)
+
+
+def _attributes(
+    declared: Table | Publish, before: Declaration, now: Declaration, refused: Sequence[str]
+) -> Iterator[Change]:
+    for name in (*before.attributes, *(each for each in now.attributes if each not in before.attributes)):
+        old, new = before.attributes.get(name, ""), now.attributes.get(name, "")
+        if old != new:
+            effect, why = _effect(declared, name, old, new, refused)
+            yield Change(name, old, new, effect, why)
+
+
+def _effect(
+    declared: Table | Publish, name: str, old: str, new: str, refused: Sequence[str]
+) -> tuple[Effect, str]:
+    base = name.partition(".")[0]
+    if isinstance(declared, Topic):
+        return _BRONZE.get(base, ("next start", ""))
+    if isinstance(declared, Publish):
+        return _PUBLISH.get(base, ("next start", ""))
+    if isinstance(declared, Silver):
+        if name == "dedupe" and "exact" in {old, new}:
+            return ("rebuild", _STATE_OF_DEDUPE) if new == "exact" else ("next start", _NO_STATE)
+        return _SILVER.get(base, ("next start", _JUDGED))
+    return _gold_effect(declared, base, old, new, refused)
+
+
+def _gold_effect(  # the declaration, and what differs
+    declared: Gold, attribute: str, old: str, new: str, refused: Sequence[str]
+) -> tuple[Effect, str]:
+    if attribute in refused:
+        return "rebuild", "rows that no new event touches would keep their old values"
+    if isinstance(declared, Custom) and attribute == "reads":
+        return "refused", _OTHER_TABLE
+    if attribute == "reading" and "changes=" not in old + new:
+        return "no effect", _FROM_CHECKPOINT
+    if attribute in _GOLD:
+        return _GOLD[attribute]
+    return "next start", "" if isinstance(declared, Custom) else "existing rows are right under both"
+
+
+def _changed_settings(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+    for name in sorted(before.keys() & now.keys()):
+        if before[name] != now[name] and name != "spark.shuffle_partitions":
+            effect, why = _SETTINGS.get(name, ("next start", ""))
+            yield Change(f"setting {name}", before[name], now[name], effect, why)
+
+
+def shape_of(
+    declared: Table, table: str, have: Mapping[str, str], want: Mapping[str, str]
+) -> ShapeDifference:
+    """How a table's columns differ from the declared ones, as a start of its query sees it."""
+    is_open = isinstance(declared, Silver) and declared.unknown_fields == "evolve"
+    if isinstance(declared, Upsert | ChangeFeed) and declared.columns is None and table == declared.table:
+        # Such a table does not follow columns that its source gets later; a change feed adds them.
+        want = {n: kind for n, kind in want.items() if n in have or isinstance(declared, ChangeFeed)}
+    return shape_difference(have, want, may_have_more=is_open and table == declared.table)
+
+
+def column_changes(declared: Table, table: str, difference: ShapeDifference) -> tuple[Change, ...]:
+    """What the next start does about columns of a table that differ from the declared ones."""
+    adds = isinstance(declared, Silver | ChangeFeed)
+    adds = adds and not difference.undeclared and not difference.retyped
+    place = "" if table == declared.table else f" of {table}"
+    way = _way_out(declared, difference)
+    found = [
+        Change(f"column {name}{place}", "", kind, "new column" if adds else way[0], "" if adds else way[1])
+        for name, kind in difference.missing.items()
+    ]
+    found += [Change(f"column {name}{place}", kind, "", *way) for name, kind in difference.undeclared.items()]
+    found += [
+        Change(f"column {name}{place}", have, want, *way) for name, (have, want) in difference.retyped.items()
+    ]
+    return tuple(found)
+
+
+def _way_out(declared: Table, difference: ShapeDifference) -> tuple[Effect, str]:
+    if isinstance(declared, Silver):
+        return "rebuild", "the table has other columns than the declaration"
+    refills = isinstance(declared, Gold) and not isinstance(declared, Custom)
+    if refills and not difference.undeclared and not difference.retyped:
+        return "rebuild", "a rebuild adds the column and fills it for all rows"
+    text = "the table has other columns than the declaration. Give the changed table a new name"
+    return "refused", text
+
+
+def keeps_state(declared: Table | Publish) -> bool:
+    """Whether a query has state, whose number of partitions its first start fixes."""
+    if isinstance(declared, Silver):
+        return declared.dedupe != "exact"
+    return isinstance(declared, Aggregate) and declared.mode != "recompute"

@@ -1,0 +1,116 @@
+"""Compares a silver table with its shadow: rows by fate, a checksum, and some of the rows that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from common.declare import Silver
+from orchestration.shadow.layout import ShadowLayout
+from silver.read.column_names import COORDINATES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHOWN = 5
+"""Most rows that differ in a comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a table and its shadow differ.
+
+    Attributes:
+        live: Rows of each table of the query; ``shadow`` likewise.
+        checksums: A checksum of silver's rows in both, over the columns that both have; equal for equal rows.
+        added: Rows that only the shadow has, by their coordinates.
+        removed: Rows that only the live table has.
+        changed: Rows that both have, with other values.
+        sample: Some of the rows that differ: coordinates, and both rows as JSON, null where one is absent.
+    """
+
+    live: Mapping[str, int]
+    shadow: Mapping[str, int]
+    checksums: tuple[str, str]
+    added: int
+    removed: int
+    changed: int
+    sample: Sequence[Mapping[str, Any]]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether silver's rows are the same."""
+        return not (self.added or self.removed or self.changed)
+
+
+def compare(spark: SparkSession, silver: Silver, live: Mapping[str, str], shadow: ShadowLayout) -> Comparison:
+    """Compare the tables of a query.
+
+    Args:
+        spark: The session.
+        silver: The declaration.
+        live: The path of each live table.
+        shadow: The layout of the shadow.
+    """
+
+    def read(path: str) -> DataFrame:
+        return spark.read.format("delta").load(path)
+
+    mine, other = read(live[silver.table]), read(shadow.table_path(silver.table))
+    both = [name for name in other.columns if name in mine.columns]
+    found = _side_by_side(mine.select(*both), other.select(*both)).persist()
+    try:
+        kinds = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
+        sample = [row.asDict() for row in found.where("kind <> 'same'").limit(SHOWN).collect()]
+    finally:
+        found.unpersist()
+    return Comparison(
+        live={table: read(path).count() for table, path in live.items()},
+        shadow={table: read(shadow.table_path(table)).count() for table in live},
+        checksums=(_checksum(mine.select(*both)), _checksum(other.select(*both))),
+        added=kinds.get("added", 0),
+        removed=kinds.get("removed", 0),
+        changed=kinds.get("changed", 0),
+        sample=sample,
+    )
+
+
+def differing(live: str, shadow: str, fields: StructType) -> Column:
+    """The condition under which a row of the two aliases differs in one of these columns."""
+    return reduce(or_, (_differs(live, shadow, field.name, field.dataType) for field in fields))
+
+
+def _differs(live: str, shadow: str, name: str, kind: DataType) -> Column:
+    mine, other = F.col(f"{live}.`{name}`"), F.col(f"{shadow}.`{name}`")
+    if isinstance(kind, ArrayType | MapType | StructType | VariantType):
+        mine, other = F.to_json(F.struct(mine.alias("it"))), F.to_json(F.struct(other.alias("it")))
+    return ~mine.eqNullSafe(other)
+
+
+def _side_by_side(mine: DataFrame, other: DataFrame) -> DataFrame:
+    """Each coordinate of either table with its kind of difference, and both rows as JSON."""
+
+    def packed(frame: DataFrame, name: str) -> DataFrame:
+        return frame.select(*COORDINATES, F.to_json(F.struct(*frame.columns)).alias(name))
+
+    found = packed(mine, "live").join(packed(other, "shadow"), list(COORDINATES), "full_outer")
+    kind = (
+        F.when(F.col("live").isNull(), "added")
+        .when(F.col("shadow").isNull(), "removed")
+        .when(F.col("live") != F.col("shadow"), "changed")
+        .otherwise("same")
+    )
+    return found.withColumn("kind", kind)
+
+
+def _checksum(frame: DataFrame) -> str:
+    hashed = F.xxhash64(F.to_json(F.struct(*sorted(frame.columns)))).cast("decimal(38,0)")
+    row = frame.agg(F.sum(hashed).alias("sum")).collect()[0]
+    return f"{int(row['sum'] or 0) % 2**64:016x}"

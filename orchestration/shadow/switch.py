@@ -1,0 +1,156 @@
+"""Puts other rows and another checkpoint into the place of a silver table's, in steps that can be finished.
+
+1. The record of the switch is written: which query comes, and the versions of the tables before it.
+2. Quarantine and late table get the rows of the query that comes, each by one commit.
+3. The silver table gets them by one commit, a MERGE by Kafka's coordinates: a reader sees the former version
+   or the new one, and a reader of the change data feed sees only the rows that differ.
+4. The former checkpoint is moved aside, and that of the query that comes into its place.
+
+Each commit carries the identity of the newest micro-batch of the query that comes. Between the first commit
+and the end, a start of the live query is refused, because its checkpoint is not that of its tables; the same
+command finishes the switch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from common.config.paths import Layout
+from common.declare import Silver
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
+from common.delta.match.batch_match import BESIDE
+from common.delta.match.checkpoint_match import last_commit_metadata
+from orchestration.audit.table_log import REBUILT
+from orchestration.pipeline.switch_record import Switch, write_switch
+from orchestration.shadow.compare import differing
+from silver.read.column_names import COORDINATES
+from silver.write.late_rows import STEP as LATE_STEP
+from silver.write.writer import ACCEPTED, QUARANTINED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LIVE, _NEW = "live", "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """The rows and the checkpoint that come.
+
+    Attributes:
+        rows: Per table of the query, its rows.
+        metadata: The metadata of the newest micro-batch of the query that wrote them.
+        counts: What became of all rows that the query has read; None where its log no longer says.
+        checkpoint: The path of its checkpoint.
+    """
+
+    rows: Mapping[str, DataFrame]
+    metadata: Mapping[str, Any]
+    counts: Mapping[str, int] | None
+    checkpoint: str
+
+
+def has_rows_of(layout: Layout, silver: Silver, query_id: str) -> bool:
+    """Whether the newest commit of the silver table is by a query."""
+    last = last_commit_metadata(layout.table_path(silver.table), silver.table)
+    return last is not None and last["query_id"] == query_id
+
+
+def write_rows(spark: SparkSession, layout: Layout, silver: Silver, incoming: Incoming) -> None:
+    """Steps 2 and 3. A table that has the rows of this micro-batch already is left as it is."""
+    steps = {silver.quarantine: QUARANTINED, silver.late_table: LATE_STEP, silver.table: ACCEPTED}
+    for table, step in steps.items():
+        path, frame = layout.table_path(table), incoming.rows[table]
+        last = last_commit_metadata(path, silver.table)
+        same = ("query_id", "batch_id", REBUILT)
+        metadata = _metadata(incoming, step)
+        if last is not None and all(last.get(name) == metadata[name] for name in same):
+            continue
+        text = json.dumps(metadata)
+        if table == silver.table:
+            _merge_all(spark, frame, path, silver, text)
+        else:
+            _overwrite(frame, path, text)
+
+
+def move_checkpoints(layout: Layout, silver: Silver, switch: Switch) -> None:
+    """Step 4, then the record says that the switch is complete."""
+    live = layout.checkpoint_path(silver.table)
+    if Checkpoint(live).query_id() != switch.query_id:
+        if Path(live).exists():
+            Path(live).rename(switch.kept)
+        Path(switch.coming).rename(live)
+    write_switch(layout, silver.table, replace(switch, is_done=True))
+
+
+def total_counts(path: str, query: str, query_id: str) -> Mapping[str, int] | None:
+    """What became of all rows that a query has read, by its commits; None where its log is cleaned up."""
+    log, total = LogReader(path), dict[str, int]()
+    if log.oldest_version() != 0:
+        return None
+    for commit in log.commits():
+        metadata = commit.metadata
+        by_query = metadata.get("query") == query and metadata.get("query_id") == query_id
+        if not (by_query and metadata.get("step") == ACCEPTED):
+            continue
+        counts = metadata.get("counts") or {}
+        if metadata.get(REBUILT):
+            total = {}
+        for name, count in counts.items():
+            if isinstance(count, int):
+                total[name] = total.get(name, 0) + count
+    return total
+
+
+def _metadata(incoming: Incoming, step: str) -> dict[str, Any]:
+    batch = int(incoming.metadata["batch_id"])
+    counts = {**(incoming.counts or {}), "merged": 0, "rules": {}}
+    return {
+        **incoming.metadata,
+        "step": step,
+        "counts": counts,
+        BESIDE: {LATE_STEP: batch, QUARANTINED: batch},
+        REBUILT: {"counted": incoming.counts is not None},
+    }
+
+
+def _overwrite(frame: DataFrame, path: str, metadata: str) -> None:
+    writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.option("userMetadata", metadata).save(path)
+
+
+def _merge_all(spark: SparkSession, frame: DataFrame, path: str, silver: Silver, metadata: str) -> None:
+    """Make the table equal to the frame, by one commit."""
+    from delta.tables import DeltaTable
+
+    table = DeltaTable.forPath(spark, path)
+    schema = table.toDF().schema
+    have = {field.name: field.dataType.simpleString() for field in schema}
+    want = {field.name: field.dataType.simpleString() for field in frame.schema}
+    if delta_table.shape_difference(have, want):
+        _overwrite(frame, path, metadata)
+        return
+    before = LogReader(path).latest_version()
+    same = reduce(and_, (F.col(f"{_LIVE}.`{each}`") == F.col(f"{_NEW}.`{each}`") for each in COORDINATES))
+    with delta_table.commit_metadata(spark, metadata):
+        (
+            table.alias(_LIVE)
+            .merge(frame.alias(_NEW), same)
+            .whenMatchedUpdateAll(differing(_LIVE, _NEW, frame.schema))
+            .whenNotMatchedInsertAll()
+            .whenNotMatchedBySourceDelete()
+            .execute()
+        )
+    if LogReader(path).latest_version() == before:
+        delta_table.append_with_metadata(frame.limit(0), path, metadata)

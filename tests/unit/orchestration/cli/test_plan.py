@@ -1,0 +1,60 @@
+"""``medallion plan`` before any table exists: output, JSON and exit codes; no Spark is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from common.errors import PipelineError, UsageError
+from orchestration.cli.main import app
+from tests.unit.test_docs import README
+
+SHOP = README.split("```python\n")[1].split("```")[0]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The README's pipeline in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "shop.py"
+    file.write_text(SHOP, encoding="utf-8")
+    return file
+
+
+def test_everything_is_new_where_there_is_no_table(shop: Path) -> None:
+    result = CliRunner().invoke(app, ["plan", "-p", str(shop), "--json"])
+    assert result.exit_code == 5
+    found = json.loads(result.stdout)
+    assert {one["query"]: one["effect"] for one in found["queries"]} == {
+        "bronze.orders": "new",
+        "silver.orders": "new",
+        "gold.revenue_by_currency": "new",
+        "gold.latest_order_by_customer": "new",
+    }
+    assert list(shop.parent.glob("data/*/*")) == []  # a plan writes nothing
+
+
+def test_the_lines_say_what_is_done(shop: Path) -> None:
+    result = CliRunner().invoke(app, ["plan", "-p", str(shop)])
+    assert "silver.orders: is created and filled" in result.stdout
+    assert result.stdout.splitlines()[-1] == "4 of 4 queries change"
+
+
+def test_a_wrong_pipeline_is_no_plan(shop: Path) -> None:
+    shop.write_text(SHOP.replace('key=["order_id"]', 'key=["no_column"]'), encoding="utf-8")
+    result = CliRunner().invoke(app, ["plan", "-p", str(shop)])
+    assert isinstance(result.exception, PipelineError)
+
+
+@pytest.mark.parametrize("table", ["silver.orders", "gold.revenue_by_currency"])
+def test_a_table_that_does_not_exist_has_nothing_to_rebuild(shop: Path, table: str) -> None:
+    result = CliRunner().invoke(app, ["rebuild", "-p", str(shop), table, "--plan"])
+    assert result.exit_code == 0
+
+
+def test_only_a_rebuild_of_silver_is_taken_back(shop: Path) -> None:
+    result = CliRunner().invoke(app, ["rebuild", "-p", str(shop), "gold.revenue_by_currency", "--undo"])
+    assert isinstance(result.exception, UsageError)

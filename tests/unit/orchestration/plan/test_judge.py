@@ -1,0 +1,140 @@
+"""The judgement of each kind of difference, without tables: what the next start does about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from common.config.settings import Settings
+from common.declare import Publish, Rule, Topic
+from common.delta.table import shape_difference
+from gold.table.declaration_marks import meaning
+from orchestration.jobs.start_checks import judge_declaration
+from orchestration.pipeline.last_declaration import FILE, described, recorded, remember
+from orchestration.plan.change import EFFECTS, Change, QueryPlan
+from orchestration.plan.judge import column_changes, differences, shape_of
+from tests.support.plan_shop import GOLD, PUBLISH, noted_negative, orders
+
+TOPIC = Topic("orders")
+
+
+def effects(before: Any, now: Any, refused: tuple[str, ...] = ()) -> dict[str, str]:
+    """The effect of each difference between two declarations."""
+    settings = Settings()
+    found = differences(now, described(before, settings), described(now, settings), refused=refused)
+    return {each.name: each.effect for each in found}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {}),
+        ({"topics": ["orders", "more"]}, {"topics": "next start"}),
+        ({"pattern": "orders.*"}, {"pattern": "next start"}),
+        ({"starting_offsets": "latest"}, {"starting_offsets": "no effect"}),
+        ({"starting_timestamp": 7}, {"starting_timestamp": "no effect"}),
+        ({"max_offsets_per_trigger": 9}, {"max_offsets_per_trigger": "next start"}),
+        ({"fail_on_data_loss": False}, {"fail_on_data_loss": "next start"}),
+        ({"kafka": {"ssl.key.password": "x"}}, {"kafka.ssl.key.password": "next start"}),
+    ],
+)
+def test_a_difference_of_bronze(changes: dict[str, Any], expected: dict[str, str]) -> None:
+    assert effects(TOPIC, replace(TOPIC, **changes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"rules": []}, {"rule amount_positive": "next start"}),
+        ({"reads": "bronze.others"}, {"reads": "refused"}),
+        ({"dedupe": "exact"}, {"dedupe": "rebuild"}),
+        ({"dedupe": "event_time"}, {"dedupe": "next start"}),
+        ({"key": ["id", "country"]}, {"key": "next start"}),
+    ],
+)
+def test_a_difference_of_silver(changes: dict[str, Any], expected: dict[str, str]) -> None:
+    assert effects(orders(), orders(**changes)) == expected
+
+
+def test_both_texts_of_a_rule_are_shown() -> None:
+    before, now = orders(), orders(rules=[Rule("amount_positive", "amount  >=\n 0", on_fail="drop")])
+    found = differences(now, described(before, Settings()), described(now, Settings()))
+    assert [(each.old, each.new) for each in found] == [("amount > 0 -> quarantine", "amount >= 0 -> drop")]
+
+
+@pytest.mark.parametrize("name", sorted(set(GOLD) - {"noted", "joined"}))
+def test_gold_is_judged_by_the_marks_that_a_start_compares(name: str) -> None:
+    gold = GOLD[name]
+    now = replace(gold, reads="silver.exact")
+    last = {"declared": dict(meaning(gold))}
+    assert judge_declaration(gold, last, meaning(gold)) is None
+    assert judge_declaration(now, None, meaning(now)) is None
+    assert judge_declaration(now, last, meaning(now), [gold.table]) is None
+    problem = judge_declaration(now, last, meaning(now))
+    assert problem is not None
+    assert problem.place == f"gold.{name}, reads"
+    assert effects(gold, now, ("reads",)) == {"reads": "rebuild"}
+
+
+def test_a_function_is_compared_by_its_source() -> None:
+    assert effects(GOLD["noted"], replace(GOLD["noted"], write=noted_negative)) == {"write": "next start"}
+
+
+def test_a_publication_keeps_its_place_in_its_source() -> None:
+    assert effects(PUBLISH, replace(PUBLISH, reads="silver.exact")) == {"reads": "refused"}
+    assert effects(PUBLISH, replace(PUBLISH, where="amount > 1")) == {"where": "next start"}
+
+
+@pytest.mark.parametrize(
+    ("want", "effect"),
+    [
+        ({"id": "string", "n": "int", "more": "int"}, "new column"),
+        ({"id": "string"}, "rebuild"),
+        ({"id": "string", "n": "bigint"}, "rebuild"),
+        ({"id": "string", "m": "int"}, "rebuild"),
+    ],
+)
+def test_columns_of_silver(want: dict[str, str], effect: str) -> None:
+    found = column_changes(orders(), "silver.orders", shape_difference({"id": "string", "n": "int"}, want))
+    assert {each.effect for each in found} == {effect}
+
+
+def test_columns_of_gold_come_by_a_rebuild_unless_one_is_gone() -> None:
+    gold, have = GOLD["counts"], {"country": "string", "n": "bigint"}
+    more = shape_of(gold, gold.table, have, have | {"most": "int"})
+    assert [each.effect for each in column_changes(gold, gold.table, more)] == ["rebuild"]
+    other = shape_of(gold, gold.table, have, {"country": "string", "most": "int"})
+    assert {each.effect for each in column_changes(gold, gold.table, other)} == {"refused"}
+
+
+def test_the_order_of_columns_is_no_difference() -> None:
+    assert not shape_difference({"a": "int", "b": "int"}, {"b": "int", "a": "int"})
+
+
+def test_the_effect_of_a_query_is_that_of_its_greatest_change() -> None:
+    changes = tuple(Change("x", "", "", effect) for effect in EFFECTS)
+    assert QueryPlan("gold.x").effect == "unchanged"
+    assert QueryPlan("gold.x", changes).effect == "refused"
+    assert QueryPlan("gold.x", changes[:3]).effect == "not declared"
+
+
+def test_a_declaration_is_kept_without_what_may_be_secret(tmp_path: Any) -> None:
+    topic = replace(TOPIC, kafka={"sasl.jaas.config": "user secret-password"})
+    settings = Settings()
+    assert recorded(str(tmp_path)) is None
+    remember(str(tmp_path), topic, settings)
+    assert "secret-password" not in (tmp_path / FILE).read_text()
+    assert recorded(str(tmp_path)) == described(topic, settings)
+    written = (tmp_path / FILE).stat().st_mtime_ns
+    remember(str(tmp_path), topic, settings)
+    assert (tmp_path / FILE).stat().st_mtime_ns == written
+    (tmp_path / FILE).write_bytes(b"{")
+    assert recorded(str(tmp_path)) is None
+
+
+def test_every_kind_of_declaration_has_a_text() -> None:
+    for declared in (TOPIC, orders(), *GOLD.values(), PUBLISH, Publish("x", "gold.y", PUBLISH.to)):
+        assert described(declared, Settings()) == described(declared, Settings())
+        assert all("0x" not in text for text in described(declared, Settings()).attributes.values())
