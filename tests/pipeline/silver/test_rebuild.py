@@ -112,6 +112,7 @@ def values(engine: Engine) -> dict[str, Counter[str]]:
     return rows(engine, *SILVER, *GOLD)
 
 
+@pytest.mark.long
 def test_a_rebuild_puts_the_new_rows_in_place_by_one_commit_and_undo_brings_the_former_back(
     engine: Engine, new: Engine
 ) -> None:
@@ -205,7 +206,6 @@ def test_a_column_of_another_type_comes_by_a_rebuild(engine: Engine) -> None:
     assert wide.faults() == ()
 
 
-@pytest.mark.long
 def test_a_rebuild_with_the_same_declaration_changes_no_row(engine: Engine) -> None:
     same = changed(engine, BASE)
     former = rows(same, *SILVER, *GOLD)
