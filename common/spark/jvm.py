@@ -120,6 +120,11 @@ def answers() -> bool:
     return True
 
 
+def has_executor(spark: SparkSession) -> bool:
+    """Whether an executor has registered beside the driver."""
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) > 1
+
+
 def shut_down(spark: SparkSession, *, timeout_seconds: float) -> None:
     """Stop Spark, and wait until the process of its JVM has ended.
 

@@ -13,6 +13,7 @@ from common.config.settings import is_cluster
 from common.errors import SetupError
 from common.machine.console import say
 from common.machine.storage_folder import StorageFolder
+from common.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def require_shared(spark: SparkSession, folders: Iterable[str]) -> None:
                 f"{folder} cannot be written by the executors of {master}: {cause}. {_ADVICE}"
             ) from error
         finally:
-            _delete(spark, f"{folder}/{name}")
+            jvm.delete_folder(spark, f"{folder}/{name}")
         if len(found) != tasks:
             raise SetupError(
                 f"{folder} is not one folder for the driver and all executors of {master}: of {tasks} files "
@@ -72,8 +73,7 @@ _ADVICE = (
 def _await_executors(spark: SparkSession) -> None:
     """Wait for the first executor; Spark's own jobs would wait for it without a word."""
     began, is_said = time.monotonic(), False
-    executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus  # noqa: SLF001  # Python has no other way
-    while executors().size() < 2:  # noqa: PLR2004  # the driver is one of them
+    while not jvm.has_executor(spark):
         if not is_said and time.monotonic() - began > _SILENT_SECONDS:
             say(
                 f"waiting for an executor of {spark.sparkContext.master}: none has registered. If this goes "
@@ -82,10 +82,3 @@ def _await_executors(spark: SparkSession) -> None:
             )
             is_said = True
         time.sleep(_POLL_SECONDS)
-
-
-def _delete(spark: SparkSession, folder: str) -> None:
-    java = spark.sparkContext._jvm  # noqa: SLF001  # the only way to a Hadoop file system
-    assert java is not None  # noqa: S101  # a session has a JVM
-    path = java.org.apache.hadoop.fs.Path(folder)
-    path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(path, True)  # noqa: SLF001

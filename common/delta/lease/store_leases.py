@@ -55,7 +55,7 @@ class StoreLeases:
         self._warehouse, self._tables, self._job, self._seconds = warehouse, tuple(tables), job, seconds
         self._store: S3Store = object_store.conditional_store(warehouse)
         self._held: dict[str, str] = {}
-        self._jvm: int | None = None
+        self._spark_pid: int | None = None
         self._fence = 0
         self._lost: LeaseLostError | None = None
         self._changing, self._ended = threading.Lock(), threading.Event()
@@ -89,7 +89,7 @@ class StoreLeases:
 
     def record_jvm(self, pid: int) -> None:
         """Record the JVM that writes for this process: while it runs, the lease is not a dead process's."""
-        self._jvm = pid
+        self._spark_pid = pid
         self._renew_all()
 
     def lost(self) -> LeaseLostError | None:
@@ -179,8 +179,8 @@ class StoreLeases:
             "boot": _boot_id(),
             "pid": os.getpid(),
             "started": processes.start_mark(os.getpid()),
-            "jvm": self._jvm,
-            "jvm_started": None if self._jvm is None else processes.start_mark(self._jvm),
+            "jvm": self._spark_pid,
+            "jvm_started": None if self._spark_pid is None else processes.start_mark(self._spark_pid),
             "seconds": self._seconds,
             "renewed_at": datetime.now(UTC).isoformat(),
         }

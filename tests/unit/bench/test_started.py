@@ -26,8 +26,8 @@ time.sleep(60)
 """
 OBEYS = """
 import time
-print("up", flush=True)
 try:
+    print("up", flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     print("bye")
