@@ -70,7 +70,7 @@ def test_a_table_is_made_once_with_its_properties_and_later_only_looked_at(
 TYPES = (
     "a string, b binary, c boolean, d tinyint, e smallint, f int, g bigint, h float, i double, j date, "
     "k timestamp, l timestamp_ntz, m decimal(38,2), n array<int>, o map<string,array<binary>>, "
-    "p struct<q:int,r:array<struct<s:timestamp,`t u`:decimal(5,0)>>>, `v w` int"
+    "p struct<q:int,r:array<struct<s:timestamp,t_u:decimal(5,0)>>>, w int"
 )
 
 
