@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -264,7 +264,7 @@ class LogReader:
             return {}
         if found := self.column_types_by_checksum():
             return found
-        return {field.name: _type_text(field.type) for field in _open(self.path, latest).schema().fields}
+        return _types(json.loads(_open(self.path, latest).schema().to_json()), _SIMPLE_NAMES)
 
     def column_types_by_checksum(self) -> dict[str, str]:
         """As ``column_types``, by the one small file beside the newest commit; empty where it is missing."""
@@ -272,7 +272,7 @@ class LogReader:
         try:
             checksum = json.loads(self._log.read(f"{latest:020}.crc") or b"{}")
             schema = json.loads(checksum["metadata"]["schemaString"])
-            return {field["name"]: _described_type(field["type"]) for field in schema["fields"]}
+            return _types(schema, _SIMPLE_NAMES)
         except (ValueError, KeyError, TypeError):
             return {}
 
@@ -429,22 +429,28 @@ def _totals(table: Any) -> tuple[int, int, int | None]:
 
 
 def column_types(path: str) -> dict[str, str]:
-    """The columns of a table with their types, as ``LogReader.column_types``."""
-    return LogReader(path).column_types()
+    """The columns of a table as it is now, with their types as Delta writes them; empty without a table."""
+    if latest_version(path) is None:
+        return {}
+    return _types(json.loads(_open(path, None).schema().to_json()), {})
 
 
-def _type_text(kind: Any) -> str:
-    """A type as Spark's ``simpleString`` has it."""
-    described = json.loads(kind.to_json())
-    return _described_type(described)
+_SIMPLE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+"""Delta's names of the types that Spark's ``simpleString`` names otherwise."""
 
 
-def _described_type(described: Any) -> str:
+def _types(schema: Any, names: Mapping[str, str]) -> dict[str, str]:
+    """The types of a schema's columns; ``names`` has other names for some of Delta's types."""
+    return {field["name"]: _type_text(field["type"], names) for field in schema["fields"]}
+
+
+def _type_text(described: Any, names: Mapping[str, str]) -> str:
     if isinstance(described, str):
-        return described
+        return names.get(described, described)
     if described["type"] == "array":
-        return f"array<{_described_type(described['elementType'])}>"
+        return f"array<{_type_text(described['elementType'], names)}>"
     if described["type"] == "map":
-        return f"map<{_described_type(described['keyType'])},{_described_type(described['valueType'])}>"
-    inner = (f"{each['name']}:{_described_type(each['type'])}" for each in described["fields"])
+        ends = (_type_text(described[part], names) for part in ("keyType", "valueType"))
+        return f"map<{','.join(ends)}>"
+    inner = (f"{each['name']}:{_type_text(each['type'], names)}" for each in described["fields"])
     return f"struct<{','.join(inner)}>"
