@@ -38,7 +38,7 @@ CHANGED = replace(
     BASE,
     silver=[orders(rules=[Rule("amount_large", "amount > 10")], columns=COLUMNS | {"amount": "amount * 2"})],
 )
-LAST = [record(20, "z", days=0.03, amount=9), record(21, "d", amount=8), record(22, "y", amount=1)]
+LAST = [record(10, "z", days=0.03, amount=9), record(11, "d", amount=8), record(12, "y", amount=1)]
 
 
 def settings_of(folder: Path) -> Settings:
