@@ -87,6 +87,7 @@ def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return made
 
 
+@pytest.mark.long
 def test_a_gold_query_compacts_its_own_table(engine: Engine) -> None:
     """After its third micro-batch; the commit says so, and that it clustered."""
     compactions = [one for one in engine.history("gold.latest") if one["operation"] == "OPTIMIZE"]

@@ -248,6 +248,7 @@ def test_a_power_cut_in_the_newest_commit_is_mended_by_the_next_start(
     assert {gold.table: ran.engine.version(gold.table) for gold in written} == versions
 
 
+@pytest.mark.long
 def test_a_declaration_that_means_something_else_is_refused_until_the_table_is_filled_anew(
     spark: Any, tmp_path: Path
 ) -> None:

@@ -121,7 +121,7 @@ def text(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
