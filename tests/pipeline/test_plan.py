@@ -258,6 +258,7 @@ def rows(engine: Engine, query: str) -> Rows:
             for row in engine.rows(table)
         )
         for table in (query, *declared.side_tables)
+        if column_types(engine.path(table))
     }
 
 

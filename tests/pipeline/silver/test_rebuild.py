@@ -182,7 +182,7 @@ def test_the_live_query_goes_on_while_the_shadow_is_filled(engine: Engine, new: 
     with Leases(engine.layout.leases, (READS,), "silver"):
         with pytest.raises(LeaseHeldError):
             rebuild(engine)
-        live.append_bronze("bronze.orders", [record(19, "w", amount=50)])
+        live.append_bronze("bronze.orders", [record(10, "w", amount=50)])
         live.run("silver", "gold")
         assert "w" in {row["id"] for row in live.rows(READS)}
     done = rebuild(engine)
