@@ -68,11 +68,13 @@ public class LeasedLogStore extends S3SingleDriverLogStore {
 
     /** Writes a file whole, unless one of its name exists when the content has arrived. */
     private static void put(FileSystem store, Path path, byte[] bytes) throws IOException {
-        FSDataOutputStreamBuilder builder = store.createFile(path);
+        FSDataOutputStreamBuilder<?, ?> builder = store.createFile(path);
         builder.recursive();
         builder.overwrite(true);
         builder.must(CONDITIONAL, true);
-        FSDataOutputStream out = (FSDataOutputStream) builder.build();
+        // janino, which compiles this at set-up, knows no bound of a type variable.
+        Object built = builder.build();
+        FSDataOutputStream out = (FSDataOutputStream) built;
         try {
             out.write(bytes);
         } finally {
