@@ -42,7 +42,7 @@ _SILVER: Mapping[str, tuple[Effect, str]] = {
 _STATE_OF_DEDUPE = "the state of the query has no place in a query without state"
 
 _NO_STATE = (
-    "rows of the table are not in the state that begins: a later record of such a key is no duplicate. A "
+    "the checkpoint has no state of the micro-batches before, so Spark cannot go on from it with a state. A "
     "rebuild fills the state"
 )
 
@@ -104,7 +104,7 @@ def _effect(
         return _PUBLISH.get(base, ("next start", ""))
     if isinstance(declared, Silver):
         if name == "dedupe" and "exact" in {old, new}:
-            return ("rebuild", _STATE_OF_DEDUPE) if new == "exact" else ("next start", _NO_STATE)
+            return "rebuild", _STATE_OF_DEDUPE if new == "exact" else _NO_STATE
         return _SILVER.get(base, ("next start", _JUDGED))
     return _gold_effect(declared, base, old, new, refused)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from orchestration.audit.run import audit
 from tests.chaos.cuts import shop
+from tests.support.engine import Engine
 
 pytestmark = pytest.mark.long
 
@@ -71,4 +73,7 @@ def test_an_open_transaction_holds_its_partition_back_and_an_aborted_one_is_neve
     hanging.abort_transaction(30)
     engine.run("bronze", "silver", "gold")
     assert {row["order_id"] for row in engine.rows("silver.orders")} == {"behind", "beside"}
-    assert balanced(engine)
+    # The offsets of the aborted record and of the transaction's end hold no readable record.
+    (declared,) = engine.pipeline.bronze
+    with_gaps = replace(engine.pipeline, bronze=[replace(declared, may_have_gaps=True)])
+    assert balanced(Engine(spark, with_gaps, engine.settings, broker))

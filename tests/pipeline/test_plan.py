@@ -111,11 +111,11 @@ SILVER = [
     silver("column of an unknown field", "refused", columns=COLUMNS | {"more": "no_such_field"}),
     silver("field of the value added", "next start", shows=False, value=Json(f"{FIELDS}, more string")),
     silver("key", "next start", key=["id", "country"]),
-    silver("event time", "next start", event_time="sent"),
+    Case("event time", ORDERS, "next start", orders(event_time="sent"), shows=False),
     silver("watermark", "next start", shows=False, watermark="30 days"),
     silver("dedupe by event time", "next start", dedupe="event_time"),
     silver("dedupe exact", "rebuild", dedupe="exact"),
-    silver("late rows kept aside", "next start", late="keep"),
+    Case("late rows kept aside", ORDERS, "next start", orders(late="keep"), shows=False),
     silver("unknown fields rescued", "new column", unknown_fields="rescue"),
     silver("unknown fields become columns", "new column", unknown_fields="evolve"),
     silver("unknown fields refused", "next start", unknown_fields="fail"),
@@ -131,7 +131,7 @@ SILVER = [
     Case(
         "newest row kept", "silver.exact", "next start", orders(name="exact", dedupe="exact", keep="newest")
     ),
-    Case("dedupe no longer exact", "silver.exact", "next start", orders(name="exact")),
+    Case("dedupe no longer exact", "silver.exact", "rebuild", orders(name="exact")),
 ]
 GOLDEN = [
     gold("nothing", "latest", "unchanged", shows=False),
