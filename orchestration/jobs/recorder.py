@@ -197,6 +197,8 @@ class Recorder:
             seen.query, seen.runs = query, seen.runs + 1
         state, failure = _state(query, is_retried=is_retried)
         error = "" if failure is None else one_line(str(failure))
+        if state == "restarting" and failure is None:
+            error = seen.state.error
         if (state, error) != (seen.state.state, seen.state.error):
             seen.state = JobQuery(state, now, error=error)
 
@@ -216,7 +218,8 @@ class Recorder:
         if unread >= _FETCH_AFTER or (unread > 0 and state in {"ended", "failed", "restarting"}):
             self._fetch(query, book)
         if self.lineage is not None:
-            self.lineage.look(query.name, state, failure)
+            has_failed = state != "restarting" or failure is not None
+            self.lineage.look(query.name, state if has_failed else "waiting", failure)
 
     def _fetch_unread(self) -> None:
         """Fetch the reports of all queries that have finished a micro-batch since the last fetch."""
@@ -413,12 +416,15 @@ def _log_batches(rows: Sequence[MicroBatchRow]) -> None:
 
 
 def _state(query: RunningQuery, *, is_retried: bool) -> tuple[Any, Exception | None]:
-    """The state of a query, of those in ``job_state.JobQueryState``, and what it failed with."""
-    if query.is_active:
-        return ("working" if query.state.in_batch else "waiting"), None
+    """The state of a query, of those in ``job_state.JobQueryState``, and what it failed with.
+
+    A query that was restarted and has yet to finish a look for data is ``restarting``, without a new failure.
+    """
     failure = query.failure()
     if is_retried:
         return "restarting", failure
+    if query.is_active:
+        return ("working" if query.state.in_batch else "waiting"), None
     return ("ended" if failure is None else "failed"), failure
 
 
