@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
-UV ?= uv
+UV ?= $(BIN)/uv
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
@@ -21,7 +21,7 @@ demo: setup ## send sample events from Kafka to gold, and watch them for a minut
 	@$(BIN)/medallion demo $(ARGS)
 
 test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about thirteen minutes on two cores
-	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --budget 600 $(ARGS)
+	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --budget 600 --timeout 600 $(ARGS)
 
 test-rest: setup $(VENV)/.installed-dev ## what test-all has besides test: every death, both ways to write, lives drawn anew
 	@$(BIN)/python -m pytest $(WORKERS) -m long $(ARGS)
@@ -34,7 +34,7 @@ unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 
 chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/proof.md: hours; its numbers are variables, as in chaos-short
 	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
-		RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s tests/chaos tests/pipeline/test_recover.py $(ARGS)
+		RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/test_recover.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
 
 chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form, which CI runs: minutes
@@ -77,7 +77,7 @@ fmt: $(VENV)/.installed-dev ## format, and apply automatic fixes
 	@$(BIN)/ruff check --fix .
 	@PYTHONPATH=. $(BIN)/python -m tests.java format
 
-lock: ## write the lock files from the .in files; ARGS=--upgrade updates versions (needs uv)
+lock: ## write the lock files from the .in files; ARGS=--upgrade updates versions
 	$(COMPILE) requirements.in -o requirements.lock
 	$(COMPILE) requirements-dev.in -o requirements-dev.lock
 	$(COMPILE) requirements-build.in -o requirements-build.lock
