@@ -44,8 +44,19 @@ def test_signs_of_tables_keep_their_width() -> None:
     assert printed("page", "● silver ── 3 é", "utf-8") == "● silver ── 3 é".encode()
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-@pytest.mark.parametrize("words", [["status"], ["query"], ["check"], ["--help"]])
+@pytest.mark.parametrize(
+    ("words", "encoding"),
+    [
+        (["status"], "ascii"),
+        (["query"], "latin-1"),
+        pytest.param(["check"], "ascii", marks=pytest.mark.long),
+        pytest.param(["--help"], "ascii", marks=pytest.mark.long),
+        pytest.param(["status"], "latin-1", marks=pytest.mark.long),
+        pytest.param(["query"], "ascii", marks=pytest.mark.long),
+        pytest.param(["check"], "latin-1", marks=pytest.mark.long),
+        pytest.param(["--help"], "latin-1", marks=pytest.mark.long),
+    ],
+)
 def test_commands_print_in_any_encoding(tmp_path: Path, words: list[str], encoding: str) -> None:
     place = [] if words == ["--help"] else ["-p", str(ROOT / "examples/earthquakes/pipeline.py")]
     place += [] if words == ["--help"] else ["--set", f"data_dir={tmp_path}"]

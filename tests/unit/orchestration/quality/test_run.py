@@ -143,59 +143,58 @@ def own(result: SuiteResult) -> Sequence[ExpectationResult]:
     return [one for one in result.checked if one.expectation != "rule"]
 
 
-@pytest.mark.parametrize(
-    ("expectation", "is_met", "observed", "failing"),
-    [
-        (RowCount(5, 5), True, "observed 5", None),
-        (RowCount(max=4), False, "observed 5", None),
-        (Unique(["id"]), False, "2 of 4 rows do not meet it", 2),
-        (Unique(["id", "amount"]), True, "", 0),
-        (NullShare("amount"), False, "1 of 5 rows are null", 1),
-        (NullShare("amount", max=0.2), True, "1 of 5 rows are null", 1),
-        (NullShare("at"), True, "", 0),
-        (InRange("amount", min=0), False, "1 of 5 rows do not meet it", 1),
-        (InRange("amount", min=-3, max=9.99), True, "", 0),
-        (InRange("amount", min=0, mostly=0.75), True, "1 of 5 rows do not meet it", 1),
-        (InRange("amount", min=0, mostly=0.76), False, "1 of 5 rows do not meet it", 1),
-        (InRange("weight", max=10), False, "1 of 5 rows do not meet it", 1),
-        (InRange("at", min=NOW - timedelta(minutes=45)), False, "1 of 5 rows do not meet it", 1),
-        (InSet("status", ["new", "paid"]), False, "1 of 5 rows do not meet it", 1),
-        (Matches("status", "^[a-z]+$"), False, "1 of 5 rows do not meet it", 1),
-        (Matches("status", "a|e|o"), True, "", 0),
-        (ValueShare("status", "paid", 0.4, 0.4), True, "observed 40 %, 2 of 5 rows", None),
-        (ValueShare("status", "paid", max=0.3), False, "observed 40 %, 2 of 5 rows", None),
-        (
-            Expect("expect_column_max_to_be_between", {"column": "amount", "max_value": 9}),
-            False,
-            "observed 9.99",
-            None,
-        ),
-        (
-            Expect("expect_column_values_to_be_unique", {"column": "id"}),
-            False,
-            "2 of 4 rows do not meet it",
-            2,
-        ),
-        (
-            Expect("expect_column_values_to_be_between", {"column": "amount", "min_value": 0, "mostly": 0.9}),
-            False,
-            "1 of 5 rows do not meet it",
-            1,
-        ),
-        (
-            Expect("expect_column_values_to_not_be_null", {"column": "status", "mostly": 0.8}),
-            True,
-            "1 of 5 rows are null",
-            1,
-        ),
-    ],
-)  # fmt: skip
-def test_each_form_is_met_or_not(
-    shop: Shop, expectation: Any, is_met: object, observed: str, failing: int | None
-) -> None:
-    """With the number of failing rows, in words too."""
-    (one,) = own(shop.run(expectation))
-    assert (one.is_met, one.observed, one.failing_rows) == (is_met, observed, failing)
+FORMS: Sequence[tuple[Any, object, str, int | None]] = [
+    (RowCount(5, 5), True, "observed 5", None),
+    (RowCount(max=4), False, "observed 5", None),
+    (Unique(["id"]), False, "2 of 4 rows do not meet it", 2),
+    (Unique(["id", "amount"]), True, "", 0),
+    (NullShare("amount"), False, "1 of 5 rows are null", 1),
+    (NullShare("amount", max=0.2), True, "1 of 5 rows are null", 1),
+    (NullShare("at"), True, "", 0),
+    (InRange("amount", min=0), False, "1 of 5 rows do not meet it", 1),
+    (InRange("amount", min=-3, max=9.99), True, "", 0),
+    (InRange("amount", min=0, mostly=0.75), True, "1 of 5 rows do not meet it", 1),
+    (InRange("amount", min=0, mostly=0.76), False, "1 of 5 rows do not meet it", 1),
+    (InRange("weight", max=10), False, "1 of 5 rows do not meet it", 1),
+    (InRange("at", min=NOW - timedelta(minutes=45)), False, "1 of 5 rows do not meet it", 1),
+    (InSet("status", ["new", "paid"]), False, "1 of 5 rows do not meet it", 1),
+    (Matches("status", "^[a-z]+$"), False, "1 of 5 rows do not meet it", 1),
+    (Matches("status", "a|e|o"), True, "", 0),
+    (ValueShare("status", "paid", 0.4, 0.4), True, "observed 40 %, 2 of 5 rows", None),
+    (ValueShare("status", "paid", max=0.3), False, "observed 40 %, 2 of 5 rows", None),
+    (
+        Expect("expect_column_max_to_be_between", {"column": "amount", "max_value": 9}),
+        False,
+        "observed 9.99",
+        None,
+    ),
+    (
+        Expect("expect_column_values_to_be_unique", {"column": "id"}),
+        False,
+        "2 of 4 rows do not meet it",
+        2,
+    ),
+    (
+        Expect("expect_column_values_to_be_between", {"column": "amount", "min_value": 0, "mostly": 0.9}),
+        False,
+        "1 of 5 rows do not meet it",
+        1,
+    ),
+    (
+        Expect("expect_column_values_to_not_be_null", {"column": "status", "mostly": 0.8}),
+        True,
+        "1 of 5 rows are null",
+        1,
+    ),
+]  # fmt: skip
+"""An expectation, whether the first orders meet it, what is reported, and its failing rows."""
+
+
+def test_each_form_is_met_or_not(shop: Shop) -> None:
+    """With the number of failing rows, in words too; all forms in one suite, in their order."""
+    found = own(shop.run(*(expectation for expectation, *_ in FORMS)))
+    reported = [(one.is_met, one.observed, one.failing_rows) for one in found]
+    assert reported == [tuple(expected) for _, *expected in FORMS]
 
 
 def test_freshness_is_the_age_of_the_newest_row_at_the_time_of_the_run(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,9 +32,8 @@ pipeline = Pipeline(
 """
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made = Layout(str(tmp_path / "data/earthquakes/tables"), str(tmp_path / "cp"), tmp_path)
+def tables_in(folder: Path) -> Layout:
+    made = Layout(str(folder / "data/earthquakes/tables"), str(folder / "cp"), folder)
     for _ in range(2):
         rows = pa.table({"quake_id": ["a", "b"], "magnitude": [1.5, None]})
         write_deltalake(made.table_path("silver.quakes"), rows, partition_by=["quake_id"], mode="append")
@@ -41,13 +41,31 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
-    """A folder beside the tables, with a text file, a symbolic link to it in the table, and a Delta table."""
-    folder = tmp_path / "outside"
-    folder.mkdir()
-    (folder / "secret.csv").write_text("word\nswordfish\n")
-    write_deltalake(folder / "table", pa.table({"word": ["swordfish"]}))
-    return folder
+def layout(tmp_path: Path) -> Layout:
+    return tables_in(tmp_path)
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Tables, and a folder beside them with a text file and a Delta table; the table has a link to the text
+    file. All attempts share one confined database: none of them may open it for the next.
+    """
+
+    layout: Layout
+    outside: Path
+    database: Database
+    unconfined: Database
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Attacked:
+    folder = tmp_path_factory.mktemp("attacked")
+    layout, outside = tables_in(folder), folder / "outside"
+    outside.mkdir()
+    (outside / "secret.csv").write_text("word\nswordfish\n")
+    write_deltalake(outside / "table", pa.table({"word": ["swordfish"]}))
+    Path(layout.table_path("silver.quakes"), "link.csv").symlink_to(outside / "secret.csv")
+    return Attacked(layout, outside, confined(layout), Database())
 
 
 def confined(layout: Layout) -> Database:
@@ -103,11 +121,10 @@ SETTINGS = (
 
 
 @pytest.mark.parametrize("sql", [*READS, *WRITES, *SETTINGS])
-def test_sql_that_opens_anything_else_is_refused(layout: Layout, outside: Path, sql: str) -> None:
-    table = layout.table_path("silver.quakes")
-    Path(table, "link.csv").symlink_to(outside / "secret.csv")
+def test_sql_that_opens_anything_else_is_refused(attacked: Attacked, sql: str) -> None:
+    table, outside = attacked.layout.table_path("silver.quakes"), attacked.outside
     with pytest.raises(UsageError) as refused:
-        rows(confined(layout), layout, sql.format(outside=outside, table=table))
+        rows(attacked.database, attacked.layout, sql.format(outside=outside, table=table))
     assert "swordfish" not in str(refused.value)
     assert not list(outside.glob("new*"))
     assert not list(Path(table).glob("new*"))
@@ -127,12 +144,13 @@ def test_sql_that_opens_anything_else_is_refused(layout: Layout, outside: Path, 
         "select view_name from duckdb_views() where schema_name = 'silver' or view_name = 'duckdb_views'",
     ],
 )
-def test_queries_of_the_tables_run(layout: Layout, sql: str) -> None:
+def test_queries_of_the_tables_run(attacked: Attacked, sql: str) -> None:
     """And give the same rows as in a database that may open everything."""
-    found = rows(confined(layout), layout, sql)
+    found = rows(attacked.database, attacked.layout, sql)
     assert found
     if "explain" not in sql:
-        assert sorted(map(str, found)) == sorted(map(str, rows(Database(), layout, sql)))
+        expected = rows(attacked.unconfined, attacked.layout, sql)
+        assert sorted(map(str, found)) == sorted(map(str, expected))
 
 
 def test_queries_run_where_delta_rs_reads_the_tables(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,8 +176,10 @@ def test_wrong_sql_has_duckdbs_own_message(layout: Layout) -> None:
 
 
 def test_the_command_is_confined_unless_told_otherwise(
-    tmp_path: Path, layout: Layout, outside: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDALLION_PIPELINE", "pipeline.py")
