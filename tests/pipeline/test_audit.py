@@ -14,20 +14,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.micro_batch import MicroBatch
 from common.errors import AccountError
 from orchestration.audit.result import FATES, Account, PartitionAccount
 from orchestration.audit.run import Since, audit
 from orchestration.cli import audit_output
 from tests.conftest import make_settings
+from tests.support.bronze_batches import EVENING, append_batch
 from tests.support.engine import Engine
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-EVENING = NOON + timedelta(hours=10)
 ORDERS = Silver(
     "orders",
     reads="bronze.orders",
@@ -64,21 +62,6 @@ BATCHES: list[dict[int, list[bytes | None]]] = [
 """Per bronze micro-batch and partition, the values that come one after the other."""
 
 
-def send(engine: Engine, batch_id: int, values: dict[int, list[bytes | None]], ends: dict[int, int]) -> None:
-    """One bronze micro-batch with the metadata a real one has; ``ends`` goes on."""
-    path = engine.path("bronze.orders")
-    delta_table.ensure(engine.spark, "bronze.orders", path, SCHEMA, PROPERTIES)
-    rows = []
-    for partition, each in values.items():
-        for value in each:
-            rows.append(("t", partition, ends[partition], EVENING, 0, EVENING, b"k", value, None))
-            ends[partition] += 1
-    positions = ({"t": {str(partition): end for partition, end in ends.items()}},)
-    batch = MicroBatch("shop", "bronze.orders", "b", batch_id, positions, is_first=False)
-    frame = engine.spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    delta_table.append(frame, path, batch, "append", {})
-
-
 @pytest.fixture(scope="module")
 def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """Five micro-batches with all that can become of a row."""
@@ -86,7 +69,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     engine = Engine(spark, PIPELINE, settings)
     ends = {0: 0, 1: 0}
     for number, values in enumerate(BATCHES):
-        send(engine, number, values, ends)
+        append_batch(engine, number, values, ends)
     engine.run("silver")
     return engine
 
@@ -249,9 +232,9 @@ def test_a_planted_bug_is_found_with_its_coordinates(copy: Engine, bug: str) -> 
 @pytest.mark.long
 def test_a_micro_batch_that_left_an_offset_out_is_found(copy: Engine) -> None:
     ends = {0: 15, 1: 13}
-    send(copy, 5, {0: [event("n", EVENING)], 1: []}, ends)
+    append_batch(copy, 5, {0: [event("n", EVENING)], 1: []}, ends)
     ends[0] += 1
-    send(copy, 6, {0: [event("o", EVENING)], 1: []}, ends)
+    append_batch(copy, 6, {0: [event("o", EVENING)], 1: []}, ends)
     copy.run("silver")
     found = account(copy)
     assert [(one.name, one.count, one.examples) for one in found.faults] == [
@@ -268,7 +251,7 @@ def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy:
     """An erasure takes rows of every kind out of bronze; those that silver still has count as silver's."""
     spark = copy.spark
     path = copy.path("bronze.orders")
-    send(copy, 5, {0: [event("n", EVENING), None], 1: [b"rot"]}, {0: 15, 1: 13})
+    append_batch(copy, 5, {0: [event("n", EVENING), None], 1: [b"rot"]}, {0: 15, 1: 13})
     assert account(copy).totals["waiting"] == 3
     spark.sql(f"alter table delta.`{path}` unset tblproperties ('delta.appendOnly')")
     gone = [("t", 0, 0), ("t", 0, 2), ("t", 0, 4), ("t", 0, 3), ("t", 1, 13)]
@@ -287,9 +270,9 @@ def test_what_is_new_since_the_last_audit_is_audited_alone(copy: Engine, tmp_pat
     """It adds up to what an audit of everything finds; and a fault in what is new is found."""
     ends = {0: 15, 1: 13}
     assert account(copy).looked_at == 28
-    send(copy, 5, {0: [event("n", EVENING), b"rot"], 1: [event("m", EVENING), None]}, ends)
+    append_batch(copy, 5, {0: [event("n", EVENING), b"rot"], 1: [event("m", EVENING), None]}, ends)
     copy.run("silver")
-    send(copy, 6, {0: [event("o", EVENING)], 1: []}, ends)
+    append_batch(copy, 6, {0: [event("o", EVENING)], 1: []}, ends)
     found = account(copy, since="last")
     assert (found.faults, found.looked_at, found.offsets, found.batch_id) == ((), 5, 33, 5)
     copy.run("silver")
@@ -302,7 +285,9 @@ def test_what_is_new_since_the_last_audit_is_audited_alone(copy: Engine, tmp_pat
         (one.first, one.end, nonzero(one)) for one in whole.partitions
     ]
 
-    send(copy, 7, {0: [event("p", EVENING), event("q", EVENING), event("o", EVENING)], 1: [None]}, ends)
+    append_batch(
+        copy, 7, {0: [event("p", EVENING), event("q", EVENING), event("o", EVENING)], 1: [None]}, ends
+    )
     copy.run("silver")
     put(copy, "silver.orders", AT.format(0, 0))
     by_name = {one.name: one.examples for one in account(copy, since="last").faults}
@@ -324,7 +309,7 @@ def test_since_a_moment_only_later_micro_batches_are_audited(copy: Engine) -> No
 @pytest.mark.long
 def test_a_micro_batch_that_was_killed_between_its_tables_is_waiting(copy: Engine, tmp_path: Path) -> None:
     """Silver has it, quarantine has not: it is not done, and nothing is lost."""
-    send(copy, 5, {0: [event("n", EVENING), b"rot"], 1: []}, {0: 15, 1: 13})
+    append_batch(copy, 5, {0: [event("n", EVENING), b"rot"], 1: []}, {0: 15, 1: 13})
     copy.run("silver")
     (tmp_path / "killed").mkdir()
     settings = make_settings(tmp_path / "killed", "none:1")

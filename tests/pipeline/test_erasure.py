@@ -30,7 +30,8 @@ from orchestration.jobs.maintenance import maintain
 from orchestration.jobs.rebuild import rebuild
 from silver.write import first_load
 from tests.conftest import make_settings
-from tests.pipeline.test_audit import EVENING, NOON, account, nonzero, send
+from tests.pipeline.test_audit import NOON, account, nonzero
+from tests.support.bronze_batches import EVENING, append_batch
 from tests.support.engine import Engine
 
 ORDERS = Silver(
@@ -104,7 +105,7 @@ def filled(engine: Engine) -> Engine:
     """Four micro-batches with rows of C7 in silver, late and quarantine, and duplicates of them."""
     ends = {0: 0, 1: 0}
     for number, values in enumerate(BATCHES):
-        send(engine, number, values, ends)
+        append_batch(engine, number, values, ends)
     engine.run("silver", "gold")
     return engine
 
@@ -196,7 +197,7 @@ def test_erased_records_are_in_no_table_and_the_audit_balances(spark: Any, tmp_p
     ends = ends_of(BATCHES)
     later = EVENING + timedelta(minutes=2)
     copy_of_z = event("z", "C8", EVENING + timedelta(minutes=1))
-    send(engine, 4, {0: [event("m", "C7", later), event("n", "C1", later)], 1: [copy_of_z]}, ends)
+    append_batch(engine, 4, {0: [event("m", "C7", later), event("n", "C1", later)], 1: [copy_of_z]}, ends)
     engine.run("silver", "gold")
     assert {row["order_id"] for row in engine.rows("silver.orders")} == {*KEPT, "m", "n"}
     assert gold_sums(engine, "gold.spent") == summed(engine)
@@ -227,7 +228,7 @@ def test_every_reader_of_bronze_is_erased_and_no_file_holds_the_rows_in_the_end(
     copy_of_z = event("z", "C8", EVENING + timedelta(minutes=1))
     later = EVENING + timedelta(minutes=2)
     ends = ends_of(BATCHES)
-    send(engine, 4, {0: [event("m", "C7", later), event("n", "C1", later)], 1: [copy_of_z]}, ends)
+    append_batch(engine, 4, {0: [event("m", "C7", later), event("n", "C1", later)], 1: [copy_of_z]}, ends)
     engine.run("silver", "gold")
     assert gold_sums(engine, "gold.totals") != summed(engine)
     assert erase(engine).records == 1
@@ -268,7 +269,7 @@ def test_the_command_counts_first_asks_and_refuses_beside_a_job(
     assert "The columns of silver.orders are: order_id, customer" in str(wrong.exception)
     unknown = CliRunner().invoke(app, ["gold.latest", "--where", WHERE, "--plan"])
     assert "gold.latest is no silver table of shop" in str(unknown.exception)
-    send(copy, 4, {0: [event("m", "C7")], 1: []}, ends_of(BATCHES))
+    append_batch(copy, 4, {0: [event("m", "C7")], 1: []}, ends_of(BATCHES))
     unread = CliRunner().invoke(app, ["orders", "--where", WHERE, "--yes"])
     assert "silver.orders has yet to read 1 records of bronze.orders" in str(unread.exception)
     assert copy.version("bronze.orders") == version + 1
@@ -380,7 +381,7 @@ def test_histories_and_joins_follow_an_erasure(spark: Any, tmp_path: Path) -> No
     engine = engine_in(spark, tmp_path, replace(PIPELINE, gold=[states, pairs, looked_up]))
     ends = {0: 0, 1: 0}
     for number, values in enumerate(BATCHES):
-        send(engine, number, values, ends)
+        append_batch(engine, number, values, ends)
     engine.run("silver", "gold")
     plan = erase(engine)
     assert {one.table: one.follows for one in plan.followers} == {

@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Pipeline, Topic
 from common.delta import table as delta_table
 from common.delta.compaction import compact
-from common.delta.micro_batch import MicroBatch
 from common.delta.retention import expired_topics
 from common.spark import jvm
 from common.streaming.turns import Turns
@@ -27,7 +25,8 @@ from orchestration.expiry.choose import Expiry, plan_expiry
 from orchestration.expiry.regular import RegularExpiry
 from orchestration.jobs.maintenance import maintain
 from tests.conftest import make_settings
-from tests.pipeline.test_audit import BATCHES, EVENING, ORDERS, event, nonzero
+from tests.pipeline.test_audit import BATCHES, ORDERS, event, nonzero
+from tests.support.bronze_batches import EVENING, append_batch
 from tests.support.engine import Engine
 
 TOPIC = Topic("orders", keep="90 days")
@@ -38,17 +37,7 @@ BEGAN = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 def send(engine: Engine, number: int, values: dict[int, list[bytes | None]], ends: dict[int, int]) -> None:
     """One bronze micro-batch, read ``number`` days after the first; ``ends`` goes on."""
-    path = engine.path("bronze.orders")
-    delta_table.ensure(engine.spark, "bronze.orders", path, SCHEMA, PROPERTIES)
-    read_at, rows = BEGAN + timedelta(days=number), []
-    for partition, each in values.items():
-        for value in each:
-            rows.append(("t", partition, ends[partition], EVENING, 0, read_at, b"k", value, None))
-            ends[partition] += 1
-    positions = ({"t": {str(partition): end for partition, end in ends.items()}},)
-    batch = MicroBatch("shop", "bronze.orders", "b", number, positions, is_first=False)
-    frame = engine.spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    delta_table.append(frame, path, batch, "append", {})
+    append_batch(engine, number, values, ends, read_at=BEGAN + timedelta(days=number))
 
 
 @pytest.fixture(scope="module")
