@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import hypothesis
@@ -23,6 +23,9 @@ from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
 from tests.support.run_cost import RunCost
+
+if TYPE_CHECKING:
+    from orchestration.cases.session import CaseSession
 
 _BEGAN = time.monotonic()
 _counter = itertools.count()
@@ -247,6 +250,15 @@ def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
         return reports
 
     return run
+
+
+@pytest.fixture(scope="module")
+def case_session(spark: Any) -> Iterator[CaseSession]:
+    """Cases of pipelines in the run's session."""
+    from orchestration.cases.session import cases_in
+
+    with cases_in(spark) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from orchestration.cases.output import failure_text
 from orchestration.cases.read.case import Record
 from orchestration.cases.read.load import find_files, load_files
 from orchestration.cases.record import write_case
-from orchestration.cases.session import CaseSession, cases_in
+from orchestration.cases.session import CaseSession
 from orchestration.cases.suite import load_suite
 from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings
@@ -109,13 +108,6 @@ cases:
 
 
 @pytest.fixture(scope="module")
-def session(spark: Any) -> Iterator[CaseSession]:
-    """Cases in the run's session."""
-    with cases_in(spark) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("shop") / "shop.py"
     file.write_text(PIPELINE)
@@ -123,12 +115,12 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_a_case_passes_or_says_by_row_and_column_what_differs(session: CaseSession, shop: Path) -> None:
+def test_a_case_passes_or_says_by_row_and_column_what_differs(case_session: CaseSession, shop: Path) -> None:
     """Cases run at the same time, each on its own tables; nothing of them stays on the disk."""
     settings = make_settings(shop.parent, "none:1", f"pipeline={shop}")
     suite = load_suite([], settings)
     assert suite.problems == ()
-    outcomes = session.run([(case, pipeline, settings) for case, pipeline in suite.cases])
+    outcomes = case_session.run([(case, pipeline, settings) for case, pipeline in suite.cases])
     passed, differs, lacks, pattern = map(failure_text, outcomes)
     assert outcomes[0].has_passed, passed
     assert outcomes[3].has_passed, pattern
@@ -143,23 +135,23 @@ def test_a_case_passes_or_says_by_row_and_column_what_differs(session: CaseSessi
         "  + b    7.00",
     ]
     assert "give its rows below 'lookups: known:'" in lacks
-    assert list(session.folder.iterdir()) == []
+    assert list(case_session.folder.iterdir()) == []
     assert not (shop.parent / "data").exists()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("example", ["orders_cdc", "earthquakes"])
-def test_the_cases_of_the_examples_pass(session: CaseSession, example: str, tmp_path: Path) -> None:
+def test_the_cases_of_the_examples_pass(case_session: CaseSession, example: str, tmp_path: Path) -> None:
     settings = make_settings(tmp_path, "none:1", f"pipeline={EXAMPLES / example / 'pipeline.py'}")
     suite = load_suite([], settings)
     assert suite.problems == ()
     assert len(suite.cases) >= 4
-    outcomes = session.run([(case, pipeline, settings) for case, pipeline in suite.cases])
+    outcomes = case_session.run([(case, pipeline, settings) for case, pipeline in suite.cases])
     assert [failure_text(one) for one in outcomes if not one.has_passed] == []
 
 
 @pytest.mark.long
-def test_a_recorded_case_passes(session: CaseSession, shop: Path, tmp_path: Path) -> None:
+def test_a_recorded_case_passes(case_session: CaseSession, shop: Path, tmp_path: Path) -> None:
     """What it expects is what the run found; texts, bytes and headers are those of the records."""
     copy = Path(shutil.copy(shop, tmp_path / "shop.py"))
     settings = make_settings(tmp_path, "none:1", f"pipeline={copy}")
@@ -168,8 +160,8 @@ def test_a_recorded_case_passes(session: CaseSession, shop: Path, tmp_path: Path
     moves = [replace(record, offset=4) for record in case.records]
     odd = [Record(value=b"\xff'\n", key=b"it's", topic="moves_eu", offset=9)]
     file = tmp_path / "recorded.cases.yaml"
-    write_case(session, pipeline, settings, "as sent: 'x'", [*moves, *odd], (), file)
-    write_case(session, pipeline, settings, "a second", moves, (), file)
+    write_case(case_session, pipeline, settings, "as sent: 'x'", [*moves, *odd], (), file)
+    write_case(case_session, pipeline, settings, "a second", moves, (), file)
     suite = load_suite([file], settings)
     assert suite.problems == ()
     assert [one.name for one, _ in suite.cases] == ["as sent: 'x'", "a second"]
@@ -177,14 +169,14 @@ def test_a_recorded_case_passes(session: CaseSession, shop: Path, tmp_path: Path
     assert [(one.key, one.value, one.offset) for one in again[1:]] == [(b"it's", b"\xff'\n", 9)]
     expected = suite.cases[0][0].expect
     assert expected["silver.moves__quarantine"].rows == (("9", "not_utf8", "null"),)
-    outcomes = session.run([(one, own, settings) for one, own in suite.cases])
+    outcomes = case_session.run([(one, own, settings) for one, own in suite.cases])
     assert [failure_text(one) for one in outcomes if not one.has_passed] == []
 
 
 def test_the_fixture_of_the_plugin_runs_a_case(
-    session: CaseSession, shop: Path, request: pytest.FixtureRequest, medallion_case: Callable[..., None]
+    case_session: CaseSession, shop: Path, request: pytest.FixtureRequest, medallion_case: Callable[..., None]
 ) -> None:
-    pytest_plugin.use_session(request.config, session)
+    pytest_plugin.use_session(request.config, case_session)
     pipeline: Pipeline = load_pipeline(shop)
     given = {"messages": [{"topic": "moves_x", "value": {"id": "m", "at": "2026-03-01T12:00:00Z"}}]}
     medallion_case(pipeline, **given, expect={"silver.moves": [{"id": "m", "topic": "moves_x"}]})

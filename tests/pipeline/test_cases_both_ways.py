@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from orchestration.cases.output import failure_text
 from orchestration.cases.read.case import Case, Place, Record, TextTable
 from orchestration.cases.read.load import load_files
 from orchestration.cases.run import JudgedTables, TableRows, run_tables
-from orchestration.cases.session import CaseSession, cases_in
+from orchestration.cases.session import CaseSession
 from orchestration.cases.suite import load_suite
 from orchestration.cases.tables import table_names
 from orchestration.pipeline.load_file import load_pipeline
@@ -111,13 +111,6 @@ CASES = (
 
 
 @pytest.fixture(scope="module")
-def session(spark: Any) -> Iterator[CaseSession]:
-    """Cases in the run's session."""
-    with cases_in(spark) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     file = tmp_path_factory.mktemp("both") / "both.py"
     file.write_text(PIPELINE)
@@ -130,20 +123,24 @@ def as_multiset(found: TableRows) -> Counter[str]:
 
 
 def differing(
-    session: CaseSession, given: Sequence[Case], pipeline: Pipeline, tables: Sequence[str], tmp_path: Path
+    case_session: CaseSession,
+    given: Sequence[Case],
+    pipeline: Pipeline,
+    tables: Sequence[str],
+    tmp_path: Path,
 ) -> dict[str, Any]:
     """The tables that differ between the two ways, by case and table."""
     settings = make_settings(tmp_path, "none:1")
     expecting = [
         Case(one.name, one.place, one.batches, dict.fromkeys(tables, KNOWN), one.lookups) for one in given
     ]
-    with session.room() as (spark, _):
-        judged = session.judging.judge(spark, [(one, pipeline, settings) for one in expecting])
+    with case_session.room() as (spark, _):
+        judged = case_session.judging.judge(spark, [(one, pipeline, settings) for one in expecting])
     assert None not in judged, "the cases were not judged together"
     found = {}
 
     def rows(one: Case, its: JudgedTables | None) -> dict[str, Counter[str]]:
-        with session.room() as (spark, folder):
+        with case_session.room() as (spark, folder):
             tables_found = run_tables(spark, one, tables, pipeline, settings, folder, its)
         return {name: as_multiset(each) for name, each in tables_found.items()}
 
@@ -156,43 +153,43 @@ def differing(
 
 
 def test_silver_without_a_stream_is_that_of_the_stream(
-    session: CaseSession, pipeline: Pipeline, tmp_path: Path
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     """Duplicates, late rows, keys that are forgotten, other tables' records: the same rows in each table."""
     tables = [name for name in table_names(pipeline) if name.startswith("silver.paid")]
-    assert differing(session, CASES[:1], pipeline, tables, tmp_path) == {}
+    assert differing(case_session, CASES[:1], pipeline, tables, tmp_path) == {}
 
 
 @pytest.mark.long
 def test_all_tables_without_streams_are_those_of_streams(
-    session: CaseSession, pipeline: Pipeline, tmp_path: Path
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     """Every dedupe and kind of gold table, also over tables without rows."""
     tables = [name for name in table_names(pipeline) if not name.startswith("bronze.")]
-    assert differing(session, CASES, pipeline, tables, tmp_path) == {}
+    assert differing(case_session, CASES, pipeline, tables, tmp_path) == {}
 
 
 @pytest.mark.long
 def test_drawn_records_end_in_the_same_tables(
-    session: CaseSession, pipeline: Pipeline, tmp_path: Path
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     tables = [name for name in table_names(pipeline) if name.startswith("silver.")]
-    assert differing(session, [drawn(seed) for seed in range(8)], pipeline, tables, tmp_path) == {}
+    assert differing(case_session, [drawn(seed) for seed in range(8)], pipeline, tables, tmp_path) == {}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("example", ["orders_cdc", "earthquakes"])
-def test_the_examples_cases_pass_as_streams(session: CaseSession, example: str, tmp_path: Path) -> None:
+def test_the_examples_cases_pass_as_streams(case_session: CaseSession, example: str, tmp_path: Path) -> None:
     settings = make_settings(tmp_path, "none:1", f"pipeline={EXAMPLES / example / 'pipeline.py'}")
     suite = load_suite([], settings)
     assert suite.problems == ()
     given = [(one, own, settings) for one, own in suite.cases]
-    outcomes = session.run(given, as_streams=True)
+    outcomes = case_session.run(given, as_streams=True)
     assert [failure_text(one) for one in outcomes if not one.has_passed] == []
 
 
 def test_one_wrong_case_leaves_the_others_alone(
-    session: CaseSession, pipeline: Pipeline, tmp_path: Path
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     """Cases without their lookup, or with a topic that nobody reads, fail; the others of the run pass."""
     file = tmp_path / "both.cases.yaml"
@@ -204,6 +201,6 @@ def test_one_wrong_case_leaves_the_others_alone(
     )
     settings = make_settings(tmp_path, "none:1")
     cases = load_files([file]).cases
-    lacks, passes = session.run([(one, pipeline, settings) for one in cases])
+    lacks, passes = case_session.run([(one, pipeline, settings) for one in cases])
     assert "give its rows below 'lookups: known:'" in failure_text(lacks)
     assert passes.has_passed, failure_text(passes)

@@ -10,21 +10,8 @@ import pytest
 
 from common.declare import Message
 from tests.process.test_commands import assert_told_in_words
+from tests.support.heavy_value import HEAVY
 from tests.support.processes import await_that, medallion
-
-TOO_LARGE = """
-from common.declare import Json, Pipeline, Silver, Topic
-
-pipeline = Pipeline(
-    name="numbers",
-    bronze=[Topic("numbers", topics=[{topic!r}])],
-    silver=[
-        Silver("numbers", reads="bronze.numbers", value=Json("id int"),
-            columns={{"id": "id", "size": "size(sequence(1, id))", "sent_at": "_kafka.timestamp"}},
-            key=["id"], event_time="sent_at", watermark="1 day")
-    ],
-)
-"""
 
 
 @pytest.mark.long
@@ -32,7 +19,7 @@ def test_a_job_without_memory_ends_at_once_and_says_what_to_set(
     broker: str, topic: str, send: Callable[..., None], tmp_path: Path
 ) -> None:
     """A value of silver is larger than the heap: exit code 1 and one line within seconds, and no stack."""
-    (tmp_path / "numbers.py").write_text(TOO_LARGE.format(topic=topic))
+    (tmp_path / "numbers.py").write_text(HEAVY.format(topic=topic))
     send(topic, [Message(b"k", b'{"id": 1}')])
     with medallion(tmp_path, tmp_path / "numbers.py", f"kafka.bootstrap_servers={broker}") as commands:
         command = commands.start("up")

@@ -13,21 +13,8 @@ import pytest
 from common.declare import Message
 from common.delta.checkpoint import Checkpoint
 from silver.write.poison_search import DEATHS
+from tests.support.heavy_value import HEAVY
 from tests.support.processes import Command, Medallion, await_that, is_caught_up, medallion
-
-HEAVY = """
-from common.declare import Json, Pipeline, Silver, Topic
-
-pipeline = Pipeline(
-    name="numbers",
-    bronze=[Topic("numbers", topics=[{topic!r}])],
-    silver=[
-        Silver("numbers", reads="bronze.numbers", value=Json("id int"),
-            columns={{"id": "id", "size": "size(sequence(1, id))", "sent_at": "_kafka.timestamp"}},
-            key=["id"], event_time="sent_at", watermark="1 day")
-    ],
-)
-"""
 
 
 def dies_or_is_done(commands: Medallion, command: Command) -> bool:
