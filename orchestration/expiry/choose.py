@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from bronze.table import INGESTED
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver, Topic
 from common.declare.intervals import length_of
@@ -31,9 +32,6 @@ from orchestration.audit.table_log import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-INGESTED = "ingested_at"
-"""The column of bronze that says when a record was read."""
 
 MOST_FILES = 10_000
 """Most files of one commit; a table that has more is done in several."""
