@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BY = "erasure"
-_APPEND_ONLY = "delta.appendOnly"
 
 Say = Callable[[str], None]
 
@@ -143,7 +142,7 @@ class Erasure:
                     self._erase(records, one)
         if self.facts["append_only"] is not None:
             bronze = self.silver.reads
-            values = {_APPEND_ONLY: self.facts["append_only"]}
+            values = {delta_table.APPEND_ONLY: self.facts["append_only"]}
             path = self.layout.table_path(bronze)
             delta_table.set_properties(spark, path, self._metadata(bronze, 0), values)
         first_load.discard(spark, staging)
@@ -152,7 +151,7 @@ class Erasure:
         path, is_bronze = self.layout.table_path(one.table), one.table == self.silver.reads
         values = {delta_table.ERASED: datetime.now(UTC).isoformat(timespec="seconds")}
         if is_bronze:
-            values[_APPEND_ONLY] = "false"
+            values[delta_table.APPEND_ONLY] = "false"
         delta_table.set_properties(records.sparkSession, path, self._metadata(one.table, 0), values)
         names = _names(one.table)
         rows = records.select(*(F.col(own).alias(name) for own, name in zip(PLACE, names, strict=True)))
@@ -222,7 +221,7 @@ def _cut_off(spark: SparkSession, layout: Layout, silver: Silver) -> tuple[dict[
     if commit is not None and "run_id" in commit.metadata:
         facts = {name: commit.metadata.get(name) for name in ("run_id", "append_only")}
         return facts, _read_staged(spark, staging, latest)
-    append_only = LogReader(layout.table_path(silver.reads)).properties().get(_APPEND_ONLY)
+    append_only = LogReader(layout.table_path(silver.reads)).properties().get(delta_table.APPEND_ONLY)
     return {"run_id": uuid.uuid4().hex, "append_only": append_only}, None
 
 

@@ -30,8 +30,6 @@ from orchestration.expiry.choose import Expiry, expired_in
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_APPEND_ONLY = "delta.appendOnly"
-
 LIFTED = "medallion.appendOnlyLifted"
 """Property of a bronze table: ``true`` while retention has lifted ``delta.appendOnly``."""
 
@@ -58,7 +56,7 @@ def carry_out(spark: SparkSession, pipeline: str, path: str, expiry: Expiry) -> 
     properties = log.properties()
     if not files:
         if properties.get(LIFTED) == "true":
-            _set(spark, pipeline, path, expiry.table, {_APPEND_ONLY: "true", LIFTED: "false"})
+            _restore(spark, pipeline, path, expiry.table)
         return ()
     names = {file.path.rpartition("/")[2] for file in files}
     expired = expired_topics(properties)
@@ -67,17 +65,22 @@ def carry_out(spark: SparkSession, pipeline: str, path: str, expiry: Expiry) -> 
     ).items():
         expired[topic] = expired[topic].with_more(more) if topic in expired else more
     values = {EXPIRED: expired_property(expired)}
-    is_lifted = properties.get(_APPEND_ONLY) == "true" or properties.get(LIFTED) == "true"
+    is_lifted = properties.get(delta_table.APPEND_ONLY) == "true" or properties.get(LIFTED) == "true"
     if is_lifted:
-        values |= {_APPEND_ONLY: "false", LIFTED: "true"}
+        values |= {delta_table.APPEND_ONLY: "false", LIFTED: "true"}
     _set(spark, pipeline, path, expiry.table, values)
     counts = {"files": len(files), "expired": count_rows(files)}
     metadata = delta_table.maintenance_metadata(pipeline, expiry.table, "retention", counts=counts)
     with delta_table.commit_metadata(spark, metadata):
         jvm.remove_files(spark, path, _removals(files))
     if is_lifted:
-        _set(spark, pipeline, path, expiry.table, {_APPEND_ONLY: "true", LIFTED: "false"})
+        _restore(spark, pipeline, path, expiry.table)
     return files
+
+
+def _restore(spark: SparkSession, pipeline: str, path: str, table: str) -> None:
+    """Set ``delta.appendOnly`` again after it was lifted."""
+    _set(spark, pipeline, path, table, {delta_table.APPEND_ONLY: "true", LIFTED: "false"})
 
 
 def _set(spark: SparkSession, pipeline: str, path: str, table: str, values: dict[str, str]) -> None:
