@@ -35,6 +35,9 @@ _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution", "lease", "retention")
 """Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
 
+APPEND_ONLY = "delta.appendOnly"
+"""Property of a table that refuses to lose or change a row; an erasure and a retention lift it."""
+
 ERASED = "medallion.erasedAt"
 """Property of a table from which an erasure has removed rows: when, as an ISO time. Files of older versions
 may still hold these rows, so a new reader must not begin with an older commit."""
@@ -88,11 +91,11 @@ def ensure(  # noqa: PLR0913
             builder = builder.clusterBy(*cluster_by)
         builder.execute()
         return
-    want = {f.name: f.dataType.simpleString() for f in schema.fields}
+    want = column_types(schema)
     if not shape_difference(_logged_types(path), want, may_have_more=may_have_more):
         return  # to load the table in Spark takes half a CPU second
     found = DeltaTable.forPath(spark, path).toDF().schema
-    have = {f.name: f.dataType.simpleString() for f in found.fields}
+    have = column_types(found)
     difference = shape_difference(have, want, may_have_more=may_have_more)
     if adds is not None and difference.missing and not (difference.undeclared or difference.retyped):
         add_columns(spark, adds, table, path, [schema[name] for name in difference.missing])
@@ -140,6 +143,11 @@ class ShapeDifference:
         parts += [f"{name} {kind} is not declared" for name, kind in self.undeclared.items()]
         parts += [f"{name} is {have}, declared {want}" for name, (have, want) in self.retyped.items()]
         return "; ".join(parts)
+
+
+def column_types(schema: StructType) -> dict[str, str]:
+    """The columns of a schema with their types as Spark's ``simpleString``, in their order."""
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 def shape_difference(

@@ -181,10 +181,10 @@ class Upkeep:
     def _is_sweep_due(self, kept: _Kept) -> bool:
         """Whether old files are to be deleted: seldom, but more often where the table keeps them shortly."""
         waited = self._clock() - kept.swept_at
-        if not kept.has_swept and waited >= min(self._sweep_seconds, _SHORTEST_SWEEP_SECONDS):
-            return True  # a job that is restarted every day deletes files too
         if waited < min(self._sweep_seconds, _SHORTEST_SWEEP_SECONDS):
             return False
+        if not kept.has_swept:
+            return True  # a job that is restarted every day deletes files too
         if kept.sweep_seconds is None:
             keeps = max(_SHORTEST_SWEEP_SECONDS, retention(kept.log.properties(), FILES).total_seconds())
             kept.sweep_seconds = min(self._sweep_seconds, keeps)

@@ -40,7 +40,6 @@ from silver.write.known_keys import REPLAYED, replayed_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 Say = Callable[[str], None]
 
@@ -138,7 +137,9 @@ class _Rebuild:
         """Put rows and checkpoint in the place of the live ones; the gold tables that cannot follow."""
         switch = self.record(incoming, restores)
         live = self.spark.read.format("delta").load(self.layout.table_path(self.silver.table)).schema
-        have, want = (_types(each) for each in (live, incoming.rows[self.silver.table].schema))
+        have, want = (
+            delta_table.column_types(each) for each in (live, incoming.rows[self.silver.table].schema)
+        )
         stay = self.cannot_follow(is_same_shape=not delta_table.shape_difference(have, want))
         write_switch(self.layout, self.silver.table, switch)
         for gold in stay:
@@ -261,10 +262,6 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
         stay = work.switch(Incoming(rows, metadata, counts, source), versions)
     say(f"{silver.table}: version {versions[silver.table]} and its checkpoint are back")
     return _rebuilt(None, stay)
-
-
-def _types(schema: StructType) -> dict[str, str]:
-    return {each.name: each.dataType.simpleString() for each in schema}
 
 
 def _way_back(last: Switch | None) -> tuple[str, Mapping[str, int] | None]:

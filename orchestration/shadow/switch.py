@@ -136,8 +136,7 @@ def _merge_all(spark: SparkSession, frame: DataFrame, path: str, silver: Silver,
 
     table = DeltaTable.forPath(spark, path)
     schema = table.toDF().schema
-    have = {field.name: field.dataType.simpleString() for field in schema}
-    want = {field.name: field.dataType.simpleString() for field in frame.schema}
+    have, want = delta_table.column_types(schema), delta_table.column_types(frame.schema)
     if delta_table.shape_difference(have, want):
         _overwrite(frame, path, metadata)
         return
