@@ -46,13 +46,18 @@ _MUST_NOT_USE = {"unit": {"spark", "broker"}, "spark": {"broker"}, "pipeline": {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option for a run's time budget."""
     parser.addoption("--budget", metavar="SECONDS", help="warn in the last line if the run takes longer")
+    parser.addoption(
+        "--draws", metavar="NUMBER", help="examples of a drawn test that sets no number; unset: 100"
+    )
     parser.addoption("--stop-after", metavar="SECONDS", help="skip the tests that have not begun by then")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the cost of the run; register the product's plugin where its entry point is not installed."""
     # A drawn example may take long on a machine that is busy; no test fails by the clock.
-    hypothesis.settings.register_profile("any machine", deadline=None)
+    draws = config.getoption("--draws")
+    number = {"max_examples": int(draws)} if draws else {}
+    hypothesis.settings.register_profile("any machine", deadline=None, **number)
     hypothesis.settings.load_profile("any machine")
     config.pluginmanager.register(RunCost(config), "run_cost")
     from orchestration.cases import pytest_plugin
@@ -69,7 +74,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         wrong = fixtures & _MUST_NOT_USE.get(kind, set())
         if kind not in KINDS or wrong:
             raise pytest.UsageError(f"{item.nodeid}: a test in tests/{kind} must not use {sorted(wrong)}")
-        for mark in {kind, *(fixtures & {"spark", "broker"})}:
+        is_drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        for mark in {kind, *(fixtures & {"spark", "broker"}), *(["drawn"] if is_drawn else [])}:
             item.add_marker(mark)
     if _WORKER:
         items.sort(key=lambda item: -KINDS.index(item.path.relative_to(Path(__file__).parent).parts[0]))
@@ -82,7 +88,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"not run: the {float(limit):.0f} s of --stop-after are over")
 
 
-def pytest_report_header() -> list[str]:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     """Versions of the main libraries and the machine, for the analysis of a failure."""
     import delta  # noqa: F401
     import deltalake
@@ -91,7 +97,11 @@ def pytest_report_header() -> list[str]:
     versions = (
         f"pyspark {pyspark.__version__}, deltalake {deltalake.__version__}, duckdb {duckdb.__version__}"
     )
-    return [f"{versions}, {platform.machine()} x{os.cpu_count()}"]
+    draws = config.getoption("--draws")
+    return [
+        f"{versions}, {platform.machine()} x{os.cpu_count()}",
+        f"drawn tests: {draws or 100} examples where the test sets no number",
+    ]
 
 
 @pytest.fixture(scope="session")
