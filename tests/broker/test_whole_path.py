@@ -61,7 +61,7 @@ def ran(
     settings = make_settings(
         tmp_path_factory.mktemp("example"),
         broker,
-        "bronze.max_offsets_per_trigger=1300",
+        "bronze.max_offsets_per_trigger=2000",
         "silver.max_files_per_trigger=1",  # of several files in one micro-batch any row of a key may stay
     )
     send(topic, sent[:FIRST])

@@ -152,6 +152,7 @@ def differing(
     return found
 
 
+@pytest.mark.long
 def test_silver_without_a_stream_is_that_of_the_stream(
     case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:

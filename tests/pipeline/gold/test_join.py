@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,13 +48,10 @@ LAST_ORDERS = Upsert("last_orders", reads="silver.orders", key=["order"], newest
 LAST_CUSTOMERS = Upsert(
     "last_customers", reads="silver.customers", key=["id"], newest_by=["version"], storage=FEED
 )
+PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], gold=[LEFT, SEMI, LOOKUP])
 # Declared before what it reads.
-PIPELINE = Pipeline(
-    name="shop",
-    bronze=[Topic("orders")],
-    gold=[INNER, LEFT, SEMI, LOOKUP, LAST_ORDERS, LAST_CUSTOMERS],
-)
-ANEW = (INNER, LEFT, SEMI)
+OF_GOLD = Pipeline(name="shop", bronze=[Topic("orders")], gold=[INNER, LAST_ORDERS, LAST_CUSTOMERS])
+ANEW = (LEFT, SEMI)
 Row = dict[str, Any]
 
 
@@ -108,8 +106,19 @@ def read_to(position: Any) -> int:
 @pytest.fixture(scope="module")
 def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """The run that most tests look at."""
-    settings = make_settings(tmp_path_factory.mktemp("join"), "none:1", "gold.max_files_per_trigger=1")
-    made = Ran(Engine(spark, PIPELINE, settings))
+    return changed_on_either_side(spark, tmp_path_factory.mktemp("join"), PIPELINE)
+
+
+@pytest.fixture(scope="module")
+def ran_of_gold(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The same changes of silver, joined as two gold tables have them."""
+    return changed_on_either_side(spark, tmp_path_factory.mktemp("join_of_gold"), OF_GOLD)
+
+
+def changed_on_either_side(spark: Any, folder: Path, pipeline: Pipeline) -> Ran:
+    """A first load, then rows that come, change and go on both sides."""
+    settings = make_settings(folder, "none:1", "gold.max_files_per_trigger=1")
+    made = Ran(Engine(spark, pipeline, settings))
     for table, schema in (("silver.orders", ORDERS), ("silver.customers", CUSTOMERS)):
         empty = spark.createDataFrame([], schema).schema
         path = made.engine.path(table)
@@ -134,6 +143,15 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
 @pytest.mark.parametrize("gold", ANEW, ids=lambda gold: gold.name)
 def test_after_every_micro_batch_it_is_the_join_of_both_tables(ran: Ran, gold: Join) -> None:
     """Of both as the batch has read them: rows of either side come, change and go."""
+    assert_is_join_after_every_batch(ran, gold)
+
+
+@pytest.mark.long
+def test_a_join_of_gold_tables_follows_them(ran_of_gold: Ran) -> None:
+    assert_is_join_after_every_batch(ran_of_gold, INNER)
+
+
+def assert_is_join_after_every_batch(ran: Ran, gold: Join) -> None:
     commits = ran.engine.commits(gold.table)
     assert len(commits) >= 4
     for version, told in enumerate(commits, start=1):
@@ -226,17 +244,22 @@ def test_a_join_by_a_window_of_time_goes_on_after_its_first_load(
 
 
 @pytest.mark.long
-def test_replays_write_nothing_and_a_new_checkpoint_fills_it_anew(ran: Ran) -> None:
-    tables = [*ANEW, LOOKUP]
+@pytest.mark.parametrize(
+    ("run", "tables", "anew"), [("ran", (*ANEW, LOOKUP), ANEW), ("ran_of_gold", (INNER,), (INNER,))]
+)
+def test_replays_write_nothing_and_a_new_checkpoint_fills_it_anew(
+    request: pytest.FixtureRequest, run: str, tables: Sequence[Join], anew: Sequence[Join]
+) -> None:
+    ran: Ran = request.getfixturevalue(run)
     before = {gold.name: (ran.engine.version(gold.table), ran.found(gold)) for gold in tables}
     for gold in tables:
         ran.engine.undo_last_commit(gold.table)
     ran.engine.run("gold")
     assert {gold.name: (ran.engine.version(gold.table), ran.found(gold)) for gold in tables} == before
-    for gold in ANEW:
+    for gold in anew:
         ran.engine.remove(ran.engine.checkpoint(gold.table))
     ran.engine.run("gold")
-    for gold in ANEW:
+    for gold in anew:
         assert ran.found(gold) == before[gold.name][1]
         assert ran.engine.version(gold.table) > before[gold.name][0]
 

@@ -84,9 +84,8 @@ def compare(engine: Engine, known: Known) -> None:
     assert len(engine.rows("silver.orders__quarantine")) == len(known.counts)
 
 
-@pytest.mark.parametrize(
-    "silver", [pytest.param(FIRST, id="first", marks=pytest.mark.long), pytest.param(NEWEST, id="newest")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("silver", [pytest.param(FIRST, id="first"), pytest.param(NEWEST, id="newest")])
 def test_a_key_has_one_row_for_ever(
     spark: Any, tmp_path: Path, silver: Silver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

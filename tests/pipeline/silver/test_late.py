@@ -21,6 +21,9 @@ from tests.conftest import make_settings
 from tests.pipeline.silver.test_silver import NOON, ORDERS, records, value
 from tests.support.engine import Engine
 
+# test_accounts.py compares late rows with an oracle in `make test`.
+pytestmark = pytest.mark.long
+
 EVENING = NOON + timedelta(hours=10)
 MERGED = replace(ORDERS, rules=[Rule("amount_positive", "amount > 0")])
 KEPT = replace(MERGED, name="kept", late="keep")
@@ -144,7 +147,6 @@ def test_gold_follows_what_was_merged(shop: Shop) -> None:
     assert newest["late 3"] == NOON - timedelta(hours=1)
 
 
-@pytest.mark.long
 def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +160,6 @@ def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
     shop.check()
 
 
-@pytest.mark.long
 def test_late_rows_that_spark_drops_are_found_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks were not told the watermark."""
     with monkeypatch.context() as patch:
@@ -173,7 +174,6 @@ def test_late_rows_that_spark_drops_are_found_again(shop: Shop, monkeypatch: pyt
 CUTS = ("accepted silver.orders", "late silver.orders__late", "late silver.orders", "quarantine")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "cut", [pytest.param(cut, marks=[] if cut.startswith("late") else pytest.mark.long) for cut in CUTS]
 )
@@ -208,7 +208,6 @@ def test_a_death_after_any_step_loses_and_doubles_nothing(
     ]
 
 
-@pytest.mark.long
 def test_a_few_late_rows_among_many_rows(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The micro-batch is the executors', its late rows are the driver's."""
     with monkeypatch.context() as patch:
@@ -227,7 +226,6 @@ def test_a_few_late_rows_among_many_rows(shop: Shop, monkeypatch: pytest.MonkeyP
     assert (told["accepted"], told["late"], told["merged"]) == (1, 4, 1)
 
 
-@pytest.mark.long
 def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +247,6 @@ def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
     assert (told["accepted"], told["late"], told["merged"], told["duplicates"]) == (1, 1, 1, 2)
 
 
-@pytest.mark.long
 def test_a_late_row_that_is_not_found_again_stops_the_query_before_it_writes(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
