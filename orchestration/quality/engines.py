@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from common.config.paths import is_local
 from common.config.settings import Settings
 from common.delta.log import Snapshot
-from common.errors import TableError
+from common.errors import TableError, UsageError
 from common.machine.object_store import storage_options
 from orchestration.quality.dialects import Dialect, DuckDbDialect, SparkDialect
 from orchestration.query.duckdb_views import Database
@@ -43,7 +43,7 @@ class Pinned:
         """Paths of the files since ``since``, as delta-rs names them; None: all files.
 
         Raises:
-            TableError: One of the versions can no longer be read.
+            UsageError: One of the versions can no longer be read.
         """
         if self.since is None:
             return None
@@ -55,8 +55,9 @@ class Pinned:
             before = set(DeltaTable(self.path, version=self.since, storage_options=options).file_uris())
             now = DeltaTable(self.path, version=self.version, storage_options=options).file_uris()
         except DeltaError as error:
-            raise TableError(
-                f"{self.table} cannot be read at version {self.since}: {error}. Choose a newer --since."
+            raise UsageError(
+                f"--since {self.since}: a version of {self.table} can no longer be read ({error}). "
+                "Choose a newer one."
             ) from error
         return [file for file in now if file not in before]
 

@@ -11,6 +11,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Expect, Pipeline, Quality
 from common.delta.log import LogReader
+from common.errors import TableError
 from orchestration.quality import results
 from orchestration.quality.engines import DuckDbEngine, Engine, Pinned, SparkEngine, fits_duckdb
 from orchestration.quality.expectations import LibraryValidator
@@ -91,12 +92,18 @@ class QualitySession:
 
         Raises:
             TableError: A table cannot be read, or ``quality.results`` cannot be written.
+            UsageError: The version after which rows are read is too old.
         """
         now = datetime.now(UTC)
         for suite, pinned in suites:
             run = self.prepare(suite, pinned, now=now, accept=accept)
             try:
                 result = run_suite(run)
+            except TableError as error:
+                raise TableError(
+                    f"{suite.table} cannot be read at version {pinned.version}: {error}. "
+                    "Data files that are gone are named by: medallion audit"
+                ) from error
             finally:
                 close(run.engine)
             results.append(self._layout, self._pipeline.name, [result], reason=reason)

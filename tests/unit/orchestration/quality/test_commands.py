@@ -106,6 +106,27 @@ def test_run_reports_a_warning_and_keeps_the_results(shop: Shop) -> None:
     assert sorted(query.stdout.split()[1:]) == ["null_share,1", "null_share,1", "rule,0", "rule,0"]
 
 
+def test_a_data_file_that_is_gone_is_an_error_that_names_table_and_version(shop: Shop) -> None:
+    path = shop.tables / "silver" / "orders"
+    (file,) = path.glob("*.parquet")
+    file.rename(path.with_suffix(".gone"))
+    failed = shop.run("run", "silver.orders", "--no-docs")
+    assert failed.code == 1
+    assert failed.error.startswith("error: silver.orders cannot be read at version 0: ")
+    assert failed.error.endswith("Data files that are gone are named by: medallion audit")
+
+
+def test_a_version_whose_log_is_gone_is_no_start_of_a_slice(shop: Shop) -> None:
+    shop.write("silver.orders", 4)
+    path = shop.tables / "silver" / "orders"
+    DeltaTable(str(path)).create_checkpoint()
+    (path / "_delta_log" / f"{0:020}.json").unlink()
+    failed = shop.run("run", "silver.orders", "--no-docs", "--since", "0")
+    assert failed.code == 2
+    assert failed.error.startswith("error: --since 0: a version of silver.orders can no longer be read (")
+    assert failed.error.endswith("Choose a newer one.")
+
+
 def test_a_failure_exits_3_with_rows_on_request_and_state_and_history(shop: Shop) -> None:
     """``run --examples`` and ``status --rows`` name the failing rows by key; the state has the failure."""
     assert shop.run("run", "gold.latest", "--no-docs").code == 0
