@@ -28,6 +28,7 @@ from orchestration.pipeline.load_file import load_pipeline
 from tests.support.oracle import outcome
 from tests.support.processes import (
     EXAMPLE,
+    PAUSING,
     Command,
     Medallion,
     await_that,
@@ -115,7 +116,7 @@ class Up:
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """The README's commands, from an empty folder to Ctrl-C; test_demo.py runs all gold tables."""
     folder = tmp_path_factory.mktemp("up")
-    with medallion(folder, example_on(folder, "quakes")) as commands:
+    with medallion(folder, example_on(folder, "quakes"), *PAUSING) as commands:
         killed = commands.start("up")
         killed.await_stderr("running bronze.quakes")
         produced = commands.start("produce", "--count", "1200", "--rate", "100", "--json")

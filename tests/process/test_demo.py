@@ -21,7 +21,7 @@ from orchestration.pipeline.load_file import load_pipeline
 from orchestration.status.collect import Collector
 from orchestration.status.model import Status
 from orchestration.status.topic_offsets import BrokerOffsets
-from tests.support.processes import DEADLINE_SECONDS, EXAMPLE, ROOT, Command, Medallion, medallion
+from tests.support.processes import DEADLINE_SECONDS, EXAMPLE, PAUSING, ROOT, Command, Medallion, medallion
 from tests.unit.test_docs import README
 
 PICTURE = ROOT / "docs" / "status.svg"
@@ -36,8 +36,8 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    with medallion(tmp_path_factory.mktemp("demo")) as commands:
-        command = commands.start("demo", "--seconds", "5", "--rate", "200")
+    with medallion(tmp_path_factory.mktemp("demo"), EXAMPLE, *PAUSING) as commands:
+        command = commands.start("demo", "--seconds", "1", "--rate", "200")
         status = last_status(commands, command)
         assert command.code() == 0, command.stderr
         yield Demo(command, status)

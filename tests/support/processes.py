@@ -44,6 +44,14 @@ SMALL = (
 Micro-batches follow each other without a pause. The bench runs the commands without these settings.
 """
 
+PAUSING = (
+    "bronze.trigger=1 second",
+    "silver.trigger=follow",
+    "gold.trigger=follow",
+    "spark.conf.spark.sql.streaming.pollingDelay=10ms",
+)
+"""The triggers of a user's job: queries that have nothing to do use no CPU while others work."""
+
 _WITHOUT_PIPELINE = {"setup", "jars"}
 
 _EXAMPLE_ON_TOPIC = """
