@@ -28,7 +28,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 600.0
 """Seconds until a catalog that failed is tried again; each failure in a row doubles the pause."""
 
 _LONG_SECONDS = 5.0
-"""A failure that took so long is one of the catalog: the other tables wait for the next look."""
+"""A failure that took so long is the catalog's: the other tables are not tried in the same look."""
 
 _END_SECONDS = 30.0
 """How long the end of a job waits for the catalog."""
@@ -84,13 +84,12 @@ class Registrar:
         if self._clock() < self._free_at:
             return
         before = [watched.entry for watched in self._watched]
-        has_failed = False
+        has_failed, away = False, ""
         for watched in self._watched:
             began = self._clock()
-            if not self._guarded(watched):
+            if not self._guarded(watched, away):
                 has_failed = True
-                if self._clock() - began > _LONG_SECONDS:
-                    break
+                away = away or (watched.entry.error if self._clock() - began > _LONG_SECONDS else "")
         if has_failed:
             self._free_at = self._clock() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
@@ -99,25 +98,32 @@ class Registrar:
         if before != [watched.entry for watched in self._watched]:
             self._write()
 
-    def _guarded(self, watched: _Watched) -> bool:
-        """Register a table where that is due; returns whether that went well."""
+    def _guarded(self, watched: _Watched, away: str) -> bool:
+        """Register a table where that is due; returns whether that went well.
+
+        Args:
+            watched: The table.
+            away: Why the catalog did not answer for another table, after a long time; empty if it did.
+        """
         try:
-            self._update(watched)
+            self._update(watched, away)
         except Exception as error:  # noqa: BLE001  # a catalog may raise anything
             why = str(error) if isinstance(error, MedallionError) else one_line(str(error))
-            if why != watched.entry.error:
+            if why not in {watched.entry.error, away}:
                 say(f"catalog: {watched.name.full} is not registered, and is tried again: {why}")
                 _log.warning("%s is not registered in the catalog", watched.name.full, exc_info=error)
             watched.entry = CatalogEntry(watched.name.full, watched.entry.registered_at, why)
             return False
         return True
 
-    def _update(self, watched: _Watched) -> None:
+    def _update(self, watched: _Watched, away: str) -> None:
         version = watched.log.latest_version()
         if version is None or version == watched.version:
             return
         schema = watched.log.schema()
-        if schema != watched.schema:
+        if schema != watched.schema or watched.entry.error:
+            if away:
+                raise CatalogError(away)
             self._register(watched.name, schema)
             watched.schema = schema
             watched.entry = CatalogEntry(watched.name.full, datetime.now(UTC))

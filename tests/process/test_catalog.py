@@ -30,7 +30,10 @@ pipeline = Pipeline(
         columns={{"order_id": "id", "amount": "amount", "ordered_at": "at"{more}}},
         key=["order_id"], event_time="ordered_at", watermark="1 day",
     )],
-    gold=[Aggregate("total", reads="silver.orders", by={{"day": "date(ordered_at)"}}, measures={{"amount": "sum(amount)"}})],
+    gold=[Aggregate(
+        "total", reads="silver.orders", by={{"day": "date(ordered_at)"}},
+        measures={{"amount": "sum(amount)"}},
+    )],
 )
 """
 
