@@ -6,7 +6,6 @@ the catalog of its session too, and a metastore that is away would end the query
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -59,18 +58,17 @@ class TableCatalog:
         self._external = session.sharedState().externalCatalog()
 
     @classmethod
-    def open(cls, spark: SparkSession, kind: Kind, conf: Mapping[str, str], derby: str) -> TableCatalog:
+    def open(cls, spark: SparkSession, kind: Kind, derby: str) -> TableCatalog:
         """The catalog of a kind.
 
         Args:
-            spark: The session of the queries.
+            spark: The session of the queries, whose settings may name the metastore.
             kind: ``session``: the catalog that this session has; ``hive``: a Hive metastore.
-            conf: The settings of the session, which may name the metastore.
             derby: Folder of the metastore's database where neither settings nor a hive-site.xml name one.
         """
         if kind == "session":
             return cls(jvm.new_session(spark))
-        given = {name.removeprefix("spark.hadoop.") for name in conf}
+        given = {name.removeprefix("spark.hadoop.") for name, _ in spark.sparkContext.getConf().getAll()}
         options = {name: value for name, value in _PATIENCE.items() if name not in given}
         options |= {"spark.sql.catalogImplementation": "hive", _UPDATES: "true"}
         if not given & set(_PLACES) and not jvm.has_resource("hive-site.xml"):

@@ -266,7 +266,7 @@ def _registered(wiring: Wiring, layers: Sequence[Layer], name: str) -> Iterator[
         return
     registrar = Registrar(
         list(names(wiring.pipeline, settings, layout, layers)),
-        lambda: TableCatalog.open(wiring.spark, kind, settings.spark.conf, str(layout.local / "metastore")),
+        lambda: TableCatalog.open(wiring.spark, kind, str(layout.local / "metastore")),
         layout.catalog,
         name,
     )

@@ -22,7 +22,7 @@ DATABASE = "dev_silver"
 @pytest.fixture
 def catalog(spark: Any) -> Iterator[TableCatalog]:
     """The catalog of the tests' session, which is empty again at the end."""
-    yield TableCatalog.open(spark, "session", {}, "")
+    yield TableCatalog.open(spark, "session", "")
     spark.sql(f"DROP DATABASE IF EXISTS {DATABASE} CASCADE")
 
 
