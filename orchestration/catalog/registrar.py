@@ -7,6 +7,7 @@ Queries never wait for a catalog, and no failure of it ends a job: the failure i
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from common.delta.log import LogReader
 from common.errors import CatalogError, MedallionError
 from common.machine.console import say
 from common.spark.table_catalog import TableCatalog
+from common.streaming.failure_cause import causes_text
 from common.streaming.query import one_line
 from orchestration.catalog.names import Name
 from orchestration.history.catalog_state import CatalogEntry, read_entries, write_entries
@@ -32,6 +34,8 @@ _LONG_SECONDS = 5.0
 
 _END_SECONDS = 30.0
 """How long the end of a job waits for the catalog."""
+
+_AWAY = re.compile(r"Could not connect to meta store[^\n]*Exception: ([^\n()]*\w)")
 
 _log = logging.getLogger("medallion.catalog")
 
@@ -77,7 +81,7 @@ class Registrar:
         self._watched = [_Watched(name, LogReader(name.path), _before(name, known)) for name in names]
         self._connect, self._folder, self._job, self._clock = connect, folder, job, clock
         self._catalog: TableCatalog | None = None
-        self._pause, self._free_at = _FIRST_PAUSE, 0.0
+        self._pause, self._free_at, self._said = _FIRST_PAUSE, 0.0, ""
 
     def look(self) -> None:
         """Register the tables that are new or have new columns. After a failure, does nothing for a while."""
@@ -94,7 +98,7 @@ class Registrar:
             self._free_at = self._clock() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         else:
-            self._pause = _FIRST_PAUSE
+            self._pause, self._said = _FIRST_PAUSE, ""
         if before != [watched.entry for watched in self._watched]:
             self._write()
 
@@ -108,8 +112,10 @@ class Registrar:
         try:
             self._update(watched, away)
         except Exception as error:  # noqa: BLE001  # a catalog may raise anything
-            why = str(error) if isinstance(error, MedallionError) else one_line(str(error))
-            if why not in {watched.entry.error, away}:
+            why = _reason(error)
+            if why != self._said:
+                # Of a catalog that is away, one line stands for all tables.
+                self._said = why
                 say(f"catalog: {watched.name.full} is not registered, and is tried again: {why}")
                 _log.warning("%s is not registered in the catalog", watched.name.full, exc_info=error)
             watched.entry = CatalogEntry(watched.name.full, watched.entry.registered_at, why)
@@ -156,6 +162,15 @@ class Registrar:
             write_entries(self._folder, self._job, known)
         except OSError as error:
             _log.warning("the entries of the catalog cannot be recorded", exc_info=error)
+
+
+def _reason(error: Exception) -> str:
+    """Why a table is not registered, in one line."""
+    if isinstance(error, MedallionError):
+        return str(error)
+    # Hive's own message names a class that it could not create.
+    away = _AWAY.search(causes_text(error)) or _AWAY.search(str(error))
+    return f"the Hive metastore does not answer ({away[1]})" if away else one_line(str(error))
 
 
 def _before(name: Name, known: Mapping[str, CatalogEntry]) -> CatalogEntry:
