@@ -43,7 +43,7 @@ chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form, which CI
 		tests/chaos/test_disk.py tests/chaos/test_clock.py tests/pipeline/test_recover.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted unit
 
-cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one master and two workers: three minutes
+cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one master and two workers, also by spark-submit: minutes
 	@$(BIN)/python -m pytest tests/process/test_cluster.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example

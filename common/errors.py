@@ -18,7 +18,8 @@ MedallionError                  exit 1, the base class; never raised itself
 │   ├── HistoryGoneError        the log no longer has all commits that a query must read
 │   ├── CheckpointMismatchError a checkpoint and a table do not belong together
 │   ├── TopicChangedError       a topic is not the one that bronze has read
-│   └── ForeignChangeError      another program changed rows of a table that a stream reads
+│   ├── ForeignChangeError      another program changed rows of a table that a stream reads
+│   └── CatalogError            a catalog has another table of this name; a warning, which ends nothing
 ├── QueryFailedError            a streaming query failed; names the query and the cause
 │   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
 │   ├── TransientFailureError   the broker, a store or the network does not answer; the query restarts
@@ -164,6 +165,10 @@ class BrokerAwayError(BrokerError):
 
 class TableError(MedallionError):
     """A table or checkpoint is not what the job expects."""
+
+
+class CatalogError(TableError):
+    """A catalog has another table under the name of one of the engine's; never ends a job."""
 
 
 class TableMissingError(TableError):

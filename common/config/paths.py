@@ -9,6 +9,7 @@
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
     ├── alerts/                 the alerts that are raised, and the lock of the process that watches
+    ├── catalog/                what is registered in a catalog, one file per job name
     ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
     ├── channel/                sockets by which commands ask the running jobs
@@ -115,6 +116,11 @@ class Layout:
     def alerts(self) -> Path:
         """Folder of the alerts' file and lock."""
         return self.local / "alerts"
+
+    @property
+    def catalog(self) -> Path:
+        """Folder of what the jobs have registered in a catalog."""
+        return self.local / "catalog"
 
     @property
     def jobs(self) -> Path:

@@ -266,6 +266,21 @@ class LogReader:
             return found
         return _types(json.loads(_open(self.path, latest).schema().to_json()), _SIMPLE_NAMES)
 
+    def schema(self) -> str:
+        """The schema of the newest version as Delta's JSON text, which is Spark's; empty: no table.
+
+        Raises:
+            HistoryGoneError: The log cannot be read.
+        """
+        latest = self.latest_version()
+        if latest is None:
+            return ""
+        try:
+            checksum = json.loads(self._log.read(f"{latest:020}.crc") or b"{}")
+            return str(checksum["metadata"]["schemaString"])
+        except (ValueError, KeyError, TypeError):
+            return str(_open(self.path, latest).schema().to_json())
+
     def column_types_by_checksum(self) -> dict[str, str]:
         """As ``column_types``, by the one small file beside the newest commit; empty where it is missing."""
         latest = self.latest_version()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,16 @@ def throwables(error: BaseException) -> Iterator[tuple[tuple[str, ...], str]]:
             return
 
 
+def stack_trace(error: BaseException) -> str:
+    """The JVM's stack traces of an exception of PySpark and its causes; empty for any other exception."""
+    found: Any = error
+    traces: list[str] = []
+    while found is not None and len(traces) < _DEEPEST_CAUSE:
+        traces.append(str(getattr(found, "_stackTrace", None) or ""))
+        found = getattr(found, "_cause", None)
+    return "\n".join(traces)
+
+
 def _causes(throwable: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     for _ in range(_DEEPEST_CAUSE):
         kind, names = throwable.getClass(), []
@@ -171,6 +181,40 @@ def try_eval(column: Column) -> Column:
     utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
     expression = utils.expression(column._jc)
     return PySparkColumn(utils.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression)))
+
+
+def data_type(schema: str) -> Any:
+    """A type of Spark's in the JVM, from its JSON text."""
+    return packages().org.apache.spark.sql.types.DataType.fromJson(schema)
+
+
+def has_resource(name: str) -> bool:
+    """Whether the JVM finds a file of this name on its class path."""
+    return packages().java.lang.Thread.currentThread().getContextClassLoader().getResource(name) is not None
+
+
+def new_session(spark: SparkSession) -> Any:
+    """A session of the JVM with settings of its own, and with the catalog of this session."""
+    return spark._jsparkSession.newSession()
+
+
+def separate_session(spark: SparkSession, options: Mapping[str, str]) -> Any:
+    """A session of the JVM that shares executors with this one, and neither catalog nor settings.
+
+    Args:
+        spark: A session.
+        options: Spark's settings and Hadoop's properties of the new session; they win over the context's.
+    """
+    given = packages().java.util.HashMap()
+    for name, value in options.items():
+        given.put(name, value)
+    context = spark.sparkContext._jsc.sc()
+    session = packages().org.apache.spark.sql.classic.SparkSession(context, given)
+    # The state of a session listens to all queries of the process, for Spark's page.
+    listener = session.sharedState().statusStore().listener()
+    if listener.isDefined():
+        context.removeSparkListener(listener.get())
+    return session
 
 
 def plan_operators(frame: DataFrame) -> list[str]:

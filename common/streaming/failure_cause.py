@@ -157,6 +157,13 @@ def cause_of(*errors: BaseException | None) -> Cause:
     return classify([fault for error in errors if error is not None for fault in _faults(error)])
 
 
+def causes_text(*errors: BaseException | None) -> str:
+    """The causes of errors by the JVM's stack traces, one a line: the text of an error may lack them."""
+    traces = (jvm.stack_trace(error) for error in errors if error is not None)
+    lines = (line.strip() for trace in traces for line in trace.splitlines())
+    return "\n".join(line for line in lines if line.startswith("Caused by: "))
+
+
 def classify(faults: Iterable[Fault]) -> Cause:
     """The cause of the first case of ``CASES`` that one of these errors matches."""
     chain = [named for fault in faults for named in (fault, *_in_text(fault))]

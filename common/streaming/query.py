@@ -33,7 +33,7 @@ from common.spark import jvm
 from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
-from common.streaming.failure_cause import cause_of
+from common.streaming.failure_cause import cause_of, causes_text
 from common.streaming.spark_errors import FailedQuery, explain
 from common.streaming.table_watch import TableWatch
 from common.streaming.turns import Turns
@@ -382,13 +382,16 @@ def failure_of(
     line = one_line(str(first))
     if _SCHEMA_CHANGED.search(text) is not None:
         return SourceChangedError(query, line)
-    if (known := explain(described or FailedQuery(query), text)) is not None:
+    described = described or FailedQuery(query)
+    if (known := explain(described, text)) is not None:
         return known
     cause = cause_of(*errors)
     if cause.kind == "transient":
         return TransientFailureError(query, cause.subject, line)
-    failure = QueryFailedError(query, line)
-    failure.cause_kind = cause.kind
+    failure = explain(described, causes_text(*errors))
+    if failure is None:
+        failure = QueryFailedError(query, line)
+        failure.cause_kind = cause.kind
     return failure
 
 

@@ -18,6 +18,7 @@ from common.errors import (
     MedallionError,
     RecordsGoneError,
     StateDamagedError,
+    TransientFailureError,
 )
 
 
@@ -172,6 +173,18 @@ def _login_refused(query: FailedQuery, found: re.Match[str], text: str) -> Medal
     )
 
 
+def _no_token(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    # The engine's own client got a token when the job started, so the cause may pass.
+    answer = _first(text, r"(The response code \d+[^\n;]*?) was encountered") or _shown(found[0])
+    return TransientFailureError(
+        query.name,
+        "the token endpoint",
+        f"it gave no token to log in with at {query.source or 'the Kafka broker'} ({answer}). More is "
+        "in Spark's log. Check that the endpoint can be reached from here, and "
+        "sasl.oauthbearer.client.id, client.secret, scope and token.endpoint.url in kafka.options",
+    )
+
+
 def _no_tls(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     cause = _first(
         text,
@@ -207,6 +220,8 @@ _KNOWN: Iterable[tuple[re.Pattern[str], _Explained]] = tuple(
         (r"SslAuthenticationException: ([^\n]*)", _no_tls),
         (r"SSLHandshakeException: ([^\n]*)", _no_tls),
         (r"SaslAuthenticationException: ([^\n]*)", _login_refused),
+        (r"[^\n:]*retrieving token from callback handler", _no_token),
+        (r"LoginException: [^\n]*\.oauthbearer\.[^\n]*", _no_token),
         (r"((?:Topic|Group|Cluster|TransactionalId)AuthorizationException: [^\n]*)", _no_permission),
         (r"Some data may have been lost because they are not available in Kafka any more", _records_gone),
         (r"LOST_TOPIC_PARTITIONS_IN_END_OFFSET\w*|have been lost during running query", _records_gone),

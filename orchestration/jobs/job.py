@@ -27,10 +27,14 @@ from common.machine.free_space import FreeSpace
 from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from common.spark.shared_folders import require_shared_folders
+from common.spark.table_catalog import TableCatalog
+from orchestration.catalog.names import names
+from orchestration.catalog.registrar import Registrar, registering
 from orchestration.channel.client import fingerprint
 from orchestration.embedded_broker import lifecycle as broker
 from orchestration.expiry.regular import RegularExpiry
 from orchestration.expiry.regular import running as expiring
+from orchestration.history.catalog_state import forget_entries
 from orchestration.jobs import topic_checks
 from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.quality_gates import QualityGates
@@ -188,6 +192,7 @@ def open_job(
         wiring = Wiring(spark, pipeline, settings, layout, address.result())
         # It ends before Spark does, whose queries it looks at.
         stack.enter_context(recording(_recorder(wiring, name, supervisor)))
+        stack.enter_context(_registered(wiring, layers, name))
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
@@ -249,6 +254,24 @@ def _spark(
         if (child := jvm.process(spark)) is not None:
             leases.record_jvm(child.pid)
         yield spark
+
+
+@contextmanager
+def _registered(wiring: Wiring, layers: Sequence[Layer], name: str) -> Iterator[None]:
+    """Register the tables that the job writes in the catalog of the settings, inside the block."""
+    settings, layout, kind = wiring.settings, wiring.layout, wiring.settings.catalog
+    if kind == "none":
+        forget_entries(layout.catalog, name)
+        yield
+        return
+    registrar = Registrar(
+        list(names(wiring.pipeline, settings, layout, layers)),
+        lambda: TableCatalog.open(wiring.spark, kind, str(layout.local / "metastore")),
+        layout.catalog,
+        name,
+    )
+    with registering(registrar):
+        yield
 
 
 @contextmanager

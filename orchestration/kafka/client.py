@@ -26,12 +26,13 @@ from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Topic
 from common.errors import BrokerError, PipelineError, Problem
 from orchestration.kafka.client_options import create_client, librdkafka_options
-from orchestration.kafka.refusals import certificate_fault, is_refused
+from orchestration.kafka.refusals import certificate_fault, endpoint_fault, is_refused
 
 Offsets = dict[str, dict[int, int]]
 
 _SERVERS = "bootstrap.servers"
 _REQUEST_SECONDS = 30.0
+_NO_TOKEN = "OAUTHBEARER token: "  # noqa: S105  # words of librdkafka
 _RETENTION = ("retention.ms", "retention.bytes")
 # The partition was created or moved to another broker a moment ago; a second request succeeds.
 _MOVING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
@@ -125,6 +126,8 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
                 raise _refused(bootstrap, options, reasons) from error
             if time.monotonic() < deadline:
                 continue
+            if fault := endpoint_fault(librdkafka_options(options)):
+                raise _no_token(bootstrap, fault) from error
             why = _reason(reasons) or error.args[0].str()
             raise BrokerError(
                 f"No Kafka broker answered at {bootstrap} within {timeout:g} s: {why}. Check that it runs "
@@ -135,10 +138,20 @@ def wait_reachable(bootstrap: str, options: Mapping[str, str], timeout: float) -
 
 def _refused(bootstrap: str, options: Mapping[str, str], reasons: Sequence[KafkaError]) -> BrokerError:
     why = _reason([error for error in reasons if is_refused(error)])
+    if _NO_TOKEN in why:
+        return _no_token(bootstrap, why.partition(_NO_TOKEN)[2])
     fault = certificate_fault(bootstrap, librdkafka_options(options)) if "SSL" in why else None
     return BrokerError(
         f"The Kafka broker at {bootstrap} refuses this client: {fault or why}. Correct the security options "
         "(security.protocol, sasl.*, ssl.*) in kafka.options, or the broker's certificate."
+    )
+
+
+def _no_token(bootstrap: str, why: str) -> BrokerError:
+    return BrokerError(
+        f"No token to log in with at the Kafka broker at {bootstrap}: {why}. "
+        "Check sasl.oauthbearer.client.id, client.secret, scope and token.endpoint.url in kafka.options, "
+        "and that the token endpoint can be reached from here."
     )
 
 

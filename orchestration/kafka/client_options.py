@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
+from common.config.kafka_login import CLIENT_ID, TOKEN_ENDPOINT
 from common.config.references import resolve
 from common.errors import BrokerError
 
@@ -26,7 +27,6 @@ _RENAMED = {
     "ssl.enabled.protocols": "",
     "ssl.protocol": "",
     "sasl.client.callback.handler.class": "",
-    "sasl.login.callback.handler.class": "",
 }
 """Java's name to librdkafka's name; empty: the option is left out, librdkafka's default is fine."""
 
@@ -51,7 +51,11 @@ def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
     translated: dict[str, str] = {}
     for name, value in options.items():
         if name == "sasl.jaas.config":
-            translated |= {} if "sasl.username" in options else _login(value)
+            translated |= {} if {"sasl.username", CLIENT_ID} & options.keys() else _login(value)
+        elif name.startswith("sasl.login."):
+            continue  # how Java's clients fetch a token, and how often
+        elif name == TOKEN_ENDPOINT:
+            translated |= {"sasl.oauthbearer.method": "oidc", name: value}
         elif name.startswith("ssl.truststore.") and name not in _RENAMED:
             translated |= _trust(name, value, options)
         elif name.startswith("ssl.keystore.") and name.endswith((".type", ".location")):
@@ -68,8 +72,7 @@ def _login(jaas: str) -> dict[str, str]:
         name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _CREDENTIAL.findall(jaas)
     }
     if {"clientId", "clientSecret"} <= found.keys():
-        login = {f"sasl.oauthbearer.{_OIDC[name]}": value for name, value in found.items() if name in _OIDC}
-        return {"sasl.oauthbearer.method": "oidc", **login}
+        return {f"sasl.oauthbearer.{_OIDC[name]}": value for name, value in found.items() if name in _OIDC}
     if not {"username", "password"} <= found.keys():
         # The message must not contain the value, which is a secret.
         raise BrokerError(

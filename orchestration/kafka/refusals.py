@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import socket
 import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
+
+from common.config.kafka_login import ENDPOINT_CA, TOKEN_ENDPOINT
 
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001  # their public names
 _SECONDS = 5.0
@@ -41,3 +45,24 @@ def certificate_fault(bootstrap: str, options: Mapping[str, str]) -> str | None:
         return f"the certificate of {host}:{port} is not accepted: {error.verify_message}"
     except (OSError, ValueError):
         return None
+
+
+def endpoint_fault(options: Mapping[str, str]) -> str | None:
+    """Why the token endpoint does not answer; None if it answers, or the options name none.
+
+    librdkafka waits longer for an endpoint that never answers than a start waits for the broker.
+
+    Args:
+        options: Client options under librdkafka's names.
+    """
+    url = options.get(TOKEN_ENDPOINT, "")
+    if not url.startswith(("http://", "https://")):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=options.get(ENDPOINT_CA))
+        with urllib.request.urlopen(url, timeout=_SECONDS, context=context):  # noqa: S310  # http and https
+            return None
+    except urllib.error.HTTPError:
+        return None  # it answers: only a POST with a login gets a token
+    except (OSError, ValueError) as error:
+        return f"{url} does not answer: {getattr(error, 'reason', error)}"

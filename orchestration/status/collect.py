@@ -6,7 +6,8 @@ table) becomes a note, never an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
@@ -17,6 +18,7 @@ from common.delta.log import LogReader, Snapshot
 from common.delta.retention import expired_text, expired_topics
 from common.errors import HistoryGoneError, TableError
 from orchestration.history.alert_state import read_alerts
+from orchestration.history.catalog_state import CatalogEntry, read_entries
 from orchestration.history.job_state import JobState, read_states
 from orchestration.pipeline.context import Context
 from orchestration.pipeline.field_use import FieldSampler
@@ -101,6 +103,11 @@ class Collector:
         jobs = read_states(self._layout.jobs)
         tables = tuple(self._seen(one, progress[one.table], at, offsets, jobs) for one in queries)
         self._release_commits()
+        if entries := read_entries(self._layout.catalog):
+            tables = tuple(
+                replace(seen, catalog=_catalog(one, entries))
+                for seen, one in zip(tables, queries, strict=True)
+            )
         alerts = read_alerts(self._layout.alerts)
         return Status(self._pipeline.name, at, offsets.address, offsets.note, tables, alerts)
 
@@ -314,6 +321,16 @@ class Collector:
                 if table in self._unread:
                     self._unread[table].forget_before(min(begins))
         self._needed.clear()
+
+
+def _catalog(declared: Table | Publish, entries: Mapping[str, CatalogEntry]) -> CatalogEntry | None:
+    """A table's entry in a catalog; with the error of one of its side tables if it has none itself."""
+    own = entries.get(declared.table)
+    if own is None or own.error or isinstance(declared, Publish):
+        return own
+    sides = (entries[table] for table in declared.side_tables if table in entries)
+    fault = next((f"{side.name}: {side.error}" for side in sides if side.error), "")
+    return replace(own, error=fault)
 
 
 def _kafka_lag(

@@ -50,6 +50,7 @@ def document(status: Status) -> dict[str, Any]:
     ``failures`` of the query since its job started (``state``: works, waits, restarted, failed; ``kind``:
     transient, data, operator, unknown; ``subject``, ``error``, ``since``, ``next_restart_at``, ``restarts``,
     ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed),
+    ``catalog`` (``name`` with the database, ``registered_at``, ``error``; null if no catalog is in use),
     ``retention`` (``keep``: how long a record is kept, null for ever; ``expired``: offsets in the ranges from
     which records are deleted; null except for bronze).
     """
@@ -107,6 +108,12 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         "uncommitted": table.uncommitted
         and {"records": table.uncommitted.records, "seconds": round(table.uncommitted.seconds, 1)},
         "fault": table.fault,
+        "catalog": table.catalog
+        and {
+            "name": table.catalog.name,
+            "registered_at": iso(table.catalog.registered_at),
+            "error": table.catalog.error,
+        },
         "failures": table.failures and _failures_document(table.failures, at),
         "retention": table.kept and {"keep": table.kept.keep, "expired": table.kept.expired},
     }

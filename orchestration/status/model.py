@@ -13,6 +13,7 @@ from typing import Literal
 
 from common.delta.log import Snapshot
 from orchestration.history.alert_state import AlertsFile
+from orchestration.history.catalog_state import CatalogEntry
 from orchestration.history.job_state import BatchFacts
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.pipeline.query_states import QueryState
@@ -199,6 +200,8 @@ class TableStatus:
         failures: Failures and restarts of the query since its job started; None if there are none.
         kept: How long a bronze table keeps records; None for other tables and before the first write.
         fault: Why the table cannot be read; its numbers are not known then. Empty if it can.
+        catalog: The table in a catalog, with the error of a side table if it has none itself; None if no
+            catalog is in use.
     """
 
     table: str
@@ -222,6 +225,7 @@ class TableStatus:
     failures: QueryState | None = None
     kept: Kept | None = None
     fault: str = ""
+    catalog: CatalogEntry | None = None
 
     @property
     def layer(self) -> str:

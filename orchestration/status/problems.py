@@ -57,6 +57,8 @@ def _of_table(table: TableStatus) -> Iterator[Problem]:
             f"a transaction is open for {duration(open_.seconds)}: {open_.records:,} records behind it "
             "cannot be read, and the lag does not count them",
         )
+    if table.catalog is not None and table.catalog.error:
+        yield Problem("warning", name, f"not registered as {table.catalog.name}: {table.catalog.error}")
     if table.late is not None and table.late.is_many:
         yield Problem("warning", name, f"{table.late.count:,} {table.late.unit} came after the watermark")
     if table.fields is not None and table.fields.is_rename:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.bench.cluster import scale_out
 from tests.bench.contenders.started import ContenderError
 from tests.bench.data import topic
 from tests.bench.measure import machine
@@ -33,6 +34,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "heap": heap.heap,
     "flat": flat.flat,
     "state": state.state,
+    "scale_out": scale_out.scale_out,
 }
 """By name, in the order in which they run."""
 

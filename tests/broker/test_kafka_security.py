@@ -1,4 +1,4 @@
-"""TLS, mutual TLS, SASL PLAIN and SCRAM: all clients connect, and each refusal is one clear line.
+"""TLS, mutual TLS, SASL PLAIN, SCRAM, OAUTHBEARER: all clients connect, and each refusal is one clear line.
 
 The four clients are the admin client, the producer and the consumer of the engine, and Spark's source.
 """
@@ -16,10 +16,11 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 import bronze.query
-from common.config.settings import load_settings
+from common.config.settings import SupervisionSettings, load_settings
 from common.declare import Message, Pipeline, Topic
-from common.errors import BrokerError, MedallionError
+from common.errors import BrokerError, MedallionError, TransientFailureError
 from common.streaming.topic_identity import TopicIdentity
+from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.job import open_broker, require_topics
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.kafka import client as kafka
@@ -42,6 +43,7 @@ WAYS: dict[str, tuple[str, Options]] = {
     "mutual TLS": ("mtls", lambda it: it.mutual_tls()),
     "PLAIN": ("login", lambda it: it.login("PLAIN", "reader", "env:KAFKA_PASSWORD")),
     "SCRAM": ("login", lambda it: it.login("SCRAM-SHA-512", "reader", "env:KAFKA_PASSWORD")),
+    "OAUTHBEARER": ("login", lambda it: it.token_login("reader", "env:KAFKA_PASSWORD")),
 }
 REFUSALS: dict[str, tuple[str, Options, str]] = {
     "wrong password, PLAIN": (
@@ -61,6 +63,10 @@ REFUSALS: dict[str, tuple[str, Options, str]] = {
         lambda it: it.tls(),
         "certificate|handshake|alert|ssl|disconnected",
     ),
+}
+NO_TOKEN: dict[str, tuple[str, Callable[[SecuredKafka], str], str]] = {
+    "wrong secret": ("env:WRONG_PASSWORD", lambda it: f"{it.tokens.https}/token", "invalid_client|401"),
+    "unreachable endpoint": ("env:KAFKA_PASSWORD", lambda it: "https://127.0.0.1:1/token", "connect"),
 }
 
 
@@ -132,6 +138,24 @@ def test_a_refusal_is_one_clear_line(
     _refused(lambda: read_by_spark(run, options), f"Kafka at {address}", "kafka.options")
 
 
+@pytest.mark.parametrize("fault", NO_TOKEN)
+def test_a_token_that_is_not_given_is_one_clear_line(
+    fault: str, spark: Any, secured: SecuredKafka, new_secured_topic: str, tmp_path: Path
+) -> None:
+    secret, endpoint, says = NO_TOKEN[fault]
+    address, topic = secured.address("login"), new_secured_topic
+    options = secured.token_login("reader", secret, endpoint(secured))
+    run = engine(spark, tmp_path, address, topic, options)
+    _refused(lambda: _open(run), rf"No token .*{address}: .*(?i:{says})", "sasl.oauthbearer.client.id")
+    sending = partial(produce, iter(MESSAGES), bootstrap_servers=address, topic=topic, options=options)
+    _refused(sending, rf"{address}.*(?i:{says})", "")
+    failure = _refusal(
+        lambda: read_by_spark(run, options), f"token endpoint: it gave no token .*Kafka at {address}"
+    )
+    assert isinstance(failure, TransientFailureError)  # a running job tries again
+    assert "sasl.oauthbearer.client.id" in str(failure)
+
+
 def test_a_login_without_permissions_is_told_which_one_is_missing(
     spark: Any, secured: SecuredKafka, new_secured_topic: str, tmp_path: Path
 ) -> None:
@@ -162,7 +186,8 @@ def read_by_spark(run: Engine, options: dict[str, str]) -> None:
         client=options,
         identity=TopicIdentity(topic.table, {}, lambda new: {}),
     )
-    supervisor = Supervisor(run.spark, StopSignal(), stop_timeout_seconds=60)
+    policy = RestartPolicy.of(SupervisionSettings(fail_fast=True))
+    supervisor = Supervisor(run.spark, StopSignal(), stop_timeout_seconds=60, policy=policy)
     supervisor.start(iter([stream]), available_now=True)
     supervisor.run()
 
@@ -173,12 +198,16 @@ def _open(run: Engine) -> None:
 
 
 def _refused(attempt: Callable[[], Any], what: str, remedy: str) -> None:
+    failure = _refusal(attempt, what)
+    assert isinstance(failure, BrokerError)
+    assert remedy in str(failure)
+
+
+def _refusal(attempt: Callable[[], Any], what: str) -> MedallionError:
     began = time.monotonic()
     with pytest.raises(MedallionError, match=what) as refused:
         attempt()
-    message = str(refused.value)
     assert time.monotonic() - began < MOST_SECONDS
-    assert isinstance(refused.value, BrokerError)
-    assert remedy in message
-    assert "\n" not in message
-    assert "swordfish" not in message
+    assert "\n" not in str(refused.value)
+    assert "swordfish" not in str(refused.value)
+    return refused.value

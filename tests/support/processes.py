@@ -173,6 +173,11 @@ class Medallion:
         """Paths of the pipeline."""
         return Layout.of(load_pipeline(self.pipeline), self.settings)
 
+    @property
+    def options(self) -> list[str]:
+        """The options of every command that has a pipeline."""
+        return [*self._options, "-p", str(self.pipeline)]
+
     def start(
         self,
         *words: str,

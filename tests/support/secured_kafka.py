@@ -1,6 +1,7 @@
-"""A Kafka broker with TLS, mutual TLS, SASL PLAIN, SCRAM and ACLs, from the jars of the embedded broker.
+"""A Kafka broker with TLS, mutual TLS, SASL and ACLs, from the jars of the embedded broker.
 
-One process has a listener for each way to connect. All certificates are created for the run.
+The logins are PLAIN, SCRAM and OAUTHBEARER. One process has a listener for each way to connect. All
+certificates are created for the run, and a token endpoint of the run gives the tokens.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,6 +36,7 @@ from cryptography.x509.oid import NameOID
 from common.config.settings import Settings
 from common.machine import processes
 from orchestration.embedded_broker.server_process import MAIN_CLASS, Server
+from tests.support.token_server import AUDIENCE, TokenServer, token_server
 
 LISTENERS = ("internal", "tls", "mtls", "login", "expired", "elsewhere")
 PASSWORD = "swordfish-9"  # noqa: S105  # of a broker that lives for a minute
@@ -72,11 +74,17 @@ listener.name.expired.ssl.keystore.type=PEM
 listener.name.expired.ssl.keystore.location={folder}/expired.pem
 listener.name.elsewhere.ssl.keystore.type=PEM
 listener.name.elsewhere.ssl.keystore.location={folder}/elsewhere.pem
-listener.name.login.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.login.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512,OAUTHBEARER
 listener.name.login.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
 user_reader="{password}" user_nobody="{password}";
 listener.name.login.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule \
 required;
+listener.name.login.oauthbearer.sasl.jaas.config=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
+listener.name.login.oauthbearer.sasl.server.callback.handler.class=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler
+sasl.oauthbearer.jwks.endpoint.url={jwks}
+sasl.oauthbearer.expected.audience={audience}
 """
 
 
@@ -87,10 +95,12 @@ class SecuredKafka:
     Attributes:
         folder: Its folder, with ``ca.pem`` and the client's ``client.pem``.
         ports: The port of each listener.
+        tokens: The server that gives its tokens.
     """
 
     folder: Path
     ports: dict[str, int]
+    tokens: TokenServer
 
     def address(self, listener: str) -> str:
         """The address of a listener."""
@@ -118,22 +128,49 @@ class SecuredKafka:
         sasl = {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
         return self.tls() | {"security.protocol": "SASL_SSL"} | sasl
 
+    def token_login(self, client: str, secret: str, endpoint: str = "") -> dict[str, str]:
+        """Options of a client that logs in with a token."""
+        own = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.client.id": client,
+            "sasl.oauthbearer.client.secret": secret,
+            "sasl.oauthbearer.token.endpoint.url": endpoint or f"{self.tokens.https}/token",
+            "https.ca.location": str(self.folder / "ca.pem"),
+        }
+        return self.tls() | own
+
 
 @contextmanager
 def secured_kafka(folder: Path, settings: Settings) -> Iterator[SecuredKafka]:
     """A broker that has a user ``reader``, who may read and write every topic, and a user ``nobody``."""
     folder.mkdir(parents=True)
     _write_certificates(folder)
+    with ExitStack() as stack:
+        tokens = stack.enter_context(token_server({"reader": PASSWORD}, folder / "broker.pem"))
+        yield stack.enter_context(_running(folder, settings, tokens))
+
+
+@contextmanager
+def _running(folder: Path, settings: Settings, tokens: TokenServer) -> Iterator[SecuredKafka]:
     ports: list[int] = []
     while len(set(ports)) < len(LISTENERS) + 1:
         ports.append(processes.free_port())
     controller, *others = dict.fromkeys(ports)
-    running = SecuredKafka(folder, dict(zip(LISTENERS, others, strict=True)))
+    running = SecuredKafka(folder, dict(zip(LISTENERS, others, strict=True)), tokens)
     listeners = ",".join(f"{name.upper()}://{running.address(name)}" for name in LISTENERS)
-    text = _PROPERTIES.format(listeners=listeners, controller=controller, folder=folder, password=PASSWORD)
+    keys = f"{tokens.http}/jwks"
+    text = _PROPERTIES.format(
+        listeners=listeners,
+        controller=controller,
+        folder=folder,
+        password=PASSWORD,
+        jwks=keys,
+        audience=AUDIENCE,
+    )
     (folder / "server.properties").write_text(text)
     server = Server.of(folder, settings)
-    java = server._java(256)
+    java = [*server._java(256), f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"]
     words = [
         "format",
         "--standalone",

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark's own classes: one master and two workers, each a process."""
+"""A standalone cluster of Spark's own classes: one master and some workers, each a process."""
 
 from __future__ import annotations
 
@@ -59,30 +59,46 @@ class Cluster:
 
 
 @contextmanager
-def spark_cluster(folder: Path) -> Iterator[Cluster]:
-    """A cluster on loopback; all of its processes end with the block."""
+def spark_cluster(folder: Path, workers: int = WORKERS, cores: Sequence[int] = ()) -> Iterator[Cluster]:
+    """A cluster on loopback; all of its processes end with the block.
+
+    Args:
+        folder: For logs and work.
+        workers: Number of workers, each with one core.
+        cores: The processor that each worker and its executor may use; those without one may use all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         ports = ("--host", _HOST, "--port", "0", "--webui-port", "0")
         master_log = folder / "master.log"
         stack.enter_context(_started("master.Master", master_log, *ports))
         master = _awaited(_MASTER, master_log)
-        workers = []
-        for number in range(WORKERS):
+        started = []
+        for number in range(workers):
             own = folder / f"worker-{number}"
             words = (*ports, "--cores", "1", "--memory", "1g", "--work-dir", str(own), master)
-            workers.append(stack.enter_context(_started("worker.Worker", folder / f"{own.name}.log", *words)))
-        for number in range(WORKERS):
+            log = folder / f"{own.name}.log"
+            started.append(stack.enter_context(_started("worker.Worker", log, *words, on=cores[number:][:1])))
+        for number in range(workers):
             _awaited(re.compile("(Successfully registered with master)"), folder / f"worker-{number}.log")
-        yield Cluster(master, tuple(workers))
+        yield Cluster(master, tuple(started))
 
 
 @contextmanager
-def _started(name: str, log: Path, *words: str) -> Iterator[int]:
+def _started(name: str, log: Path, *words: str, on: Sequence[int] = ()) -> Iterator[int]:
     java = find_java(load_settings(file=_touched(log.parent / "medallion.yaml")))
     jars = Path(pyspark.__file__).parent / "jars"
     options = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-    command = [str(java.executable), *options, "-cp", f"{jars}/*", f"org.apache.spark.deploy.{name}", *words]
+    pinned = ["taskset", "--cpu-list", ",".join(map(str, on))] if on else []
+    command = [
+        *pinned,
+        str(java.executable),
+        *options,
+        "-cp",
+        f"{jars}/*",
+        f"org.apache.spark.deploy.{name}",
+        *words,
+    ]
     env = os.environ | {
         "SPARK_HOME": str(jars.parent),
         "SPARK_SCALA_VERSION": "2.13",  # as bin/load-spark-env.sh sets it; without it no executor starts

@@ -22,6 +22,7 @@ BROAD_EXCEPTS = {
     "orchestration/cases/read/load.py:_of_python": "a user's file may raise anything",
     "orchestration/alerts/watch.py:_delivered": "a channel of apprise may raise anything",
     "orchestration/alerts/watch.py:_guarded": "watching alerts must not end the job",
+    "orchestration/catalog/registrar.py:_guarded": "a catalog that fails in any way must not end the job",
     "orchestration/cli/demo.py:run": "a thread's error is raised by the thread that waits for it",
     "orchestration/cli/main.py:main": "turns a registry's failure into a message, re-raises everything else",
     "orchestration/install/doctor.py:examine": "a probe that fails must not hide the other findings",

@@ -117,6 +117,9 @@ class Stream:
         malformed: Share of messages that cannot be read.
         duplicates: Share of messages that were sent before.
         late: Share of events that are older than their sending, one in twenty of them beyond the watermark.
+        zipf: Exponent of the frequencies of products.
+        users_zipf: The same of users; None: many users, none of them frequent.
+        hot: Share of events of one user and one product, beside the others.
     """
 
     seed: int = 1
@@ -125,6 +128,9 @@ class Stream:
     malformed: float = 0.01
     duplicates: float = 0.05
     late: float = 0.02
+    zipf: float = _ZIPF
+    users_zipf: float | None = None
+    hot: float = 0.0
 
     @property
     def step(self) -> int:
@@ -148,13 +154,25 @@ class Stream:
             late=late,
             sent_at=sent_at,
             event_time=sent_at - late,
-            user=FIRST_USER + (np.square(self._chance(event, 1)) * USERS).astype(np.int64),
-            product=np.searchsorted(_zipf(), self._chance(event, 2)).astype(np.int64),
+            user=FIRST_USER + np.where(self._is_hot(event), 0, self._users(event)),
+            product=np.where(self._is_hot(event), 0, self._products(event)),
             cents=10_000 + self._below(event, 3, 90_000),
             quantity=1 + self._below(event, 4, 9),
             kind=self._below(event, 5, len(KINDS)),
             country=self._below(event, 6, len(COUNTRIES)),
         )
+
+    def _users(self, event: Integers) -> Integers:
+        chance = self._chance(event, 1)
+        if self.users_zipf is None:
+            return (np.square(chance) * USERS).astype(np.int64)
+        return np.searchsorted(_zipf(USERS, self.users_zipf), chance).astype(np.int64)
+
+    def _products(self, event: Integers) -> Integers:
+        return np.searchsorted(_zipf(PRODUCTS, self.zipf), self._chance(event, 2)).astype(np.int64)
+
+    def _is_hot(self, event: Integers) -> NDArray[np.bool_]:
+        return self._chance(event, 13) < self.hot
 
     def _events(self, number: Integers) -> Integers:
         """The message whose event each one carries: itself, or an earlier one that is no duplicate."""
@@ -207,8 +225,8 @@ def _mixed(number: Integers, seed: int, field: int) -> NDArray[np.uint64]:
 
 
 @cache
-def _zipf() -> NDArray[np.float64]:
-    weight = np.arange(1, PRODUCTS + 1, dtype=np.float64) ** -_ZIPF
+def _zipf(count: int, exponent: float) -> NDArray[np.float64]:
+    weight = np.arange(1, count + 1, dtype=np.float64) ** -exponent
     total = np.cumsum(weight) / weight.sum()
     total[-1] = 1.0
     return total

@@ -95,6 +95,40 @@ def test_one_login_serves_both_clients(mechanism: str, module: str) -> None:
     }
 
 
+def test_one_token_login_serves_both_clients() -> None:
+    """Java's client takes it as a JAAS text; the token endpoint's certificates go there too."""
+    login = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": "env:CANARY",
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.extensions": "logicalCluster=a,pool=b=c",
+        "sasl.oauthbearer.token.endpoint.url": "https://id/token",
+        "https.ca.location": "/ca.pem",
+        "sasl.login.read.timeout.ms": "5000",
+    }
+    java = java_options(login)
+    assert java == {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'clientId="me" clientSecret="sword\\"fish\\\\ 7" scope="kafka" extension_logicalCluster="a" '
+            'extension_pool="b=c" ssl.truststore.type="PEM" ssl.truststore.location="/ca.pem";'
+        ),
+        "sasl.oauthbearer.token.endpoint.url": "https://id/token",
+        "sasl.login.callback.handler.class": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+        ),
+        "sasl.login.connect.timeout.ms": "10000",
+        "sasl.login.read.timeout.ms": "5000",
+    }
+    own = {name: value for name, value in login.items() if not name.startswith("sasl.login.")}
+    assert librdkafka_options(login) == own | {
+        "sasl.oauthbearer.client.secret": CANARY,
+        "sasl.oauthbearer.method": "oidc",
+    }
+
+
 def test_the_doctor_names_secrets_that_are_no_reference() -> None:
     plain = ["kafka.options.sasl.password=hunter2", "spark.conf.spark.hadoop.fs.azure.account.key.x=hunter3"]
     referred = ["kafka.options.ssl.key.password=env:X", "spark.conf.spark.hadoop.fs.s3a.secret.key=file:/x"]

@@ -80,6 +80,14 @@ def test_one_file_does_not_linger_for_the_next_load(tmp_path: Path) -> None:
             ),
         ),
         (
+            "catalog: unity\n",
+            (
+                "medallion.yaml: catalog is 'unity': Unity Catalog is not supported: its open server could "
+                "not be had for a test; write hive for a Hive metastore, session for the catalog of the "
+                "job's Spark session, or none (docs/catalog.md)."
+            ),
+        ),
+        (
             "spark:\n  shuffle_partitions: 0\n",
             "medallion.yaml: spark.shuffle_partitions is 0: Input should be greater than or equal to 1.",
         ),

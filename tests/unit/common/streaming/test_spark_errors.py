@@ -14,6 +14,7 @@ from common.errors import (
     MedallionError,
     RecordsGoneError,
     StateDamagedError,
+    TransientFailureError,
 )
 from common.streaming.spark_errors import FailedQuery, explain
 
@@ -59,6 +60,28 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         ),
         RecordsGoneError,
         ["This server does not host this topic-partition"],
+    ),
+    (
+        BRONZE,
+        (
+            "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient\n"
+            "Caused by: javax.security.auth.login.LoginException: An internal error occurred while "
+            "retrieving token from callback handler"
+        ),
+        TransientFailureError,
+        ["the token endpoint: it gave no token to log in with at Kafka at b:1", "client.secret"],
+    ),
+    (
+        BRONZE,
+        (
+            "Caused by: javax.security.auth.login.LoginException: org.apache.kafka.common.KafkaException: "
+            "org.apache.kafka.common.security.oauthbearer.internals.secured.UnretryableException: "
+            "java.io.IOException: The response code 401 and error response "
+            '{"invalid_client" - "wrong secret"} was encountered reading the token endpoint response; will '
+            "not attempt further retries"
+        ),
+        TransientFailureError,
+        ['no token to log in with at Kafka at b:1 (The response code 401 and error response {"invalid_cl'],
     ),
     (
         BRONZE,
@@ -196,4 +219,5 @@ def test_an_unknown_error_is_left_as_it_is(text: str) -> None:
 
 
 def test_only_an_answer_that_may_come_yet_is_waited_for() -> None:
-    assert [kind.__name__ for *_, kind, _ in CASES if kind.retryable] == ["BrokerAwayError"]
+    retried = {kind.__name__ for *_, kind, _ in CASES if kind.retryable}
+    assert retried == {"BrokerAwayError", "TransientFailureError"}

@@ -12,6 +12,7 @@ from common.config.settings import Settings, load_settings
 from common.declare import Pipeline, Topic
 from common.errors import BrokerError, PipelineError
 from orchestration.kafka import client as kafka
+from orchestration.kafka import refusals
 from orchestration.kafka.client_options import librdkafka_options
 
 SERVERS = "bootstrap.servers"
@@ -82,6 +83,22 @@ def test_an_option_of_the_jvms_client_alone_is_left_out_unless_it_secures() -> N
         BrokerError, match=r'No such configuration property: "ssl.secure.random.implementation"'
     ):
         kafka.wait_reachable("127.0.0.1:1", {"ssl.secure.random.implementation": "x"}, 0.3)
+
+
+def test_a_token_endpoint_that_never_answers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/token"
+        options = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.client.id": "me",
+            "sasl.oauthbearer.client.secret": "swordfish",
+            "sasl.oauthbearer.token.endpoint.url": url,
+        }
+        with pytest.raises(BrokerError, match=f"No token .* at 127.0.0.1:1: {url} does not answer") as failed:
+            kafka.wait_reachable("127.0.0.1:1", options, 0.5)
+    assert "swordfish" not in str(failed.value)
 
 
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required "

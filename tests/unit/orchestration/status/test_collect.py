@@ -25,11 +25,13 @@ from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
 from common.machine.table_lease import Leases
 from orchestration.cli.commands.inspect.status import register
 from orchestration.cli.status_output import render
+from orchestration.history.catalog_state import CatalogEntry, write_entries
 from orchestration.pipeline.query_states import QueryState, Restart, write_state
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
 from orchestration.status.lease_holder import find_holder
 from orchestration.status.model import TableStatus
+from orchestration.status.problems import Problem, problems
 from orchestration.status.throughput import rate_per_second
 from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
 
@@ -340,6 +342,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "fields": None,
         "job": None,
         "fault": "",
+        "catalog": None,
         "failures": None,
         "retention": {"keep": None, "expired": 0},
         "query": {
@@ -368,6 +371,34 @@ def pictured(layout: Layout, width: int = 120) -> list[str]:
     status = Collector(PIPELINE, layout, Answering(REACH)).collect()
     Console(file=screen, width=width, color_system=None).print(render(status))
     return screen.getvalue().splitlines()
+
+
+def test_a_table_that_a_catalog_lacks_is_a_warning(layout: Layout) -> None:
+    at = datetime(2026, 1, 5, tzinfo=UTC)
+    late = "silver.quakes__late"
+    write_entries(
+        layout.catalog,
+        "up",
+        {
+            "bronze.quakes": CatalogEntry("dev_bronze.quakes", at),
+            "silver.quakes": CatalogEntry("dev_silver.quakes", at),
+            late: CatalogEntry(f"dev_{late}", None, "Connection refused"),
+        },
+    )
+    (layout.catalog / "gold.json").write_text("{")  # a damaged file hides nothing
+    status = Collector(PIPELINE, layout, Answering(REACH)).collect()
+    found = {one["table"]: one["catalog"] for one in document(status)["tables"]}
+    assert found["bronze.quakes"] == {
+        "name": "dev_bronze.quakes",
+        "registered_at": "2026-01-05T00:00:00.000Z",
+        "error": "",
+    }
+    why = f"dev_{late}: Connection refused"
+    assert found["silver.quakes"]["error"] == why
+    assert found["gold.latest"] is None
+    assert Problem("warning", "silver.quakes", f"not registered as dev_silver.quakes: {why}") in problems(
+        status
+    )
 
 
 def test_the_picture_is_a_hundred_columns_wide(layout: Layout) -> None:

@@ -1,0 +1,126 @@
+"""A catalog of Spark in which tables at a path are found by name: the session's own, or a Hive metastore.
+
+The metastore has a session of its own beside the queries' session. A query that resolves a path would ask
+the catalog of its session too, and a metastore that is away would end the query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from common.spark import jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Kind = Literal["session", "hive"]
+
+_UPDATES = "spark.databricks.delta.catalog.update.enabled"
+"""Delta registers a table with its columns; without it, with none."""
+
+_PATIENCE = {
+    # Hive's own limits let one call wait for ten minutes.
+    "hive.metastore.client.socket.timeout": "20s",
+    "hive.metastore.connect.retries": "1",
+    "hive.metastore.failure.retries": "0",
+}
+_PLACES = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
+"""Where a metastore is: its service, or its database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A table of the catalog.
+
+    Attributes:
+        location: Folder or URI of the table.
+        schema: The columns, as the JSON text of Spark's schemas.
+        comment: The table's comment.
+    """
+
+    location: str
+    schema: str
+    comment: str
+
+
+class TableCatalog:
+    """Reads and writes the entries of one catalog. Errors are those of PySpark and py4j."""
+
+    def __init__(self, session: Any) -> None:
+        """A catalog.
+
+        Args:
+            session: A session of the JVM, used by one thread.
+        """
+        self._session = session
+        self._external = session.sharedState().externalCatalog()
+
+    @classmethod
+    def open(cls, spark: SparkSession, kind: Kind, derby: str) -> TableCatalog:
+        """The catalog of a kind.
+
+        Args:
+            spark: The session of the queries, whose settings may name the metastore.
+            kind: ``session``: the catalog that this session has; ``hive``: a Hive metastore.
+            derby: Folder of the metastore's database where neither settings nor a hive-site.xml name one.
+        """
+        if kind == "session":
+            return cls(jvm.new_session(spark))
+        given = {name.removeprefix("spark.hadoop.") for name, _ in spark.sparkContext.getConf().getAll()}
+        options = {name: value for name, value in _PATIENCE.items() if name not in given}
+        options |= {"spark.sql.catalogImplementation": "hive", _UPDATES: "true"}
+        if not given & set(_PLACES) and not jvm.has_resource("hive-site.xml"):
+            options |= {
+                "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={derby};create=true",
+                "datanucleus.schema.autoCreateAll": "true",
+                "hive.metastore.schema.verification": "false",
+            }
+        return cls(jvm.separate_session(spark, options))
+
+    def find(self, database: str, table: str) -> Registered | None:
+        """A table of the catalog; None where the catalog has no such table."""
+        if not self._external.databaseExists(database) or not self._external.tableExists(database, table):
+            return None
+        found = self._external.getTable(database, table)
+        uri, comment = found.storage().locationUri(), found.comment()
+        return Registered(
+            location=_path(str(uri.get())) if uri.isDefined() else "",
+            schema=str(found.schema().json()),
+            comment=str(comment.get()) if comment.isDefined() else "",
+        )
+
+    def create(self, database: str, table: str, location: str, comment: str) -> None:
+        """Register a Delta table, with the columns that it has now. Nothing is written to the table."""
+        # The database gets a folder of its own: DROP DATABASE ... CASCADE deletes the database's folder.
+        self._session.sql(f"CREATE DATABASE IF NOT EXISTS {_name(database)}")
+        self._session.sql(
+            f"CREATE TABLE IF NOT EXISTS {_name(database)}.{_name(table)} USING delta "
+            f"COMMENT {_text(comment)} LOCATION {_text(location)}"
+        )
+
+    def replace_schema(self, database: str, table: str, schema: str) -> None:
+        """Replace the columns of a registered table in the catalog alone.
+
+        Args:
+            database: Its database.
+            table: Its name.
+            schema: The columns, as the JSON text of Spark's schemas.
+        """
+        self._external.alterTableDataSchema(database, table, jvm.data_type(schema))
+
+
+def _path(location: str) -> str:
+    """A location as the engine has it: a local folder without ``file:``."""
+    is_local = location.startswith("file:")
+    return (unquote(urlsplit(location).path) if is_local else location).rstrip("/")
+
+
+def _name(text: str) -> str:
+    return f"`{text.replace('`', '``')}`"
+
+
+def _text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

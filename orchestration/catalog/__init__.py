@@ -1,0 +1,1 @@
+"""Registers tables by name in a catalog of Spark, off the write path."""

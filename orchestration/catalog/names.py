@@ -1,0 +1,59 @@
+"""Under which name and with which comment a table is registered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Pipeline, Silver, Table, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A table that is to be registered.
+
+    Attributes:
+        table: The engine's name, such as ``silver.orders__late``.
+        database: The database: prefix of the environment and layer, such as ``dev_silver``.
+        name: The name in the database.
+        path: Folder or URI of the table.
+        comment: What the table is.
+    """
+
+    table: str
+    database: str
+    name: str
+    path: str
+    comment: str
+
+    @property
+    def full(self) -> str:
+        """Database and name: ``dev_silver.orders``."""
+        return f"{self.database}.{self.name}"
+
+
+def names(pipeline: Pipeline, settings: Settings, layout: Layout, layers: Sequence[str]) -> Iterator[Name]:
+    """The tables that the jobs of these layers write, side tables included, in the order of data flow."""
+    # Hive's names have letters, digits and underscores.
+    prefix = re.sub(r"\W", "_", settings.table_prefix)
+    for declared in pipeline.tables:
+        for table in (declared.table, *declared.side_tables):
+            layer, _, name = table.partition(".")
+            if layer in layers and not (layer == "bronze" and layout.bronze is not None):
+                comment = f"{_comment(declared, table)} Written by the pipeline {pipeline.name}."
+                yield Name(table, f"{prefix}{layer}", name, layout.table_path(table), comment)
+
+
+def _comment(declared: Table, table: str) -> str:
+    if table != declared.table:
+        suffix = table.removeprefix(declared.table).strip("_").replace("_", " ")
+        return f"Side table of {declared.table}: {suffix} rows."
+    if isinstance(declared, Topic):
+        return f"Records of Kafka as they were sent ({', '.join(declared.topic_names) or declared.pattern})."
+    source = f"from {declared.reads}"
+    if isinstance(declared, Silver):
+        return f"Typed and judged rows {source}, one per event."
+    return f"{type(declared).__name__} {source}."
