@@ -49,6 +49,7 @@ COMMANDS = (
     "inspect.audit",
     "operate.maintain",
     "operate.rebuild",
+    "operate.restate",
     "operate.recover",
     "operate.erase",
     "install.doctor",
