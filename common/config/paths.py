@@ -9,6 +9,7 @@
     ├── leases/                 one lock file per table (in tables/_leases where tables are local)
     ├── audit/                  end positions of the last audits without a fault
     ├── alerts/                 the alerts that are raised, and the lock of the process that watches
+    ├── backfills/              what each backfill has read, one file per run
     ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
     ├── channel/                sockets by which commands ask the running jobs
@@ -120,6 +121,11 @@ class Layout:
     def jobs(self) -> Path:
         """Folder of the jobs' state files."""
         return self.local / "jobs"
+
+    @property
+    def backfills(self) -> Path:
+        """Folder of the records of backfills, one file per run."""
+        return self.local / "backfills"
 
     @property
     def log(self) -> Path:

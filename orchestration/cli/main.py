@@ -38,6 +38,7 @@ COMMANDS = (
     "author.cases",
     "author.plan",
     "operate.run",
+    "operate.backfill",
     "try_out.produce",
     "inspect.status",
     "inspect.page",

@@ -13,7 +13,7 @@ leases of ``followers.written_tables``.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, UsageError
 from common.rows.driver_or_spark import SparkRows
 from orchestration.audit.offset_places import read_files
+from orchestration.pipeline.record_range import BRONZE, RecordRange
 from orchestration.pipeline.switch_record import (
     Restatement,
     read_restatement,
@@ -39,8 +40,7 @@ from orchestration.pipeline.switch_record import (
     write_restatement,
 )
 from orchestration.shadow.followers import can_be_filled_again, cannot_follow, fill_again, filled_again
-from orchestration.shadow.record_range import BRONZE, RecordRange
-from orchestration.shadow.restated_rows import RestatedRows
+from orchestration.shadow.restated_rows import RestatedRows, Say
 from silver.query import Builder, builder_of
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load, past_conditions
@@ -48,8 +48,6 @@ from silver.write.known_keys import REPLAYED, replayed_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

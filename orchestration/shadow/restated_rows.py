@@ -13,12 +13,11 @@ no other record becomes late, as in a load from a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
@@ -29,8 +28,8 @@ from common.declare.intervals import length_of
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.errors import UsageError
 from common.rows.driver_or_spark import SparkRows
+from orchestration.pipeline.record_range import BRONZE, SILVER, RecordRange
 from orchestration.shadow.compare import differing
-from orchestration.shadow.record_range import BRONZE, SILVER, RecordRange
 from silver.judge.dedupe import event_key, key_text
 from silver.query import Builder, with_bytes_of_rejected
 from silver.read.column_names import (
@@ -49,8 +48,7 @@ from silver.write.schema_evolution import evolved
 from silver.write.table_columns import accepted
 from silver.write.verdict_counts import Tally, count_verdicts, rule_failure
 
-if TYPE_CHECKING:
-    from orchestration.shadow.restate import Say
+Say = Callable[[str], None]
 
 _TODAY, _LATE_BY, _WAS, _MINE, _STAYS = "__today", "__late_by", "__was", "__is_of_range", "__stays"
 _LIVE, _NEW, _THERE = "live", "new", "__there"

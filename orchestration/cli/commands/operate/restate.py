@@ -18,7 +18,7 @@ from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.lineage import sources
 
 if TYPE_CHECKING:  # imports Spark, which --plan does not need
-    from orchestration.shadow.record_range import RecordRange
+    from orchestration.pipeline.record_range import RecordRange
 
 _PLACE = "A time as 2026-01-05T10:00Z, or offsets as orders/0=120,orders/1=80"
 
@@ -48,7 +48,7 @@ def restate(  # the options of the command
     whatever a declaration makes of a record. The silver and gold jobs of the table must not run; silver
     changes by one commit, gold follows, and the audit balances. After a crash the same command goes on.
     """
-    from orchestration.shadow.record_range import parse_range
+    from orchestration.pipeline.record_range import parse_range
 
     ready = context(pipeline, settings, set_)
     silver = ready.pipeline.table(table)  # refuses a name that is not declared

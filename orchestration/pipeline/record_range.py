@@ -98,6 +98,11 @@ class RecordRange:
         return reduce(and_, [*limits, *([reduce(or_, parts)] if parts else [])])
 
     @property
+    def from_text(self) -> str:
+        """The text of the option ``--from``; empty without it."""
+        return self._texts[0]
+
+    @property
     def options(self) -> str:
         """The range as options of a command."""
         begin, end = self._texts
