@@ -14,6 +14,7 @@ from common.config.settings import load_settings
 from common.spark.session import build_session
 from tests.chaos.cuts import shop
 from tests.conftest import SESSION
+from tests.support.processes import DEADLINE_SECONDS
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,6 +46,7 @@ def run(
         check=False,
         capture_output=True,
         text=True,
+        timeout=DEADLINE_SECONDS,
     )
 
 
