@@ -207,16 +207,18 @@ def test_late_rows_stay_late_or_leave_and_rows_before_the_range_keep_their_key(e
 
 
 @pytest.mark.long
-def test_copies_that_come_later_are_recognised(engine: Engine) -> None:
-    restate(engine, 0, 10)
-    engine.append_bronze("bronze.orders", COPIES)
-    engine.run("silver", "gold")
-    found = ids(engine)
-    assert 13 not in found
-    assert 14 not in found
-    assert found[15] == ("z", 22)
+def test_copies_that_come_later_are_recognised(spark: Any, tmp_path: Path) -> None:
+    """The state of the query does not know the keys of rows that were rejected when it read them."""
+    strict = ran(spark, tmp_path, replace(CHANGED, gold=[]), PASSED)
+    assert {10, 11} <= set(ids(strict, ASIDE))
+    engine = changed(strict, replace(BASE, gold=[]))
+    restate(engine, 10, 12)
+    assert {10, 11} <= set(ids(engine))
+    engine.append_bronze("bronze.orders", [record(13, "q", days=6, amount=50), record(14, "z", days=6.1)])
+    engine.run("silver")
+    assert 13 not in ids(engine)
+    assert 14 in ids(engine)
     assert engine.faults() == ()
-    assert_gold(engine)
 
 
 MODES = {
