@@ -15,6 +15,7 @@ from orchestration.backfill.beginning import Beginning, begin, beginning, requir
 from orchestration.backfill.estimate import Offsets, Reads, estimate
 from orchestration.backfill.pace import Limits, Pace
 from orchestration.backfill.runs import RunRecord
+from orchestration.backfill.tail import flush
 from orchestration.jobs.backfill import LayerResult, catch_up
 from orchestration.jobs.job import Job, layers_to_run, open_broker
 from orchestration.jobs.wiring import Layer
@@ -33,6 +34,8 @@ class Request:
         table: The table whose query alone it runs; None: all queries of the layers.
         records: Where a new bronze table begins, and where bronze stops; None: with all that is available.
         rate: Most records per second and query; None: as many as it can.
+        options: The options that say this.
+        flush: Whether windows that are still open at the end are closed.
     """
 
     layers: tuple[Layer, ...]
@@ -40,6 +43,7 @@ class Request:
     records: RecordRange | None = None
     rate: float | None = None
     options: str = ""
+    flush: bool = False
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917  # one per option
@@ -50,6 +54,8 @@ class Request:
         table: str | None,
         records: RecordRange | None,
         rate: float | None,
+        *,
+        flush: bool = False,
     ) -> Request:
         """The request of the command's options.
 
@@ -73,7 +79,9 @@ class Request:
             )
         texts = [f"--layer {layer}" if layer and table is None else "", f"--table {table}" if table else ""]
         texts += [records.options if records else "", f"--max-records-per-second {rate:g}" if rate else ""]
-        return cls(tuple(layers), table, records, rate, " ".join(text for text in texts if text))
+        texts += ["--flush" if flush else ""]
+        options = " ".join(text for text in texts if text)
+        return cls(tuple(layers), table, records, rate, options, flush)
 
     def tables(self, pipeline: Pipeline) -> tuple[str, ...]:
         """The tables that the run writes, in the order of data flow."""
@@ -145,7 +153,19 @@ def run(job: Job, request: Request, record: RunRecord, show: Callable[[Plan], No
         stop = job.stop.is_requested
         return Pace(limits, read.advance, stop, lambda: job.supervisor.stop_query(stream.name)).of(stream)
 
-    return catch_up(job, paced, lambda done: record.read(done.layer, done.rows, done.seconds))
+    results = catch_up(job, paced, lambda done: record.read(done.layer, done.rows, done.seconds))
+    if request.flush and len(results) == len(job.layers) and all(one.is_whole for one in results):
+        _flush(job, request)
+    return results
+
+
+def _flush(job: Job, request: Request) -> None:
+    """Close the windows that are still open, of the gold tables that the run writes."""
+    wiring = job.wiring
+    tables = request.tables(wiring.pipeline)
+    names = {one.table for one in wiring.pipeline.gold if one.table in tables and flush(wiring.layout, one)}
+    if names:
+        catch_up(replace(job, layers=("gold",)), lambda each: each if each.name in names else None)
 
 
 def _firsts(found: Plan, table: str) -> Offsets:

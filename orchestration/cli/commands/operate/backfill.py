@@ -56,6 +56,9 @@ def backfill(
         float | None,
         typer.Option("--max-records-per-second", min=0.001, help="Most records per second and query."),
     ] = None,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="Close windows that are open at the end: no more events come.")
+    ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print rows, bytes and time; read nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,7 +73,7 @@ def backfill(
 
     ready = checked(context(pipeline, settings, set_))
     records = None if begin is None and end is None else parse_range(begin, end)
-    request = Request.of(ready.pipeline, ready.settings, layer, table, records, rate)
+    request = Request.of(ready.pipeline, ready.settings, layer, table, records, rate, flush=flush)
     if plan:
         from orchestration.backfill.run import plan as plan_run
 
@@ -81,6 +84,7 @@ def backfill(
 
 def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
     from orchestration.backfill import run
+    from orchestration.backfill.tail import tails
     from orchestration.jobs.job import open_job
 
     with (
@@ -105,6 +109,9 @@ def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
         is_complete = len(results) == len(request.layers) and all(done.is_whole for done in results)
         record.end(COMPLETE if is_complete else STOPPED)
         failure = gate_failure(job)
+        left = [one.text for one in tails(ready.pipeline, job.supervisor.queries)]
+    for text in left:
+        say(text)
     _print_results(results, request, is_complete=is_complete, as_json=as_json)
     if failure is not None:
         raise failure
