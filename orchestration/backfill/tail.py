@@ -67,6 +67,8 @@ def _tails(pipeline: Pipeline, queries: Sequence[RunningQuery]) -> Iterator[Tail
             continue
         at = (report.get("eventTime") or {}).get("watermark")
         watermark = None if at is None else datetime.fromisoformat(str(at))
+        if watermark is not None and not watermark.timestamp():
+            watermark = None  # no event has moved it yet
         held = "" if isinstance(declared, Silver) else held_back(declared)
         yield Tail(query.name, rows, watermark, held)
 

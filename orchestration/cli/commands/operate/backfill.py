@@ -149,7 +149,7 @@ def _print_plan(found: Plan, *, as_json: bool) -> None:
         )
     for one in found.reads:
         at_most = "at most " if one.is_at_most and one.effort.rows is not None else ""
-        say(f"{one.table}: reads {at_most}{effort_text(one.effort)}")
+        say(f"{one.table}: reads {at_most}{effort_text(one.effort, knows_bytes=one.effort.bytes > 0)}")
 
 
 @backfills.command("ls")
