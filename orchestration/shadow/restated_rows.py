@@ -314,12 +314,18 @@ def differences(before: DataFrame, after: DataFrame, key: Sequence[str]) -> Data
     """The rows that make one frame the other, each with its ``ACTION``: insert, update or delete.
 
     Args:
-        before: Rows with at least the columns of ``after``.
+        before: Rows that may lack columns of ``after``, where they are null.
         after: At most one row per key.
         key: Columns that identify a row; not null.
     """
     there = F.lit(True).alias(_THERE)
-    old = before.select(*(F.col(f"`{name}`") for name in after.columns), there).alias(_LIVE)
+    held = [
+        F.col(f"`{each.name}`")
+        if each.name in before.columns
+        else F.lit(None).cast(each.dataType).alias(each.name)
+        for each in after.schema
+    ]
+    old = before.select(*held, there).alias(_LIVE)
     new = after.select("*", there).alias(_NEW)
     same = reduce(and_, (F.col(f"{_LIVE}.`{name}`") == F.col(f"{_NEW}.`{name}`") for name in key))
     values = StructType([each for each in after.schema if each.name not in key])
