@@ -293,7 +293,7 @@ class RestatedRows:
         count = gone.where(until >= (self.watermark_ms or 0)).select(KEY).distinct().count()
         if count:
             raise UsageError(
-                f"{silver.table}: {count:,} events would leave the table, and the state of its query still "
+                f"{silver.table}: {count:,} event(s) would leave the table, and the state of its query still "
                 "has their keys: a later copy of such an event would be dropped as a duplicate of a row that "
                 "is not there. Nothing was written. Take an earlier --to, wait until the watermark has "
                 f"passed these events by {silver.watermark}, or: medallion rebuild {silver.table}"
