@@ -246,7 +246,9 @@ class RestatedRows:
         if self._is_newest:
             order = [column.desc() for column in (F.col(EVENT_TIME), F.col("__sent"), *place)]
         else:
-            order = [F.col("__came"), F.col("__known").desc_nulls_last(), *place]
+            # Of one micro-batch of bronze, dedupe by state keeps any row: silver's own stays.
+            own = [F.col("__known").desc_nulls_last()] if self._has_state else []
+            order = [F.col("__came"), *own, *place]
         of_key, in_order = Window.partitionBy(KEY), Window.partitionBy(KEY).orderBy(*order)
         delay = length_of(self.builder.silver.watermark).milliseconds
         at = F.unix_millis(EVENT_TIME)
