@@ -9,6 +9,7 @@ from types import MappingProxyType
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bronze.beginning import begins_there
 from bronze.driver_or_spark import DriverBatch
 from bronze.kafka_options import options
 from bronze.table import INGESTED, PROPERTIES, SCHEMA
@@ -42,6 +43,7 @@ def build_query(  # noqa: PLR0913  # what it reads, where it writes, and under w
     """
     path = layout.table_path(topic.table)
     delta_table.ensure(spark, topic.table, path, SCHEMA, PROPERTIES)
+    topic = begins_there(topic, path, layout.checkpoint_path(topic.table))
     reader = spark.readStream.format("kafka")
     for name, value in options(topic, settings.bronze, bootstrap_servers, client).items():
         reader = reader.option(name, value)

@@ -10,6 +10,7 @@
     ├── audit/                  end positions of the last audits without a fault
     ├── alerts/                 the alerts that are raised, and the lock of the process that watches
     ├── catalog/                what is registered in a catalog, one file per job name
+    ├── backfills/              what each backfill has read, one file per run
     ├── jobs/                   the state of each job, one file per job name
     ├── quality/                Great Expectations' results and Data Docs
     ├── channel/                sockets by which commands ask the running jobs
@@ -126,6 +127,11 @@ class Layout:
     def jobs(self) -> Path:
         """Folder of the jobs' state files."""
         return self.local / "jobs"
+
+    @property
+    def backfills(self) -> Path:
+        """Folder of the records of backfills, one file per run."""
+        return self.local / "backfills"
 
     @property
     def log(self) -> Path:

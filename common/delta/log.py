@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import unquote
 
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile, count_rows, from_epoch_ms, parse_commit
@@ -238,6 +239,23 @@ class LogReader:
         rows = zip(*(files.column(name).to_pylist() for name in columns), strict=True)
         old = sorted(row for row in rows if row[0] is not None and row[0] <= moment)
         return tuple(DataFile(int(size), count, path) for _, path, size, count in old)
+
+    def matching(self, condition: Any) -> tuple[int, int]:
+        """Rows of the newest version that match a condition, and the bytes of the files that may hold them.
+
+        Only the columns of the condition are read, of the files that statistics do not rule out.
+
+        Args:
+            condition: An expression of PyArrow.
+
+        Raises:
+            HistoryGoneError: The log cannot be read.
+        """
+        table = _open(self.path, None)
+        rows = table.to_pyarrow_dataset()
+        names = {unquote(one.path).rpartition("/")[2] for one in rows.get_fragments(filter=condition)}
+        size = sum(one.bytes for one in _live_files(table) if unquote(one.path).rpartition("/")[2] in names)
+        return int(rows.count_rows(filter=condition)), size
 
     def missing_versions(self) -> list[int]:
         """Versions between the oldest and the newest commit of the log whose commit is gone."""

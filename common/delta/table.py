@@ -32,7 +32,17 @@ if TYPE_CHECKING:
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
-BY = ("first load", "replay", "erasure", "repair", "compaction", "evolution", "lease", "retention")
+BY = (
+    "first load",
+    "replay",
+    "restatement",
+    "erasure",
+    "repair",
+    "compaction",
+    "evolution",
+    "lease",
+    "retention",
+)
 """Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
 
 APPEND_ONLY = "delta.appendOnly"

@@ -160,10 +160,15 @@ class TableAudit:
         after = {name: self.start.version(log.table) if self.start else -1 for name, log in logs.items()}
         for log, text in batch_counts.table_faults(self.pins, tally.rows, after):
             self._add_miscounted(log, text)
+        left_out = {} if self.start else offsets_left_out(self.lost, ranges)
         partitions = tuple(
-            PartitionAccount(*place, one.first, one.end, counts[place])
+            PartitionAccount(*place, left_out.get(place, one.first), one.end, counts[place])
             for place, one in sorted(ranges.items())
         )
+        for one in partitions:
+            place = one.topic, one.partition
+            if gaps := ranges[place].first - one.first:
+                counts[place]["gaps"] = counts[place].get("gaps", 0) + gaps
         totals = {name: sum(one.counts.get(name, 0) for one in partitions) for name in FATES}
         self._add_texts(
             "counts", batch_counts.tombstone_faults(self.pins, self.silver, totals, after["silver"])
@@ -439,6 +444,19 @@ class TableAudit:
             f"{'an unknown number of' if erased is None else f'{erased:,}'} rows, and {lacking:,} are missing"
         )
         return erased is None or lacking <= erased
+
+
+def offsets_left_out(lost: Sequence[Gap], ranges: Mapping[Partition, Range]) -> dict[Partition, int]:
+    """By partition, the first offset that was accepted as lost before the first one that bronze has.
+
+    A table that began later than its topic has such offsets, and no others before its first row.
+    """
+    firsts: dict[Partition, int] = {}
+    for gap in lost:
+        place = gap.topic, gap.partition
+        if place in ranges and gap.last_offset < ranges[place].first:
+            firsts[place] = min(gap.first_offset, firsts.get(place, gap.first_offset))
+    return firsts
 
 
 def _changed(bronze: TableLog) -> str:

@@ -88,8 +88,9 @@ def why_full_audit(pins: Pins, start: StartingPoint) -> str:
         changed = [
             one.version
             for one in log.since(_after(log, pins, start))
-            # Retention deletes only what an audit has attested.
-            if one.commit.is_change and one.by != "retention"
+            # Retention deletes only what an audit has attested. A restatement may only add rows, but of
+            # offsets from before the starting point.
+            if (one.commit.is_change and one.by != "retention") or one.by == "restatement"
         ]
         if changed:
             return f"rows of {log.table} were changed since then (version {changed[0]})"

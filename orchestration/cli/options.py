@@ -49,6 +49,13 @@ def add_environment_options(app: typer.Typer) -> None:
     for command in app.registered_commands:
         if command.callback is not None and "settings" in inspect.signature(command.callback).parameters:
             command.callback = _in_environment(command.callback)
+    own = app.registered_callback
+    if (
+        own is not None
+        and own.callback is not None
+        and "settings" in inspect.signature(own.callback).parameters
+    ):
+        own.callback = _in_environment(own.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
             add_environment_options(group.typer_instance)

@@ -73,12 +73,13 @@ def _moment(at: datetime | None) -> str:
     return "an unknown time" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
-def effort_text(effort: Effort) -> str:
+def effort_text(effort: Effort, *, knows_bytes: bool = True) -> str:
     """What is read, and how long it takes."""
     if effort.rows is None or effort.seconds is None:
         return "the number of rows is not known, because a table that it reads is damaged or gone"
     speed = "at the speed of its last micro-batches" if effort.is_measured else "at a usual speed"
-    return f"{effort.rows:,} rows, {bytes_text(effort.bytes)}, {_time_text(effort.seconds)} {speed}"
+    size = f", {bytes_text(effort.bytes)}" if knows_bytes else ""
+    return f"{effort.rows:,} rows{size}, {_time_text(effort.seconds)} {speed}"
 
 
 def _time_text(seconds: float) -> str:

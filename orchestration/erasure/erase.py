@@ -28,6 +28,7 @@ from common.errors import TableMissingError, UsageError, nearest
 from common.rows.driver_or_spark import Rows
 from orchestration.erasure.gold import Follower, followers
 from orchestration.erasure.records import kept, matching_records
+from orchestration.pipeline.switch_record import refuse_unfinished
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load
 
@@ -187,10 +188,13 @@ def planned(  # noqa: PLR0913  # one per option
 
     Raises:
         TableMissingError: The silver table does not exist yet.
+        CheckpointMismatchError: A rebuild or a restatement of a silver table was cut off.
         UsageError: ``where`` is no condition over silver's columns, or silver has yet to read records of
             bronze.
     """
     readers = readers_of_bronze(pipeline, layout, silver)
+    for one in readers:
+        refuse_unfinished(layout, one.table)
     behind = next((why for one in readers if (why := unread(layout, one))), "")
     if behind and not is_dry_run:
         raise UsageError(

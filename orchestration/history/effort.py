@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from common.config.paths import HISTORY, Layout
 from common.delta.log import LogReader
@@ -12,7 +13,7 @@ from common.errors import MedallionError
 from orchestration.history import micro_batches
 
 _HISTORY_DAYS = 30
-_USUAL_RATE = {"silver": 5_000.0, "gold": 20_000.0, "publish": 5_000.0}
+_USUAL_RATE = {"bronze": 20_000.0, "silver": 5_000.0, "gold": 20_000.0, "publish": 5_000.0}
 """Rows per second that are assumed for a query without a history, by its layer."""
 
 
@@ -50,6 +51,31 @@ def effort_of(layout: Layout, query: str, reads: Sequence[str]) -> Effort:
         if found is None or found.rows is None:
             return Effort()
         rows, size = rows + found.rows, size + found.bytes
+    return effort(layout, query, rows, size)
+
+
+def effort_of_range(layout: Layout, query: str, reads: str, condition: Any) -> Effort:
+    """What a query reads that judges some rows of its source again.
+
+    Args:
+        layout: Where the tables are.
+        query: The query, by the name of the table that it writes.
+        reads: The table that it reads.
+        condition: Which rows, as an expression of PyArrow.
+    """
+    rows, size = LogReader(layout.table_path(reads)).matching(condition)
+    return effort(layout, query, rows, size)
+
+
+def effort(layout: Layout, query: str, rows: int, size: int) -> Effort:
+    """What it takes a query to read so many rows and bytes, by its measured speed.
+
+    Args:
+        layout: Where the tables are.
+        query: The query, by the name of the table that it writes.
+        rows: The rows.
+        size: The bytes of the files that hold them; 0 where that is not known.
+    """
     rate = _measured_rate(layout, query)
     usual = _USUAL_RATE[query.partition(".")[0]]
     return Effort(rows, size, rows / (rate or usual), is_measured=rate is not None)

@@ -22,11 +22,12 @@ from rich.progress import (
 )
 from rich.table import Column
 
+from bronze.beginning import beginning_of
 from common.declare import Topic
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.machine.console import err, say
-from common.streaming.query import RunningQuery
+from common.streaming.query import RunningQuery, Stream
 from orchestration.jobs.field_notices import FieldNotices
 from orchestration.jobs.job import Job
 from orchestration.jobs.wiring import Layer
@@ -50,8 +51,17 @@ class LayerResult:
     is_whole: bool
 
 
-def catch_up(job: Job) -> list[LayerResult]:
+def catch_up(
+    job: Job,
+    each: Callable[[Stream], Stream | None] = lambda stream: stream,
+    done: Callable[[LayerResult], None] = lambda result: None,
+) -> list[LayerResult]:
     """Run the job's layers one after the other; a requested stop ends the run at a micro-batch boundary.
+
+    Args:
+        job: The job.
+        each: Gives the query that runs for one that is declared, such as a slower one; None: none.
+        done: Called with the result of each layer.
 
     Raises:
         MedallionError: A query failed.
@@ -60,17 +70,20 @@ def catch_up(job: Job) -> list[LayerResult]:
     for layer in job.layers:
         if job.stop.is_requested():
             break
-        results.append(_run_layer(job, layer))
+        results.append(_run_layer(job, layer, each))
+        done(results[-1])
         if layer == "silver":
             FieldNotices(job.wiring.pipeline, job.wiring.layout).check()
     return results
 
 
-def _run_layer(job: Job, layer: Layer) -> LayerResult:
+def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) -> LayerResult:
     first = len(job.supervisor.queries)
-    for table in job.wiring.await_sources([layer], wait=False, stopping=job.stop.is_requested):
+    only = None if layer == "bronze" else job.only
+    for table in job.wiring.await_sources([layer], wait=False, stopping=job.stop.is_requested, only=only):
         say(f"waiting for {table}")
-    streams = list(job.wiring.streams(layer))
+    found = (each(stream) for stream in job.wiring.streams(layer, only=job.only))
+    streams = [stream for stream in found if stream is not None]
     firsts = {stream.name: _first_offsets(job, stream.name) for stream in streams}
     totals = {name: _rows_behind(job, name, first) for name, first in firsts.items()}
     wiring = job.wiring
@@ -95,6 +108,9 @@ def _first_offsets(job: Job, table: str) -> Offsets:
     declared = job.wiring.pipeline.table(table)
     if not isinstance(declared, Topic) or not declared.topic_names:
         return {}
+    path = job.wiring.layout.table_path(table)
+    if LogReader(path).latest_version() is not None and (known := beginning_of(path)) is not None:
+        return known.offsets
     options = kafka.client_options(job.wiring.settings, job.wiring.pipeline, declared)
     return kafka.first_offsets(job.wiring.bootstrap_servers, declared.topic_names, options)
 

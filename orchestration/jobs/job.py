@@ -48,6 +48,7 @@ from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.kafka import client as kafka
 from orchestration.kafka.topic_state import topic_ids
 from orchestration.lineage.reporter import Reporter
+from orchestration.pipeline.lineage import written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,13 +62,18 @@ _OUT_OF_MEMORY_LINE = "Terminating due to java.lang.OutOfMemoryError"
 
 @dataclass(frozen=True)
 class Job:
-    """A process that holds its leases, with Spark and the broker running for its queries."""
+    """A process that holds its leases, with Spark and the broker running for its queries.
+
+    Attributes:
+        only: The table whose query alone a backfill runs; None: all queries of the layers.
+    """
 
     layers: tuple[Layer, ...]
     wiring: Wiring
     supervisor: Supervisor
     stop: StopSignal
     gates: QualityGates | None = None
+    only: str | None = None
 
     def start(self, *, available_now: bool = False) -> None:
         """Start the queries of all layers, in data order."""
@@ -138,13 +144,14 @@ class Job:
 
 
 @contextmanager
-def open_job(
+def open_job(  # noqa: PLR0913  # what a job is
     pipeline: Pipeline,
     settings: Settings,
     layers: Sequence[Layer] = LAYERS,
     *,
     name: str,
     compiled: Compiled = "all",
+    only: str | None = None,
 ) -> Iterator[Job]:
     """A job that is ready to start; everything it opens is closed at the end, in reverse order.
 
@@ -154,6 +161,7 @@ def open_job(
         layers: The layers to run; the job holds the leases of all tables that these layers write.
         name: The job's name in leases and log files.
         compiled: Which code Spark's JVM compiles with full optimization.
+        only: A table of these layers: the job holds the leases of this table's query alone.
 
     Raises:
         BrokerError: The broker cannot be reached, or a topic is missing.
@@ -164,13 +172,12 @@ def open_job(
         UsageError: The job is to write a table that its sandbox only reads.
     """
     layout = Layout.of(pipeline, settings)
-    layout.require_own(written_tables(pipeline, layers))
+    tables = written_tables(pipeline, layers) if only is None else written_by(pipeline.table(only))
+    layout.require_own(tables)
     with ExitStack() as stack:
         stack.enter_context(term_interrupts())
         stack.enter_context(umask(settings.umask))
-        leases = stack.enter_context(
-            TableLeases(layout, written_tables(pipeline, layers), name, settings.lease_seconds)
-        )
+        leases = stack.enter_context(TableLeases(layout, tables, name, settings.lease_seconds))
         address: Future[str] = Future()
         if "bronze" not in layers and not ("gold" in layers and sinks_on_pipeline_broker(pipeline)):
             address.set_result("")
@@ -196,7 +203,7 @@ def open_job(
         if "bronze" in layers:
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
-        yield Job(tuple(layers), wiring, supervisor, stop, gates)
+        yield Job(tuple(layers), wiring, supervisor, stop, gates, only)
 
 
 def _supervisor(  # noqa: PLR0913, PLR0917  # a supervisor and what it watches

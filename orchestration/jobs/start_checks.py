@@ -21,7 +21,7 @@ from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from gold.query import Context, changed_attributes, marks_of, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
-from orchestration.pipeline import switch_record
+from orchestration.pipeline import last_declaration, switch_record
 from orchestration.pipeline.state_partitions import other_partitions
 from silver.query import rule_change_notice, rule_changes, unfinished_batch_refusal
 from silver.query import side_steps as silver_side_steps
@@ -75,8 +75,12 @@ def check_declaration(
         PipelineError: Names the attributes that differ, and the ways to go on.
     """
     if isinstance(declared, Silver):
-        if (refusal := cut_off_refusal(context.layout, declared, last)) is not None:
-            raise PipelineError([refusal])
+        for refusal in (
+            dedupe_refusal(context.layout, declared),
+            cut_off_refusal(context.layout, declared, last),
+        ):
+            if refusal is not None:
+                raise PipelineError([refusal])
         if last is not None and (notice := rule_change_notice(declared, last)) is not None:
             say(notice)
         return
@@ -118,6 +122,23 @@ def cut_off_refusal(layout: Layout, declared: Silver, last: LastCommit | None) -
     committed = Checkpoint(layout.checkpoint_path(declared.table)).last_committed()
     refusal = unfinished_batch_refusal(declared, last, committed)
     return None if refusal is None else Problem(declared.table, refusal, source_of(declared))
+
+
+def dedupe_refusal(layout: Layout, declared: Silver) -> Problem | None:
+    """Why a start refuses another kind of dedupe: only one of both has a state; None if it does not."""
+    checkpoint = layout.checkpoint_path(declared.table)
+    before = last_declaration.recorded(checkpoint)
+    if before is None or Checkpoint(checkpoint).last_planned() is None:
+        return None
+    former = before.attributes.get("dedupe", "within_watermark")
+    if (former == "exact") == (declared.dedupe == "exact"):
+        return None
+    text = (
+        f"the table was filled with dedupe={former!r} and is declared with {declared.dedupe!r}. The query of "
+        "one of them has a state that the other one has not. Nothing was written. Fill the table again: "
+        f"medallion rebuild {declared.table}; or restore the former declaration"
+    )
+    return Problem(f"{declared.table}, dedupe", text, source_of(declared))
 
 
 def unrecorded_changes(declared: Table, last: LastCommit | None) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ class Wiring:
     Attributes:
         bootstrap_servers: The broker's address; only bronze and publications to Kafka need one.
         topics: The topics of each bronze table whose queries were built.
+        most_records: Most records of a micro-batch of bronze, where a run reads slower than it could; the
+            declaration and the settings of a table stay what they are.
     """
 
     spark: SparkSession
@@ -53,6 +55,7 @@ class Wiring:
     layout: Layout
     bootstrap_servers: str
     topics: dict[str, TopicIdentity] = field(default_factory=dict)
+    most_records: int | None = None
 
     def streams(self, layer: Layer, *, only: str | None = None) -> Iterator[Stream]:
         """The queries of one layer, or the one of a table; creates the tables that do not exist.
@@ -95,14 +98,16 @@ class Wiring:
             yield stream
 
     def await_sources(
-        self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool]
+        self, layers: Sequence[Layer], *, wait: bool, stopping: Callable[[], bool], only: str | None = None
     ) -> Iterator[str]:
         """Wait for the tables that these layers read and other jobs create; yields each table it waits for.
+
+        With ``only`` it is the tables that the query of this table reads.
 
         Raises:
             TableMissingError: A table is missing and ``wait`` is false.
         """
-        for table in self._sources(layers):
+        for table in self._sources(layers) if only is None else self._read_by(only):
             path = self.layout.table_path(table)
             is_announced = False
             while not delta_table.exists(path) and not stopping():
@@ -136,6 +141,10 @@ class Wiring:
             reads += [one.reads for one in self.pipeline.publish if one.reads.startswith("silver.")]
         return sorted(set(reads))
 
+    def _read_by(self, table: str) -> Sequence[str]:
+        declared = self.pipeline.query(table)
+        return () if isinstance(declared, Topic) else sorted(sources(declared))
+
     def tables(self, layer: Layer) -> Sequence[Table]:
         """The tables of one layer, in the order of data flow."""
         tables: dict[Layer, Sequence[Table]] = {
@@ -148,6 +157,13 @@ class Wiring:
     @property
     def _context(self) -> gold.query.Context:
         return gold.query.Context(self.spark, self.pipeline, self.settings, self.layout)
+
+    def _limited(self, topic: Topic) -> Topic:
+        """The declaration with at most so many records in a micro-batch as this run reads."""
+        if self.most_records is None:
+            return topic
+        usual = topic.max_offsets_per_trigger or self.settings.bronze.max_offsets_per_trigger
+        return replace(topic, max_offsets_per_trigger=min(usual, self.most_records))
 
     def _publication(self, declared: Publish) -> Stream:
         client: dict[str, str] = {}
@@ -178,7 +194,7 @@ class Wiring:
             return bronze.query.build_query(
                 self.spark,
                 name,
-                declared,
+                self._limited(declared),
                 settings=settings,
                 layout=layout,
                 bootstrap_servers=self.bootstrap_servers,

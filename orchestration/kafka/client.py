@@ -238,6 +238,19 @@ def first_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, s
     return _offsets(bootstrap, topics, options, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
+def offsets_at(
+    bootstrap: str, topics: Sequence[str], options: Mapping[str, str], timestamp_ms: int
+) -> Offsets:
+    """Per topic and partition, the first offset whose record has this Kafka timestamp or a later one.
+
+    It is -1 where the partition has no such record.
+
+    Raises:
+        BrokerError: The broker does not answer the request.
+    """
+    return _offsets(bootstrap, topics, options, OffsetSpec.for_timestamp(timestamp_ms))
+
+
 def partition_offsets(bootstrap: str, topics: Sequence[str], options: Mapping[str, str]) -> PartitionOffsets:
     """First offsets, last stable offsets and high watermarks of topics, by one client.
 

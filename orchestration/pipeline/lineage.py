@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from common.config.paths import all_tables
-from common.declare import Aggregate, ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Upsert
+from common.declare import Aggregate, ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Table, Upsert
 from common.declare.declared import source_of
 from common.errors import Problem, nearest
 
@@ -45,7 +45,7 @@ def sources(reader: Reader) -> tuple[str, ...]:
     return (reader.reads,)
 
 
-def written_by(table: Silver | Gold) -> tuple[str, ...]:
+def written_by(table: Table) -> tuple[str, ...]:
     """The tables that a table's query writes: the table and its side tables."""
     return (table.table, *table.side_tables)
 

@@ -1,7 +1,10 @@
-"""The record of a switch: the rows and the checkpoint of another query in the place of a silver table's own.
+"""The records of what replaces rows of a silver table: a switch, and a restatement.
 
-It lies beside the checkpoint. It is written before the first write of a switch and after the last one, so a
-start of the query refuses what a switch has left half done.
+A switch puts the rows and the checkpoint of another query in the place of the table's own. A restatement puts
+the rows of some records in the place of their former ones; the checkpoint stays.
+
+Each record lies beside the checkpoint. It is written before the first write and after the last one, so a
+start of the query refuses what has been left half done.
 """
 
 from __future__ import annotations
@@ -37,6 +40,38 @@ class Switch:
     is_done: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Restatement:
+    """What is needed to finish a restatement that was cut off.
+
+    Attributes:
+        run_id: Identifies it in the metadata of its commits and of its staged rows.
+        options: The options of the command that name its records.
+        versions: The version of each table before it.
+        is_done: Whether it is complete.
+    """
+
+    run_id: str
+    options: str
+    versions: Mapping[str, int]
+    is_done: bool = False
+
+
+def read_restatement(layout: Layout, table: str) -> Restatement | None:
+    """The record of the last restatement; None where there was none."""
+    folder, name = _file(layout, table, "restate")
+    content = folder.read(name)
+    return None if content is None else Restatement(**json.loads(content))
+
+
+def write_restatement(layout: Layout, table: str, restatement: Restatement) -> None:
+    """Keep the record of a restatement, before its first write and after its last one."""
+    content = {each.name: getattr(restatement, each.name) for each in fields(restatement)}
+    content["versions"] = dict(restatement.versions)
+    folder, name = _file(layout, table, "restate")
+    folder.write(name, json.dumps(content, indent=1).encode())
+
+
 def read_switch(layout: Layout, table: str) -> Switch | None:
     """The record of the last switch; None where there was none."""
     folder, name = _file(layout, table)
@@ -54,6 +89,30 @@ def write_switch(layout: Layout, table: str, switch: Switch) -> None:
 
 
 def refuse_unfinished(layout: Layout, table: str) -> None:
+    """Refuse to work with tables whose switch or restatement was cut off.
+
+    Raises:
+        CheckpointMismatchError: Names the command that finishes it.
+    """
+    refuse_unfinished_restatement(layout, table)
+    refuse_unfinished_switch(layout, table)
+
+
+def refuse_unfinished_restatement(layout: Layout, table: str) -> None:
+    """Refuse to work with tables whose restatement was cut off.
+
+    Raises:
+        CheckpointMismatchError: Names the command that finishes it.
+    """
+    found = read_restatement(layout, table)
+    if found is not None and not found.is_done:
+        raise CheckpointMismatchError(
+            f"{table}: a restatement of the table was cut off while its rows were being replaced. Nothing "
+            f"was written. Finish it: medallion restate {table} {found.options}"
+        )
+
+
+def refuse_unfinished_switch(layout: Layout, table: str) -> None:
     """Refuse to work with tables whose switch was cut off.
 
     Raises:
@@ -67,6 +126,6 @@ def refuse_unfinished(layout: Layout, table: str) -> None:
         )
 
 
-def _file(layout: Layout, table: str) -> tuple[StorageFolder, str]:
+def _file(layout: Layout, table: str, kind: str = "switch") -> tuple[StorageFolder, str]:
     folder, _, name = layout.checkpoint_path(table).rpartition("/")
-    return StorageFolder(folder), f"{name}__switch.json"
+    return StorageFolder(folder), f"{name}__{kind}.json"

@@ -27,6 +27,7 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
 from common.rows.driver_or_spark import SparkRows
 from common.spark.broadcast import broadcast_if_small
+from orchestration.pipeline.switch_record import refuse_unfinished
 from orchestration.quarantine.contents import missing
 from silver.judge import lookups
 from silver.judge.dedupe import event_key
@@ -176,6 +177,7 @@ def require_replayable(silver: Silver, layout: Layout) -> int:
     """The newest version of the quarantine table. Call it before Spark's start, to refuse early.
 
     Raises:
+        CheckpointMismatchError: A rebuild or a restatement of the table was cut off.
         TableMissingError: The quarantine table or silver does not exist yet.
         UsageError: Silver keeps the newest row of a key.
     """
@@ -184,6 +186,7 @@ def require_replayable(silver: Silver, layout: Layout) -> int:
             f'{silver.table} is declared with keep="newest": a replay only inserts, and cannot replace an '
             "older row of a key. Send the corrected events to the topic again."
         )
+    refuse_unfinished(layout, silver.table)
     path = layout.table_path(silver.table)
     newest = LogReader(layout.table_path(silver.quarantine)).latest_version()
     if newest is None:

@@ -19,20 +19,24 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout, is_local
 from common.config.settings import Settings
-from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Silver
+from common.declare import Gold, Pipeline, Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata, last_commit_metadata
 from common.errors import LeaseHeldError, UsageError
 from common.machine.table_lease import Leases
-from orchestration.jobs.rebuild import move_aside
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
 from orchestration.pipeline.last_declaration import described, recorded
-from orchestration.pipeline.lineage import sources, written_by
-from orchestration.pipeline.switch_record import Switch, read_switch, write_switch
+from orchestration.pipeline.switch_record import (
+    Switch,
+    read_switch,
+    refuse_unfinished_restatement,
+    write_switch,
+)
 from orchestration.shadow.compare import Comparison, compare
+from orchestration.shadow.followers import cannot_follow, fill_again, filled_again, written_tables
 from orchestration.shadow.layout import ShadowLayout, lease_of, shadow_of
 from orchestration.shadow.switch import Incoming, has_rows_of, move_checkpoints, total_counts, write_rows
 from silver.write import first_load
@@ -119,20 +123,6 @@ class _Rebuild:
         counts = None if loaded else total_counts(path, self.silver.table, last["query_id"])
         return Incoming(rows, last, counts, self.coming)
 
-    def readers(self) -> tuple[Gold, ...]:
-        """The gold tables that read the table."""
-        return tuple(one for one in self.pipeline.gold if self.silver.table in sources(one))
-
-    def cannot_follow(self, *, is_same_shape: bool) -> tuple[Gold, ...]:
-        """Gold tables that read appends only, or whose source gets other columns."""
-        feed = delta_table.properties(self.spark, self.layout.table_path(self.silver.table))
-        has_feed = feed.get("delta.enableChangeDataFeed") == "true"
-        return tuple(
-            one
-            for one in self.readers()
-            if not (is_same_shape and has_feed and one.takes_rows_back and one.reading.changes != "appends")
-        )
-
     def switch(self, incoming: Incoming, restores: Mapping[str, int] | None = None) -> tuple[Gold, ...]:
         """Put rows and checkpoint in the place of the live ones; the gold tables that cannot follow."""
         switch = self.record(incoming, restores)
@@ -140,11 +130,10 @@ class _Rebuild:
         have, want = (
             delta_table.column_types(each) for each in (live, incoming.rows[self.silver.table].schema)
         )
-        stay = self.cannot_follow(is_same_shape=not delta_table.shape_difference(have, want))
+        is_same_shape = not delta_table.shape_difference(have, want)
+        stay = cannot_follow(self.pipeline, self.layout, self.silver, is_same_shape=is_same_shape)
         write_switch(self.layout, self.silver.table, switch)
-        for gold in stay:
-            if _can_be_filled_again(gold):
-                move_aside(self.layout.checkpoint_path(gold.table))
+        fill_again(self.layout, stay)
         write_rows(self.spark, self.layout, self.silver, incoming)
         self.carry_known_keys()
         move_checkpoints(self.layout, self.silver, switch)
@@ -171,9 +160,7 @@ class _Rebuild:
 
     def leases(self) -> Leases:
         """The leases of the switch."""
-        names = (self.silver.table, *self.silver.side_tables)
-        gold = [name for one in self.readers() for name in written_by(one)]
-        return Leases(self.layout.leases, (*names, *gold), "rebuild")
+        return Leases(self.layout.leases, written_tables(self.pipeline, self.silver), "rebuild")
 
 
 def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
@@ -195,6 +182,7 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
         UsageError: There is nothing to rebuild, or the checkpoints are in an object store.
     """
     _require_local(layout, silver)
+    refuse_unfinished_restatement(layout, silver.table)
     work = _Rebuild(spark, pipeline, settings, layout, silver, say)
     with ExitStack() as stack:
         stack.enter_context(Leases(layout.leases, (lease_of(silver),), "rebuild"))
@@ -238,6 +226,7 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
         UsageError: There is no complete rebuild, or it was taken back.
     """
     _require_local(layout, silver)
+    refuse_unfinished_restatement(layout, silver.table)
     work = _Rebuild(spark, pipeline, settings, layout, silver, say)
     last = read_switch(layout, silver.table)
     source, versions = _way_back(last)
@@ -274,14 +263,8 @@ def _way_back(last: Switch | None) -> tuple[str, Mapping[str, int] | None]:
 
 
 def _rebuilt(comparison: Comparison | None, stay: Sequence[Gold]) -> Rebuilt:
-    again = tuple(one.table for one in stay if _can_be_filled_again(one))
-    return Rebuilt(comparison, again, tuple(one.table for one in stay if one.table not in again))
-
-
-def _can_be_filled_again(gold: Gold) -> bool:
-    """Whether a new checkpoint begins with the rows that silver has, not with its first commits."""
-    in_order = isinstance(gold, Aggregate) and gold.watermark is not None
-    return not (in_order or isinstance(gold, Custom) or (isinstance(gold, Join) and gold.mode == "stream"))
+    again, by_hand = filled_again(stay)
+    return Rebuilt(comparison, again, by_hand)
 
 
 def _require_local(layout: Layout, silver: Silver) -> None:

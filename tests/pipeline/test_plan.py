@@ -309,7 +309,8 @@ def check(engine: Engine, case: Case, usual: Callable[[str], Rows]) -> None:
     columns = set(column_types(engine.path(case.query)))
     held = {} if case.query.startswith("publish.") or not columns else rows(engine, case.query)
     if case.effect in {"refused", "rebuild"}:
-        with pytest.raises(MedallionError):
+        named = f"medallion rebuild {case.query}" if case.name.startswith("dedupe") else ""
+        with pytest.raises(MedallionError, match=named):
             start(engine, case.query)
         if case.effect == "rebuild":
             rebuilds(engine, case)

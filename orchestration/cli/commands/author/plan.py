@@ -112,6 +112,8 @@ def _lines(one: QueryPlan) -> Iterator[str]:
             yield f"    {text}"
     if one.effect == "rebuild":
         yield f"  type: medallion rebuild {one.query}"
+    if one.effect == "new column" and one.query.startswith("silver."):
+        yield f"  to fill it: medallion rebuild {one.query}; for some records: medallion restate {one.query}"
     if one.effort is not None:
         yield f"  reads {effort_text(one.effort)}"
 

@@ -1,4 +1,4 @@
-"""``medallion up``, ``run`` and ``backfill`` run the layers."""
+"""``medallion up`` and ``run`` run the layers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 
 from common.errors import QualityFailedError
 from common.machine import event_log
-from common.machine.console import out, say
+from common.machine.console import say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
-from orchestration.cli.options import HttpOption, JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.http.page_of import alerts_of, page_of
+from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
+from orchestration.http.page_of import page_of
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
 
@@ -34,7 +34,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(up)
     app.command()(run)
-    app.command()(backfill)
 
 
 def up(
@@ -52,7 +51,7 @@ def up(
     from orchestration.jobs.job import layers_to_run, open_job
 
     set_ = _with_fail_fast(set_, fail_fast)
-    ready = _checked(context(pipeline, settings, set_))
+    ready = checked(context(pipeline, settings, set_))
     with page_of(ready.pipeline, ready.settings, http):
         if separate_:
             separate_processes.run_separately(
@@ -77,7 +76,7 @@ def run(
     """Run one layer as a process of its own, over the same tables and checkpoints."""
     from orchestration.jobs.job import open_job, written_queries
 
-    ready = _checked(context(pipeline, settings, _with_fail_fast(set_, fail_fast)))
+    ready = checked(context(pipeline, settings, _with_fail_fast(set_, fail_fast)))
     compiled: Compiled = "rows" if available_now else "all"
     with (
         page_of(ready.pipeline, ready.settings, http, written_queries(ready.pipeline, [layer])),
@@ -86,43 +85,7 @@ def run(
         _run(job, available_now=available_now)
 
 
-def backfill(
-    pipeline: PipelineOption = None,
-    settings: SettingsOption = None,
-    set_: SetOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Process what is available now, then end: bronze, then silver, then gold.
-
-    Ctrl-C stops at a micro-batch boundary; the same command continues from there.
-    """
-    from orchestration.jobs import backfill as layers_in_order
-    from orchestration.jobs.job import layers_to_run, open_job
-
-    ready = _checked(context(pipeline, settings, set_))
-    layers = layers_to_run(ready.settings)
-    with (
-        alerts_of(ready.pipeline, ready.settings),
-        open_job(ready.pipeline, ready.settings, layers, name="backfill", compiled="rows") as job,
-    ):
-        results = layers_in_order.catch_up(job)
-        job.publish()
-        failure = _gate_failure(job)
-    is_complete = len(results) == len(layers) and all(done.is_whole for done in results)
-    if as_json:
-        documents = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
-        out.print_json(data={"complete": is_complete, "layers": documents})
-    for done in results:
-        rate = done.rows / done.seconds if done.seconds else 0
-        say(f"{done.layer}: {done.rows:,} rows in {done.seconds:.1f} s ({rate:,.0f} rows/s)")
-    if not is_complete:
-        say("stopped at a micro-batch boundary; no data is lost. To continue: medallion backfill")
-        raise typer.Exit(130)
-    if failure is not None:
-        raise failure
-
-
-def _gate_failure(job: Job) -> QualityFailedError | None:
+def gate_failure(job: Job) -> QualityFailedError | None:
     """The failure of a quality gate, to be raised after the results of the run are printed."""
     try:
         job.judge()
@@ -135,7 +98,12 @@ def _with_fail_fast(overrides: list[str] | None, is_given: bool) -> list[str]:  
     return [*(overrides or []), *(["supervision.fail_fast=true"] if is_given else [])]
 
 
-def _checked(ready: Context) -> Context:
+def checked(ready: Context) -> Context:
+    """The context of a job, whose pipeline has no problem.
+
+    Raises:
+        PipelineError: It has.
+    """
     from common.errors import PipelineError
 
     if problems := draft_problems(ready.draft, ready.settings):
@@ -160,7 +128,7 @@ def _run(job: Job, *, available_now: bool = False) -> None:
     if available_now:
         job.publish()
     reporter.report()
-    failure = _gate_failure(job)
+    failure = gate_failure(job)
     say("stopped at a micro-batch boundary" if job.stop.is_requested() else "done")
     if failure is not None:
         raise failure

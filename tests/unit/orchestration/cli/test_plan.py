@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from common.errors import PipelineError, UsageError
+from orchestration.cli.commands.author.plan import _lines
 from orchestration.cli.main import app
+from orchestration.plan.change import Change, QueryPlan
 from tests.unit.test_docs import README
 
 SHOP = README.split("```python\n")[1].split("```")[0]
@@ -58,3 +60,9 @@ def test_a_table_that_does_not_exist_has_nothing_to_rebuild(shop: Path, table: s
 def test_only_a_rebuild_of_silver_is_taken_back(shop: Path) -> None:
     result = CliRunner().invoke(app, ["rebuild", "-p", str(shop), "gold.revenue_by_currency", "--undo"])
     assert isinstance(result.exception, UsageError)
+
+
+def test_a_new_column_names_the_commands_that_fill_it() -> None:
+    change = Change("column is_large", "", "boolean", "new column")
+    lines = list(_lines(QueryPlan("silver.orders", (change,))))
+    assert lines[-1].strip().startswith("to fill it: medallion rebuild silver.orders")

@@ -1,0 +1,43 @@
+"""Where a bronze table begins that was told to leave older records out, as a property of the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from common.declare import Topic
+from common.delta.checkpoint import Checkpoint
+from common.delta.log import LogReader
+
+BEGINS = "medallion.beginsAt"
+"""Property of a bronze table: the option that says where it begins, and the first offset per topic and
+partition, as JSON."""
+
+Offsets = Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBeginning:
+    """Where a table begins: the option's text, and the first offset per topic and partition."""
+
+    option: str
+    offsets: Offsets
+
+
+def beginning_of(path: str) -> RecordedBeginning | None:
+    """Where a table begins; None where only its declaration says so. Reads the table's newest properties."""
+    text = LogReader(path).properties().get(BEGINS)
+    if text is None:
+        return None
+    content = json.loads(text)
+    offsets = {name: {int(p): at for p, at in parts.items()} for name, parts in content["offsets"].items()}
+    return RecordedBeginning(content["option"], offsets)
+
+
+def begins_there(topic: Topic, path: str, checkpoint: str) -> Topic:
+    """The declaration with the offsets at which the table begins, where its query has planned nothing yet."""
+    if Checkpoint(checkpoint).last_planned() is not None or LogReader(path).latest_version() is None:
+        return topic
+    found = beginning_of(path)
+    return topic if found is None else replace(topic, starting_offsets=found.offsets, starting_timestamp=None)

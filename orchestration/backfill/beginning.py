@@ -1,0 +1,150 @@
+"""Where a bronze table begins that has read nothing yet, if that is not its topic's first record.
+
+The first offsets are a property of the table: whatever start comes first, this one or another one after a
+crash, begins there. What is left out is written down in ``ops.gaps`` before that, so the audit counts it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from bronze.beginning import BEGINS, Offsets, beginning_of
+from bronze.table import PROPERTIES, SCHEMA
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Pipeline, Topic
+from common.delta import table as delta_table
+from common.delta.checkpoint import Checkpoint
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.errors import UsageError
+from orchestration.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
+from orchestration.kafka import client as kafka
+from orchestration.pipeline.record_range import RecordRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOT_READ = "not read"
+"""The reason of a gap whose offsets bronze has never read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a bronze table is to begin.
+
+    Attributes:
+        topic: The declaration of the table.
+        option: The text of ``--from``.
+        offsets: The first offset per topic and partition.
+        gaps: What is left out: the records before it that the broker has.
+    """
+
+    topic: Topic
+    option: str
+    offsets: Offsets
+    gaps: tuple[Gap, ...]
+
+    @property
+    def text(self) -> str:
+        """The offsets as the option ``--from`` takes them."""
+        return ",".join(
+            f"{name}/{number}={offset}"
+            for name, partitions in self.offsets.items()
+            for number, offset in partitions.items()
+        )
+
+    @property
+    def left_out(self) -> int:
+        """Number of offsets that are left out."""
+        return sum(gap.offsets for gap in self.gaps)
+
+
+def require_not_begun(layout: Layout, topic: Topic, option: str, silver: str) -> bool:
+    """Whether a bronze table is yet to begin; false where it has begun at this very place.
+
+    Args:
+        layout: Where the table is.
+        topic: Its declaration.
+        option: The text of ``--from``.
+        silver: A silver table that reads it, for the message.
+
+    Raises:
+        UsageError: It has begun elsewhere.
+    """
+    path = layout.table_path(topic.table)
+    begun = Checkpoint(layout.checkpoint_path(topic.table)).last_planned() is not None
+    if not begun and last_commit_metadata(path, topic.table) is None:
+        return True
+    known = beginning_of(path)
+    if known is not None and known.option == option:
+        return False
+    raise UsageError(
+        f"{topic.table} has begun, and goes on where it has stopped: --from would leave records out or read "
+        f"them twice. To judge records again: medallion restate {silver} --from {option}; to fill a table "
+        f"again from bronze: medallion rebuild {silver}"
+    )
+
+
+def beginning(
+    pipeline: Pipeline, settings: Settings, topic: Topic, records: RecordRange, address: str
+) -> Beginning:
+    """The offsets at which a bronze table begins, and what is left out.
+
+    A partition without a record that young begins with what comes next; one that ``--from`` does not name
+    begins with its first record.
+
+    Raises:
+        BrokerError: The broker does not answer.
+        UsageError: ``--from`` names a topic or a partition that the table does not read, or an offset
+            beyond its end; or the table reads the topics of a pattern.
+    """
+    names = topic.topic_names
+    if not names or topic.assign is not None:
+        raise UsageError(
+            f"{topic.table} reads the topics of a pattern, or some partitions: declare where it begins with "
+            "starting_timestamp or starting_offsets"
+        )
+    options = kafka.client_options(settings, pipeline, topic)
+    firsts = kafka.first_offsets(address, names, options)
+    ends = kafka.end_offsets(address, names, options)
+    begins = {name: dict(partitions) for name, partitions in firsts.items()}
+    if records.begin is not None:
+        at = kafka.offsets_at(address, names, options, int(records.begin.timestamp() * 1000))
+        for name, partitions in at.items():
+            for number, offset in partitions.items():
+                begins[name][number] = ends[name][number] if offset < 0 else offset
+    for (name, number), offset in records.first.items():
+        if not firsts.get(name, {}).get(number, offset + 1) <= offset <= ends.get(name, {}).get(number, -1):
+            first, end = firsts.get(name, {}).get(number), ends.get(name, {}).get(number)
+            there = "no such partition" if first is None else f"offsets from {first} to {end}"
+            raise UsageError(f"--from {name}/{number}={offset}: {topic.table} finds {there}")
+        begins[name][number] = offset
+    gaps = tuple(
+        Gap(topic.table, name, number, first, begins[name][number] - 1, NOT_READ)
+        for name, partitions in firsts.items()
+        for number, first in sorted(partitions.items())
+        if begins[name][number] > first
+    )
+    return Beginning(topic, records.from_text, begins, gaps)
+
+
+def begin(spark: SparkSession, pipeline: Pipeline, layout: Layout, found: Beginning) -> None:
+    """Write down what is left out, and where the table begins; the same again changes nothing."""
+    table, path = found.topic.table, layout.table_path(found.topic.table)
+    if gaps := list(_new(found.gaps, read_gaps(layout, table))):
+        append_gaps(layout, gaps)
+    delta_table.ensure(spark, table, path, SCHEMA, PROPERTIES)
+    metadata = delta_table.maintenance_metadata(pipeline.name, table, "evolution", begins=found.option)
+    text = json.dumps({"option": found.option, "offsets": found.offsets})
+    delta_table.set_property(spark, path, metadata, BEGINS, text)
+
+
+def _new(gaps: tuple[Gap, ...], known: tuple[Gap, ...]) -> Iterator[Gap]:
+    now = datetime.now(UTC)
+    for gap in gaps:
+        for first, last in without(gap, known):
+            yield replace(gap, first_offset=first, last_offset=last, accepted_at=now)

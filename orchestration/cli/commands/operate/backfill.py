@@ -1,0 +1,177 @@
+"""``medallion backfill``: processes what is available, layer by layer; ``backfill ls``: the former runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from common.errors import MedallionError
+from common.machine.console import out, say
+from orchestration.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, read_runs
+from orchestration.cli.commands.operate.run import checked, gate_failure
+from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
+from orchestration.cli.recover_output import effort_text
+from orchestration.http.page_of import alerts_of
+from orchestration.pipeline.context import Context, context
+from orchestration.pipeline.record_range import parse_range
+
+if TYPE_CHECKING:  # imports Spark, which `backfill ls` does not need
+    from orchestration.backfill.run import Plan, Request
+    from orchestration.jobs.backfill import LayerResult
+
+Layer = Literal["bronze", "silver", "gold"]
+
+_PLACE = "a time as 2026-01-05T10:00Z, or offsets as orders/0=120,orders/1=80"
+
+backfills = typer.Typer(invoke_without_command=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(backfills, name="backfill")
+
+
+@backfills.callback()
+def backfill(
+    ctx: typer.Context,
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    layer: Annotated[Layer | None, typer.Option("--layer", help="Only this layer.")] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", help="Only the query of this table, as silver.orders.")
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", metavar="PLACE", help=f"Where a new bronze table begins: {_PLACE}."),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="PLACE", help="Bronze stops at the first micro-batch that reaches it."),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--max-records-per-second", min=0.001, help="Most records per second and query."),
+    ] = None,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="Close windows that are open at the end: no more events come.")
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Print rows, bytes and time; read nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Process what is available now, then end: bronze, then silver, then gold.
+
+    Ctrl-C stops at a micro-batch boundary; the same command continues from there, and after the end there is
+    nothing left to read. `backfill ls` lists the former runs.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from orchestration.backfill.run import Request
+
+    ready = checked(context(pipeline, settings, set_))
+    records = None if begin is None and end is None else parse_range(begin, end)
+    request = Request.of(ready.pipeline, ready.settings, layer, table, records, rate, flush=flush)
+    if plan:
+        from orchestration.backfill.run import plan as plan_run
+
+        _print_plan(plan_run(ready.pipeline, ready.settings, ready.layout, request), as_json=as_json)
+        return
+    _backfill(ready, request, as_json=as_json)
+
+
+def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
+    from orchestration.backfill import run
+    from orchestration.backfill.tail import tails
+    from orchestration.jobs.job import open_job
+
+    with (
+        alerts_of(ready.pipeline, ready.settings),
+        open_job(
+            ready.pipeline,
+            ready.settings,
+            request.layers,
+            name="backfill",
+            compiled="rows",
+            only=request.table,
+        ) as job,
+    ):
+        record = RunRecord(ready.layout.backfills, request.options)
+        try:
+            results = run.run(job, request, record, show=lambda found: _print_plan(found, as_json=False))
+            if request.table is None:
+                job.publish()
+        except MedallionError as error:
+            record.end(FAILED, str(error))
+            raise
+        is_complete = len(results) == len(request.layers) and all(done.is_whole for done in results)
+        record.end(COMPLETE if is_complete else STOPPED)
+        failure = gate_failure(job)
+        left = [one.text for one in tails(ready.pipeline, job.supervisor.queries)]
+    for text in left:
+        say(text)
+    _print_results(results, request, is_complete=is_complete, as_json=as_json)
+    if failure is not None:
+        raise failure
+
+
+def _print_results(
+    results: Sequence[LayerResult], request: Request, *, is_complete: bool, as_json: bool
+) -> None:
+    if as_json:
+        documents = [{"layer": d.layer, "rows": d.rows, "seconds": round(d.seconds, 3)} for d in results]
+        out.print_json(data={"complete": is_complete, "layers": documents})
+    for done in results:
+        rate = done.rows / done.seconds if done.seconds else 0
+        say(f"{done.layer}: {done.rows:,} rows in {done.seconds:.1f} s ({rate:,.0f} rows/s)")
+    if not is_complete:
+        options = f" {request.options}" if request.options else ""
+        say("stopped at a micro-batch boundary; no data is lost. To continue: medallion backfill" + options)
+        raise typer.Exit(130)
+
+
+def _print_plan(found: Plan, *, as_json: bool) -> None:
+    """Print what a run reads, and what it leaves out."""
+    if as_json:
+        reads = [
+            {"table": one.table, "is_at_most": one.is_at_most, **asdict(one.effort)} for one in found.reads
+        ]
+        out.print_json(
+            data={"reads": reads, "left_out": {one.topic.table: one.left_out for one in found.begins}}
+        )
+        return
+    for begin in found.begins:
+        say(
+            f"{begin.topic.table} begins at {begin.text}; {begin.left_out:,} older offsets are left out, and "
+            "the audit counts them as gaps"
+        )
+    for one in found.reads:
+        at_most = "at most " if one.is_at_most and one.effort.rows is not None else ""
+        say(f"{one.table}: reads {at_most}{effort_text(one.effort, knows_bytes=one.effort.bytes > 0)}")
+
+
+@backfills.command("ls")
+def ls(
+    pipeline: PipelineOption = None,
+    settings: SettingsOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List former backfills, newest first: when, how each ended, rows, seconds, and what it was to read."""
+    ready = context(pipeline, settings, set_)
+    runs = read_runs(ready.layout.backfills)
+    if as_json:
+        names = ("started_at", "ended_at", "state", "options", "rows", "seconds", "error")
+        data = [{name: getattr(one, name) for name in names} for one in runs]
+        out.print_json(data=data, default=lambda moment: moment.isoformat())
+        return
+    for one in runs:
+        what = one.options or "everything"
+        numbers = f"{one.rows:>12,} rows {one.seconds:>9,.1f} s"
+        out.print(f"{one.started_at:%Y-%m-%d %H:%M:%SZ}  {one.state:<8} {numbers}  {what}", highlight=False)
+        if one.error:
+            out.print(f"  {one.error}", highlight=False, markup=False)
+    if not runs:
+        say("no backfill was started here")

@@ -1,0 +1,62 @@
+"""``medallion restate`` and ``backfill`` before a table exists: refusals and output; no Spark is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from common.errors import PipelineError, UsageError
+from orchestration.backfill.runs import COMPLETE, RunRecord
+from orchestration.cli.main import app
+from tests.unit.orchestration.cli.test_plan import shop
+
+__all__ = ["shop"]
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "text"),
+    [
+        (
+            ["restate", "gold.revenue_by_currency", "--from", "orders/0=1"],
+            UsageError,
+            "medallion rebuild gold",
+        ),
+        (["restate", "silver.none", "--from", "orders/0=1"], PipelineError, "silver.none"),
+        (["restate", "silver.orders"], UsageError, "which records"),
+        (["backfill", "--layer", "silver", "--from", "orders/0=1"], UsageError, "medallion restate"),
+        (["backfill", "--table", "gold.none"], PipelineError, "gold.none"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_spark_starts(
+    shop: Path, words: list[str], error: type[Exception], text: str
+) -> None:
+    result = run(*words, "-p", str(shop))
+    assert isinstance(result.exception, error)
+    assert text in str(result.exception)
+
+
+def test_a_table_that_does_not_exist_has_nothing_to_restate(shop: Path) -> None:
+    result = run("restate", "silver.orders", "--to", "orders/0=1", "--plan", "-p", str(shop))
+    assert result.exit_code == 0
+    assert list(shop.parent.glob("data/*/*")) == []
+
+
+def test_former_runs_are_listed(shop: Path) -> None:
+    assert json.loads(run("backfill", "ls", "--json", "-p", str(shop)).stdout) == []
+    folder = shop.parent
+    record = RunRecord(folder / "data" / "shop" / "backfills", "--layer silver")
+    record.read("silver", 1234, 2.0)
+    record.end(COMPLETE)
+    line = run("backfill", "ls", "-p", str(shop)).stdout.splitlines()[-1]
+    assert "complete" in line
+    assert "1,234 rows" in line
+    assert line.endswith("--layer silver")
+    (found,) = json.loads(run("backfill", "ls", "--json", "-p", str(shop)).stdout)
+    assert (found["rows"], found["state"], found["options"]) == (1234, "complete", "--layer silver")

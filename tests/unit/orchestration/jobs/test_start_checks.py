@@ -1,0 +1,42 @@
+"""Declarations that a start refuses, by what the checkpoint says of the former one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from common.config.paths import Layout
+from common.declare import Silver
+from orchestration.jobs.start_checks import dedupe_refusal
+from orchestration.pipeline.last_declaration import remember
+from tests.conftest import make_settings
+from tests.support.plan_shop import BASE, orders
+
+
+def refusal(tmp_path: Path, before: Silver, now: Silver, *, has_begun: bool = True) -> str:
+    """The message of a start by ``now`` after one by ``before``; empty where it goes on."""
+    tmp_path.mkdir(exist_ok=True)
+    settings = make_settings(tmp_path, "none:1")
+    layout = Layout.of(replace(BASE, silver=[now], gold=[], publish=[]), settings)
+    checkpoint = Path(layout.checkpoint_path(now.table))
+    (checkpoint / "offsets").mkdir(parents=True)
+    if has_begun:
+        (checkpoint / "offsets" / "0").write_text("v1\n{}\n-")
+    remember(str(checkpoint), before, settings)
+    found = dedupe_refusal(layout, now)
+    return "" if found is None else str(found)
+
+
+def test_another_kind_of_dedupe_names_the_rebuild(tmp_path: Path) -> None:
+    text = refusal(tmp_path, orders(dedupe="exact"), orders())
+    assert "dedupe='exact' and is declared with 'within_watermark'" in text
+    assert "medallion rebuild silver.orders" in text
+
+
+def test_dedupe_within_the_watermark_to_exact_names_the_rebuild(tmp_path: Path) -> None:
+    assert "medallion rebuild silver.orders" in refusal(tmp_path, orders(), orders(dedupe="exact"))
+
+
+def test_the_same_state_and_a_query_that_has_not_begun_go_on(tmp_path: Path) -> None:
+    assert not refusal(tmp_path / "a", orders(), orders(dedupe="event_time"))
+    assert not refusal(tmp_path / "b", orders(dedupe="exact"), orders(), has_begun=False)
