@@ -125,7 +125,8 @@ def _catalog(given: object) -> object:
     if given == "unity":
         raise ValueError(
             "Unity Catalog is not supported: its open server could not be had for a test; write hive for a "
-            "Hive metastore, session for the catalog of the job's Spark session, or none (docs/catalog.md)"
+            "Hive metastore, session for the catalog of the job's Spark session, or none "
+            "(docs/places/catalog.md)"
         )
     return given
 

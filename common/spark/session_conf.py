@@ -200,7 +200,7 @@ RELIED_ON: Sequence[Conf] = (
         S3_LOG_STORE,
         OfRun("for tables on `s3a://`"),
         "A version of a table on an S3 store is committed by a conditional put, by the holder of the table's "
-        "lease only (`docs/object-stores.md`).",
+        "lease only (`docs/places/object-stores.md`).",
     ),
     _both(LEASE_OWNER, OfRun("for tables on `s3a://`"), "By it the log store knows the job's own leases."),
     _both(

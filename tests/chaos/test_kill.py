@@ -30,7 +30,7 @@ from common.declare import Message
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from orchestration.pipeline.load_file import load_pipeline
-from tests.support.oracle import Outcome, outcome
+from tests.support.oracles.oracle import Outcome, outcome
 from tests.support.processes import (
     EXAMPLE,
     Command,

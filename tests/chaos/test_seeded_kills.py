@@ -18,8 +18,7 @@ from collections.abc import Mapping
 import pytest
 
 from orchestration.audit.run import audit
-from tests.pipeline.silver.test_accounts import EVENTS
-from tests.pipeline.test_recover import (
+from tests.pipeline.recover.test_recover import (
     BEFORE,
     CUTS,
     GOLD,
@@ -28,6 +27,7 @@ from tests.pipeline.test_recover import (
     content,
     life,  # noqa: F401  # a fixture
 )
+from tests.pipeline.silver.test_accounts import EVENTS
 from tests.support.crashes import run_through_crashes
 
 pytestmark = pytest.mark.long

@@ -25,7 +25,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-GOLD = (ROOT / "docs" / "gold.md").read_text(encoding="utf-8")
+GOLD = (ROOT / "docs" / "declare" / "gold.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -148,8 +148,8 @@ pipeline = Pipeline(name="page", bronze=[Topic("events")], gold=tables, silver=[
 def test_the_readmes_pipeline_takes_the_suites_and_the_cases_of_the_pages(tmp_path: Path) -> None:
     """Pasted into the file, and into files beside it: each page says where its text goes."""
     (pipeline,) = [block for block in blocks("python") if "pipeline = Pipeline(" in block]
-    quality = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8")
-    testing = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    quality = (ROOT / "docs" / "declare" / "quality.md").read_text(encoding="utf-8")
+    testing = (ROOT / "docs" / "declare" / "testing.md").read_text(encoding="utf-8")
     suites = re.findall(r"```python\n(.*?)```", quality, flags=re.DOTALL)[0]
     imports, argument = suites.split("\n", 1)[0], suites[suites.index("    quality=[") :]
     file = tmp_path / "shop.py"
@@ -168,7 +168,7 @@ def test_the_readmes_pipeline_takes_the_suites_and_the_cases_of_the_pages(tmp_pa
 
 def test_each_case_of_the_list_of_failures_names_a_test() -> None:
     """The last column of the list names a function of a file of tests."""
-    page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "failures" / "failures.md").read_text(encoding="utf-8")
     rows = page[page.index("## The list, and the test of each case") :].splitlines()
     cases = [row for row in rows if row.startswith("| ") and not row.startswith("| case |")]
     assert len(cases) >= 45

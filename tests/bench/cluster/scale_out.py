@@ -30,7 +30,7 @@ from tests.bench.measure.stats import Goal, number, ratio
 from tests.bench.reporting.report import Section, table
 from tests.bench.run import OURS, Run
 from tests.bench.workloads.drain_report import BROKER
-from tests.support.spark_cluster import Cluster, spark_cluster
+from tests.support.servers.spark_cluster import Cluster, spark_cluster
 
 EFFICIENCY, SKEW = 0.85, 2.0
 _TIMEOUT_SECONDS = 3_600.0

@@ -23,7 +23,7 @@ from common.spark.session_conf import STATE_STORES
 from common.streaming.query import RunningQuery
 from tests.conftest import make_settings
 from tests.support.engine import Engine
-from tests.support.window_oracle import Row, Sessions, Table, Windows, kept
+from tests.support.oracles.window_oracle import Row, Sessions, Table, Windows, kept
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTES = timedelta(minutes=1)

@@ -26,10 +26,10 @@ from hypothesis.strategies import SearchStrategy
 
 from common.declare import Aggregate, Gold, History, Join, Pipeline, Session, Topic, Upsert, Window
 from tests.conftest import make_settings
-from tests.support import gold_sql
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
-from tests.support.silver_history import (
+from tests.support.oracles import gold_sql
+from tests.support.oracles.silver_history import (
     ADDITION,
     CUSTOMERS,
     ORDERS,

@@ -28,7 +28,7 @@ from orchestration.audit.run import audit
 from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
-from tests.support.silver_oracle import Record, SilverOracle
+from tests.support.oracles.silver_oracle import Record, SilverOracle
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DELAY = timedelta(minutes=30)

@@ -21,7 +21,7 @@ from orchestration.shadow import rebuild as shadow
 from orchestration.shadow import switch
 from tests.conftest import make_settings
 from tests.support.engine import Engine
-from tests.support.plan_shop import COLUMNS, FIRST, THEN, orders, record
+from tests.support.oracles.plan_shop import COLUMNS, FIRST, THEN, orders, record
 
 READS = "silver.orders"
 BASE = Pipeline(

@@ -24,7 +24,7 @@ from orchestration.shadow import rebuild as shadow
 from orchestration.shadow import restate as restatement
 from tests.conftest import make_settings
 from tests.support.engine import Engine
-from tests.support.plan_shop import COLUMNS, FIRST, THEN, orders, record
+from tests.support.oracles.plan_shop import COLUMNS, FIRST, THEN, orders, record
 
 READS = "silver.orders"
 ASIDE, LATE = f"{READS}__quarantine", f"{READS}__late"

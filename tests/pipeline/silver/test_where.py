@@ -28,7 +28,7 @@ from tests.conftest import make_settings
 from tests.pipeline.silver.test_accounts import bring
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
-from tests.support.silver_oracle import Record
+from tests.support.oracles.silver_oracle import Record
 
 ROOT = Path(__file__).parents[3]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -205,7 +205,7 @@ def test_a_changed_condition_keeps_the_account(
 
 @pytest.mark.long
 def test_the_example_of_the_page_does_what_the_page_says(spark: Any, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "many-types.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "declare" / "many-types.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(python|json)\n(.*?)```", page, flags=re.DOTALL))
     (tmp_path / "sensor.py").write_text(blocks["python"], encoding="utf-8")
     pipeline = load_pipeline(tmp_path / "sensor.py")

@@ -29,7 +29,7 @@ from orchestration.status.model import (
 )
 from orchestration.status.recent_rows import RecentRows
 from orchestration.status.topic_offsets import TopicOffsets
-from tests.support.lived_in import PIPELINE, LivedIn
+from tests.support.oracles.lived_in import PIPELINE, LivedIn
 from tests.unit.orchestration.status.test_model import Answering, offsets
 
 NOW = datetime.now(UTC)

@@ -22,14 +22,14 @@ from orchestration.metrics.exposition import prometheus_text
 from orchestration.status.document import document
 from orchestration.status.model import Status
 from tests.support.in_process import run
-from tests.support.lived_in import PIPELINE, LivedIn
+from tests.support.oracles.lived_in import PIPELINE, LivedIn
 from tests.support.processes import EXAMPLE
-from tests.support.receivers import http_receiver
+from tests.support.servers.receivers import http_receiver
 
 FILE = """
 import sys
 sys.path.insert(0, {root!r})
-from tests.support.lived_in import PIPELINE as pipeline
+from tests.support.oracles.lived_in import PIPELINE as pipeline
 """
 ROOT = str(Path(__file__).parents[4])
 

@@ -17,8 +17,8 @@ from orchestration.alerts.messages import test_message as channel_test
 from orchestration.alerts.watch import Watch, watching
 from orchestration.history.alert_state import AlertsFile, read_alerts
 from orchestration.http.live import Live
-from tests.support.lived_in import PIPELINE, LivedIn
-from tests.support.receivers import Inbox, http_receiver, smtp_receiver
+from tests.support.oracles.lived_in import PIPELINE, LivedIn
+from tests.support.servers.receivers import Inbox, http_receiver, smtp_receiver
 
 DEAD = {"dead": {"when": "query_dead", "severity": "critical"}}
 ERROR = "[CAST_INVALID_INPUT] The value 'ann@shop.example' of the type STRING cannot be cast to INT"

@@ -17,7 +17,7 @@ from orchestration.backfill.pace import Limits, Pace
 from orchestration.backfill.run import Request
 from orchestration.pipeline.record_range import parse_range
 from tests.conftest import make_settings
-from tests.support.plan_shop import BASE
+from tests.support.oracles.plan_shop import BASE
 
 
 @pytest.fixture

@@ -595,7 +595,7 @@ def test_all_mistakes_are_told_by_the_commands_that_run_a_pipeline(tmp_path: Pat
     file = tmp_path / "shop.py"
     file.write_text(_MANY)
     with pytest.raises(PipelineError) as caught:
-        run._checked(context(file))
+        run.checked(context(file))
     assert len(caught.value.problems) == len(_EACH_OF_MANY)
     with pytest.raises(PipelineError):
         load_pipeline(file)

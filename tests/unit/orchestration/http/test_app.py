@@ -26,7 +26,7 @@ from orchestration.http.server import listen, parse_address, serving, url
 from orchestration.metrics.catalogue import METRICS
 from orchestration.quality import results
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
-from tests.support.lived_in import HOSTILE, PIPELINE, TABLES, LivedIn
+from tests.support.oracles.lived_in import HOSTILE, PIPELINE, TABLES, LivedIn
 from tests.unit.orchestration.history.test_micro_batches import row
 
 

@@ -1,6 +1,6 @@
 """How the record of a job ends, and that recording cannot fail the job.
 
-What a job records while it runs: tests/broker/test_recording.py.
+What a job records while it runs: tests/broker/whole/test_recording.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orchestration.history.job_state import JobState, read_states
 from orchestration.jobs import recorder
 from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor
-from tests.support.lived_in import PIPELINE, LivedIn
+from tests.support.oracles.lived_in import PIPELINE, LivedIn
 
 
 def recorder_of(lived_in: LivedIn) -> Recorder:

@@ -10,7 +10,7 @@ from common.declare import Silver
 from orchestration.jobs.start_checks import dedupe_refusal
 from orchestration.pipeline.last_declaration import remember
 from tests.conftest import make_settings
-from tests.support.plan_shop import BASE, orders
+from tests.support.oracles.plan_shop import BASE, orders
 
 
 def refusal(tmp_path: Path, before: Silver, now: Silver, *, has_begun: bool = True) -> str:

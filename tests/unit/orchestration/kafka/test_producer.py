@@ -1,7 +1,7 @@
 """Producing: a true rate, bounds that hold, failures that are told, and captures replayed as they are.
 
 Delivery runs against librdkafka's own in-process cluster; what a real broker keeps is tested in
-tests/broker/test_produce.py.
+tests/broker/bronze/test_produce.py.
 """
 
 from __future__ import annotations

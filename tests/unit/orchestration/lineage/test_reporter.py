@@ -17,8 +17,8 @@ from orchestration.history.micro_batches import MicroBatchRow
 from orchestration.lineage import reporter as module
 from orchestration.lineage.reporter import Reporter
 from orchestration.pipeline.load_file import load_pipeline
-from tests.support.lineage_events import validate
-from tests.support.receiver import Receiver, receiving
+from tests.support.servers.lineage_events import validate
+from tests.support.servers.receiver import Receiver, receiving
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "earthquakes" / "pipeline.py"
 SILVER = "silver.quakes"

@@ -22,7 +22,7 @@ from orchestration.metrics.reference import reference
 from orchestration.metrics.rules import alert_rules, rules
 from orchestration.pipeline.query_states import QueryState, Restart, write_state
 from tests.support.in_process import run
-from tests.support.lived_in import PIPELINE, LivedIn
+from tests.support.oracles.lived_in import PIPELINE, LivedIn
 
 PROMTOOL = shutil.which("promtool")
 SERIES = {metric.series for metric in METRICS}

@@ -15,7 +15,7 @@ from orchestration.jobs.start_checks import judge_declaration
 from orchestration.pipeline.last_declaration import FILE, described, recorded, remember
 from orchestration.plan.change import EFFECTS, Change, QueryPlan
 from orchestration.plan.judge import column_changes, differences, shape_of
-from tests.support.plan_shop import GOLD, PUBLISH, noted_negative, orders
+from tests.support.oracles.plan_shop import GOLD, PUBLISH, noted_negative, orders
 
 TOPIC = Topic("orders")
 

@@ -19,7 +19,7 @@ from orchestration.status.document import document
 from orchestration.status.model import Status, TableStatus
 from orchestration.status.problems import duration, problems
 from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets
-from tests.support.lived_in import PIPELINE, TABLES, LivedIn
+from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
 
 
 class Answering(BrokerOffsets):

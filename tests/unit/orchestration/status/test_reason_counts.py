@@ -13,7 +13,7 @@ from orchestration.query.duckdb_views import Database, count_reasons
 from orchestration.status import reason_counts
 from orchestration.status.model import Status, TableStatus
 from orchestration.status.reason_counts import ReasonCounter
-from tests.support.lived_in import PIPELINE, LivedIn
+from tests.support.oracles.lived_in import PIPELINE, LivedIn
 
 
 class Counted:

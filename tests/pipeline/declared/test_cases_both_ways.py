@@ -1,0 +1,207 @@
+"""Cases give the same tables whether their queries are streaming queries, as in a job, or not."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.declare import Pipeline
+from orchestration.cases.output import failure_text
+from orchestration.cases.read.case import Case, Place, Record, TextTable
+from orchestration.cases.read.load import load_files
+from orchestration.cases.run import JudgedTables, TableRows, run_tables
+from orchestration.cases.session import CaseSession
+from orchestration.cases.suite import load_suite
+from orchestration.cases.tables import table_names
+from orchestration.pipeline.load_file import load_pipeline
+from tests.conftest import make_settings
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+PIPELINE = """
+from medallion import (
+    Aggregate, History, Join, Json, Lookup, Pipeline, Rule, Silver, Storage, Topic, Upsert, Window,
+)
+
+VALUE = Json("id string, type string, amount decimal(10,2), at timestamp")
+
+pipeline = Pipeline(
+    name="both",
+    bronze=[Topic("events")],
+    silver=[
+        Silver("paid", reads="bronze.events", value=VALUE, where="type = 'paid'",
+               columns={"id": "id", "amount": "amount", "at": "at", "country": "left(id, 1)"},
+               key=["id"], event_time="at", watermark="1 hour",
+               lookups=[Lookup("known", "gold.latest", {"code": "left(id, 1)"})],
+               rules=[Rule("positive", "amount > 0"), Rule("known", "known.is_open is not null"),
+                      Rule("small", "amount < 50", on_fail="warn"),
+                      Rule("sane", "amount < 90", on_fail="drop")]),
+        Silver("other", reads="bronze.events", value=VALUE,
+               columns={"id": "id", "type": "type", "at": "at"}, key=["id"], event_time="at",
+               watermark="1 hour", dedupe="exact", keep="newest"),
+        Silver("by_time", reads="bronze.events", value=VALUE,
+               columns={"id": "id", "amount": "amount", "at": "at"}, key=["id"], event_time="at",
+               watermark="2 hours", dedupe="event_time", late="keep"),
+    ],
+    gold=[
+        Aggregate("totals", reads="silver.paid", by=["country"], measures={"total": "sum(amount)"}),
+        Aggregate("again", reads="silver.paid", by=["country"], mode="recompute",
+                  measures={"rows": "count(*)", "total": "sum(amount)"}),
+        Aggregate("hours", reads="silver.by_time", by=["id"], window=Window("at", "1 hour"), mode="append",
+                  watermark="1 hour", measures={"rows": "count(*)"}),
+        Upsert("latest", reads="silver.by_time", key=["id"], newest_by=["at"], delete_when="amount = 7",
+               storage=Storage(change_feed=True)),
+        Aggregate("of_latest", reads="gold.latest", by=["id"], mode="recompute",
+                  measures={"amount": "max(amount)"}),
+        History("states", reads="silver.by_time", key=["id"], valid_by="at", columns=["amount"]),
+        Join("matched", reads="silver.paid", joins="gold.latest", on={"id": "id"}, mode="recompute",
+             columns={"id": "id", "now": "latest.amount"}),
+    ],
+)
+"""
+
+PLACE = Place(Path("both.cases.yaml"), 1)
+KNOWN = TextTable(("code string", "is_open boolean"), (("a", "true"), ("b", "false")), PLACE, (1, 2))
+
+
+def event(key: str, kind: str, amount: object, minute: int) -> bytes:
+    at = f"2026-03-01T{10 + minute // 60:02}:{minute % 60:02}:00Z"
+    return json.dumps({"id": key, "type": kind, "amount": amount, "at": at}).encode()
+
+
+def case(name: str, *batches: Sequence[bytes | None]) -> Case:
+    records = tuple(tuple(Record(value) for value in batch) for batch in batches)
+    return Case(name, PLACE, records, {}, {"known": KNOWN})
+
+
+def drawn(seed: int) -> Case:
+    """A case of drawn records: keys that come again, late ones, wrong ones, in any micro-batches."""
+    draw = random.Random(seed)  # noqa: S311
+
+    def value() -> bytes | None:
+        if (kind := draw.random()) < 0.1:
+            return draw.choice([None, b"{", b"\xff", b'{"id": null}', b'{"type": "paid", "at": "x"}'])
+        minute = draw.choice([0, 30, 90, 200, 300, 400]) + draw.randrange(3)
+        old = b'{"id": "a1", "type": "paid", "amount": 3, "at": "1960-01-01T00:00:00Z"}'
+        name, amount = draw.choice("abc") + draw.choice("12"), draw.choice([-1, 3, 7, 60, 95])
+        return old if kind < 0.15 else event(name, draw.choice(["paid", "free"]), amount, minute)
+
+    return case(f"drawn {seed}", *([value() for _ in range(draw.randrange(1, 7))] for _ in range(4)))
+
+
+CASES = (
+    case(
+        "late, duplicates, and keys that are forgotten",
+        [event("a1", "paid", 5, 0), event("a1", "paid", 5, 1), event("b1", "free", 5, 2), None, b"{"],
+        [event("a1", "paid", 6, 200), event("a2", "paid", 95, 200), event("b2", "paid", 60, 200)],
+        [event("a1", "paid", 7, 201), event("a3", "paid", 8, 10), event("c1", "paid", 8, 201)],
+        [event("a1", "paid", 9, 400), event("a4", "paid", -1, 20), event("a3", "paid", 8, 10)],
+        [event("a1", "paid", 9, 401), event("a5", "paid", 9, 30)],
+    ),
+    case("nothing"),
+    case("only what silver keeps out", [event("a1", "paid", -1, 0), event("b1", "free", 1, 0)]),
+    case("before 1970", [b'{"id": "a1", "type": "paid", "amount": 3, "at": "1960-01-01T00:00:00Z"}']),
+)
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    file = tmp_path_factory.mktemp("both") / "both.py"
+    file.write_text(PIPELINE)
+    return load_pipeline(file)
+
+
+def as_multiset(found: TableRows) -> Counter[str]:
+    """The rows of a table; without the hash that names the folder of a lookup."""
+    return Counter(repr({**row, "rule_version": None}) for row in found.rows)
+
+
+def differing(
+    case_session: CaseSession,
+    given: Sequence[Case],
+    pipeline: Pipeline,
+    tables: Sequence[str],
+    tmp_path: Path,
+) -> dict[str, Any]:
+    """The tables that differ between the two ways, by case and table."""
+    settings = make_settings(tmp_path, "none:1")
+    expecting = [
+        Case(one.name, one.place, one.batches, dict.fromkeys(tables, KNOWN), one.lookups) for one in given
+    ]
+    with case_session.room() as (spark, _):
+        judged = case_session.judging.judge(spark, [(one, pipeline, settings) for one in expecting])
+    assert None not in judged, "the cases were not judged together"
+    found = {}
+
+    def rows(one: Case, its: JudgedTables | None) -> dict[str, Counter[str]]:
+        with case_session.room() as (spark, folder):
+            tables_found = run_tables(spark, one, tables, pipeline, settings, folder, its)
+        return {name: as_multiset(each) for name, each in tables_found.items()}
+
+    for one, its in zip(expecting, judged, strict=True):
+        ours, streams = rows(one, its), rows(one, None)
+        for name in tables:
+            if ours[name] != streams[name]:
+                found[f"{one.name}: {name}"] = (ours[name] - streams[name], streams[name] - ours[name])
+    return found
+
+
+@pytest.mark.long
+def test_silver_without_a_stream_is_that_of_the_stream(
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """Duplicates, late rows, keys that are forgotten, other tables' records: the same rows in each table."""
+    tables = [name for name in table_names(pipeline) if name.startswith("silver.paid")]
+    assert differing(case_session, CASES[:1], pipeline, tables, tmp_path) == {}
+
+
+@pytest.mark.long
+def test_all_tables_without_streams_are_those_of_streams(
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """Every dedupe and kind of gold table, also over tables without rows."""
+    tables = [name for name in table_names(pipeline) if not name.startswith("bronze.")]
+    assert differing(case_session, CASES, pipeline, tables, tmp_path) == {}
+
+
+@pytest.mark.long
+def test_drawn_records_end_in_the_same_tables(
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    tables = [name for name in table_names(pipeline) if name.startswith("silver.")]
+    assert differing(case_session, [drawn(seed) for seed in range(8)], pipeline, tables, tmp_path) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("example", ["orders_cdc", "earthquakes"])
+def test_the_examples_cases_pass_as_streams(case_session: CaseSession, example: str, tmp_path: Path) -> None:
+    settings = make_settings(tmp_path, "none:1", f"pipeline={EXAMPLES / example / 'pipeline.py'}")
+    suite = load_suite([], settings)
+    assert suite.problems == ()
+    given = [(one, own, settings) for one, own in suite.cases]
+    outcomes = case_session.run(given, as_streams=True)
+    assert [failure_text(one) for one in outcomes if not one.has_passed] == []
+
+
+def test_one_wrong_case_leaves_the_others_alone(
+    case_session: CaseSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """Cases without their lookup, or with a topic that nobody reads, fail; the others of the run pass."""
+    file = tmp_path / "both.cases.yaml"
+    file.write_text(
+        "cases:\n"
+        "- name: lacks its lookup\n  messages: []\n  expect: {silver.paid: none}\n"
+        "- name: passes\n  messages: [{id: a, type: free, at: '2026-03-01T12:00:00Z'}]\n"
+        "  expect: {silver.other: [{id: a}]}\n"
+    )
+    settings = make_settings(tmp_path, "none:1")
+    cases = load_files([file]).cases
+    lacks, passes = case_session.run([(one, pipeline, settings) for one in cases])
+    assert "give its rows below 'lookups: known:'" in failure_text(lacks)
+    assert passes.has_passed, failure_text(passes)

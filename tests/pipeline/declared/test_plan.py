@@ -1,0 +1,355 @@
+"""Each kind of change of a pipeline, planned, then really started: the plan is what the start did."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.config.settings import Settings
+from common.declare import (
+    History,
+    Json,
+    Lookup,
+    Pipeline,
+    Reading,
+    Rule,
+    Storage,
+    Window,
+)
+from common.delta.log import column_types
+from common.errors import MedallionError, UnknownFieldError
+from orchestration.jobs.rebuild import rebuild
+from orchestration.plan.change import Effect
+from orchestration.plan.plan import plan
+from orchestration.shadow.rebuild import rebuild_silver
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+from tests.support.oracles.plan_shop import (
+    BASE,
+    COLUMNS,
+    FIELDS,
+    FIRST,
+    GOLD,
+    PUBLISH,
+    THEN,
+    noted_negative,
+    only,
+    orders,
+)
+
+Rows = dict[str, Counter[str]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A change.
+
+    Attributes:
+        name: What it changes.
+        query: The query that it concerns.
+        effect: What the plan says.
+        now: The declaration after the change; None: it is gone.
+        shows: Whether rows that come after the change tell the two declarations apart.
+        settings: Settings after the change.
+        pipeline: Other attributes of the pipeline.
+    """
+
+    name: str
+    query: str
+    effect: Effect
+    now: Any
+    shows: bool = True
+    settings: tuple[str, ...] = ()
+    pipeline: dict[str, Any] = field(default_factory=dict)
+
+
+ORDERS = "silver.orders"
+RULE = Rule("amount_positive", "amount > 0")
+
+
+def silver(name: str, effect: Effect, *, shows: bool = True, **changes: Any) -> Case:
+    """A change of the silver table."""
+    return Case(name, ORDERS, effect, orders(**changes), shows)
+
+
+def gold(what: str, name: str, effect: Effect, *, shows: bool = True, **changes: Any) -> Case:
+    """A change of a gold table."""
+    return Case(what, f"gold.{name}", effect, replace(GOLD[name], **changes), shows)
+
+
+SILVER = [
+    silver("nothing", "unchanged", shows=False),
+    silver("white space of an SQL text", "unchanged", shows=False, columns=COLUMNS | {"amount": " amount "}),
+    silver("order of columns", "unchanged", shows=False, columns=dict(sorted(COLUMNS.items()))),
+    silver("condition of a rule", "next start", rules=[Rule("amount_positive", "amount >= 0")]),
+    silver("verb of a rule", "next start", rules=[Rule("amount_positive", "amount > 0", on_fail="drop")]),
+    silver("rule added", "next start", rules=[RULE, Rule("from_web", "country <> 'DE'")]),
+    silver("rule removed", "next start", rules=[]),
+    silver("rule renamed", "next start", rules=[Rule("amount_above_zero", "amount > 0")]),
+    silver(
+        "lookup added",
+        "next start",
+        lookups=[Lookup("found", "silver.exact", on={"id": "id"})],
+        rules=[RULE, Rule("known", "found.id is not null")],
+    ),
+    silver("expression of a column", "next start", columns=COLUMNS | {"amount": "amount + 1"}),
+    silver("column added", "new column", columns=COLUMNS | {"kind": "kind"}),
+    silver("column removed", "rebuild", columns={n: c for n, c in COLUMNS.items() if n != "country"}),
+    silver("column of another type", "rebuild", columns=COLUMNS | {"amount": "cast(amount as string)"}),
+    silver("column of a wider type", "rebuild", value=Json(FIELDS.replace("amount int", "amount bigint"))),
+    silver(
+        "column renamed",
+        "rebuild",
+        columns={n: c for n, c in COLUMNS.items() if n != "country"} | {"land": "country"},
+    ),
+    silver("column of an unknown field", "refused", columns=COLUMNS | {"more": "no_such_field"}),
+    silver("field of the value added", "next start", shows=False, value=Json(f"{FIELDS}, more string")),
+    silver("key", "next start", key=["id", "country"]),
+    Case("event time", ORDERS, "next start", orders(event_time="sent"), shows=False),
+    silver("watermark", "next start", shows=False, watermark="30 days"),
+    silver("dedupe by event time", "next start", dedupe="event_time"),
+    silver("dedupe exact", "rebuild", dedupe="exact"),
+    Case("late rows kept aside", ORDERS, "next start", orders(late="keep"), shows=False),
+    silver("unknown fields rescued", "new column", unknown_fields="rescue"),
+    silver("unknown fields become columns", "new column", unknown_fields="evolve"),
+    silver("unknown fields refused", "next start", unknown_fields="fail"),
+    silver("tombstones kept", "next start", tombstones="keep"),
+    silver("bound of the future", "next start", max_future="10 minutes"),
+    silver("condition of the table", "next start", where="kind = 'web'"),
+    silver("source", "refused", reads="bronze.others"),
+    Case("trigger", ORDERS, "next start", orders(), False, ("silver.trigger=3 seconds",)),
+    Case("state partitions", ORDERS, "no effect", orders(), False, ("spark.shuffle_partitions=7",)),
+    Case("name of a table", "silver.sales", "new", orders(name="sales")),
+    Case("table removed", "silver.exact", "not declared", None, False),
+    Case("name of the pipeline", ORDERS, "new", orders(), pipeline={"name": "store"}),
+    Case(
+        "newest row kept", "silver.exact", "next start", orders(name="exact", dedupe="exact", keep="newest")
+    ),
+    Case("dedupe no longer exact", "silver.exact", "rebuild", orders(name="exact")),
+]
+GOLDEN = [
+    gold("nothing", "latest", "unchanged", shows=False),
+    gold("measure added", "counts", "rebuild", measures={**GOLD["counts"].measures, "least": "min(amount)"}),
+    gold(
+        "measure added to recomputed groups",
+        "again",
+        "rebuild",
+        measures={"n": "count(*)", "m": "max(amount)"},
+    ),
+    gold("measure of another meaning", "again", "rebuild", measures={"n": "count(distinct amount)"}),
+    gold("measure removed", "counts", "refused", measures={"n": "count(*)"}),
+    gold("measure of a wider type", "counts", "refused", measures={"n": "count(*)", "most": "sum(amount)"}),
+    gold("groups", "again", "refused", by=["amount"]),
+    gold("condition of groups", "again", "rebuild", where="amount > 5"),
+    gold("mode", "counts", "rebuild", mode="recompute"),
+    gold("window", "days", "rebuild", window=Window("at", "2 days")),
+    gold("watermark of a window", "days", "next start", shows=False, watermark="40 days"),
+    gold("order of an upsert", "latest", "rebuild", newest_by=["amount"]),
+    gold("column of an upsert", "latest", "rebuild", columns=["id", "country", "amount", "at", "sent"]),
+    gold("key of an upsert", "latest", "rebuild", key=["country"]),
+    gold("deleted keys", "latest", "refused", delete_when="amount = 6"),
+    gold("columns of a history", "states", "refused", columns=["amount"]),
+    gold("end of a history", "states", "rebuild", delete_when="amount = 6"),
+    gold("kind of join", "joined", "rebuild", how="inner"),
+    gold("column of a join", "joined", "rebuild", columns={"id": "id", "other": "-exact.amount"}),
+    gold("function of a custom table", "noted", "next start", write=noted_negative),
+    gold("columns of a custom table", "noted", "refused", tables={"noted": "id string, n int, m int"}),
+    gold("layout", "latest", "no effect", shows=False, storage=Storage(cluster_by=["id"])),
+    gold("first version", "latest", "no effect", shows=False, reading=Reading(starting_version=1)),
+    gold("rows that are read", "latest", "next start", shows=False, reading=Reading(changes="appends")),
+    gold("source of gold", "latest", "rebuild", reads="silver.exact"),
+    Case("kind", "gold.latest", "refused", History("latest", ORDERS, ["id"], "at", ["country"])),
+    Case("new gold table", "gold.more", "new", replace(GOLD["latest"], name="more")),
+    Case(
+        "change that is accepted",
+        "gold.latest",
+        "next start",
+        replace(GOLD["latest"], newest_by=["amount"]),
+        settings=('gold.accept_changed=["gold.latest"]',),
+        shows=False,
+    ),
+    Case(
+        "condition of a publication",
+        "publish.sent",
+        "next start",
+        replace(PUBLISH, where="amount > 5"),
+        False,
+    ),
+    Case("source of a publication", "publish.sent", "refused", replace(PUBLISH, reads="silver.exact"), False),
+    Case("new publication", "publish.again", "new", replace(PUBLISH, name="again"), False),
+]
+
+
+IN_EVERY_RUN = {
+    (ORDERS, "condition of a rule"),
+    (ORDERS, "column added"),
+}
+"""The kinds of change that are not left to the long tests."""
+
+
+def settings_of(folder: Path, *more: str) -> Settings:
+    """Settings of the shop under a folder."""
+    return make_settings(folder, "none:1", "spark.shuffle_partitions=1", *more)
+
+
+@pytest.fixture(scope="module")
+def before(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shop after its first records."""
+    folder = tmp_path_factory.mktemp("before")
+    engine = Engine(spark, BASE, settings_of(folder))
+    engine.append_bronze("bronze.orders", FIRST)
+    engine.append_bronze("bronze.others", FIRST[:1])
+    engine.run("silver", "gold")
+    engine.publish()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def usual(spark: Any, before: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Rows]:
+    """A function: the rows of a query's tables after all records, without any change."""
+    known: dict[str, Rows] = {}
+
+    def find(query: str) -> Rows:
+        if query not in known:
+            engine = copied(spark, before, tmp_path_factory.mktemp("usual"), only(query, BASE))
+            start(engine, query)
+            known[query] = rows(engine, query)
+        return known[query]
+
+    return find
+
+
+def copied(spark: Any, before: Path, folder: Path, pipeline: Pipeline, *settings: str) -> Engine:
+    """A copy of the shop, whose bronze and silver have the next records unless its silver is under test."""
+    shutil.copytree(before / "data", folder / "data")
+    return Engine(spark, pipeline, settings_of(folder, *settings))
+
+
+def start(engine: Engine, query: str) -> None:
+    """Bring the next records, and start the query."""
+    layer = query.partition(".")[0]
+    if layer != "silver":
+        base = Engine(engine.spark, replace(BASE, gold=[], publish=[]), engine.settings)
+        base.layout = engine.layout
+        base.append_bronze("bronze.orders", THEN)
+        base.run("silver")
+        engine.run("gold")
+        if layer == "publish":
+            engine.publish()
+        return
+    engine.append_bronze("bronze.orders", THEN)
+    engine.run("silver")
+
+
+def rows(engine: Engine, query: str) -> Rows:
+    """The rows of the query's tables, without what differs from run to run."""
+    if query.startswith("publish."):
+        return {}
+    declared = engine.pipeline.table(query)
+    return {
+        table: Counter(
+            repr(sorted((n, v) for n, v in row.items() if n not in {"rule_version", "_ingested_at"}))
+            for row in engine.rows(table)
+        )
+        for table in (query, *declared.side_tables)
+        if column_types(engine.path(table))
+    }
+
+
+def changed(case: Case) -> Pipeline:
+    """The pipeline of a case: what the query needs, with the declaration after the change."""
+    layer = case.query.partition(".")[0]
+    kept = [
+        one
+        for one in getattr(BASE, layer)
+        if case.now is None or one.table not in {case.query, case.now.table}
+    ]
+    if case.name == "name of a table":
+        kept = [one for one in kept if one.table != ORDERS]
+    declared = [one for one in kept if one.table != case.query] + ([case.now] if case.now else [])
+    pipeline = replace(BASE, **{layer: declared}, **case.pipeline)
+    return pipeline if case.now is None else only(case.query, pipeline)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            id=f"{case.query} {case.name}",
+            marks=() if (case.query, case.name) in IN_EVERY_RUN else pytest.mark.long,
+        )
+        for case in [*SILVER, *GOLDEN]
+    ],
+)
+def test_the_plan_is_what_the_next_start_did(
+    spark: Any, before: Path, usual: Callable[[str], Rows], tmp_path: Path, case: Case
+) -> None:
+    engine = copied(spark, before, tmp_path, changed(case), *case.settings)
+    if case.pipeline:
+        engine.append_bronze("bronze.orders", FIRST)
+    found = {one.query: one for one in plan(engine.pipeline, engine.settings, engine.layout, lambda: spark)}
+    assert found[case.query].effect == case.effect, found[case.query]
+    check(engine, case, usual)
+
+
+def check(engine: Engine, case: Case, usual: Callable[[str], Rows]) -> None:
+    """Start the query: what happens is what the effect means."""
+    if case.effect == "not declared":
+        held = engine.version(case.query)
+        engine.run("silver")
+        assert engine.version(case.query) == held
+        return
+    columns = set(column_types(engine.path(case.query)))
+    held = {} if case.query.startswith("publish.") or not columns else rows(engine, case.query)
+    if case.effect in {"refused", "rebuild"}:
+        named = f"medallion rebuild {case.query}" if case.name.startswith("dedupe") else ""
+        with pytest.raises(MedallionError, match=named):
+            start(engine, case.query)
+        if case.effect == "rebuild":
+            rebuilds(engine, case)
+        return
+    if case.name == "unknown fields refused":
+        with pytest.raises(UnknownFieldError):
+            start(engine, case.query)
+        return
+    start(engine, case.query)
+    after = rows(engine, case.query)
+    if case.effect in {"unchanged", "no effect"}:
+        assert after == usual(case.query)
+    if case.effect == "next start" and case.shows:
+        assert after != usual(case.query)
+    if case.effect in {"next start", "new column", "new"} and case.query.startswith("silver."):
+        assert engine.rows(case.query)
+    added = set(column_types(engine.path(case.query))) - columns
+    assert bool(added) == (case.effect in {"new column", "new"}) or case.query.startswith("publish.")
+    if case.effect == "new column":
+        olds = [row for row in engine.rows(case.query) if row["_kafka_offset"] < len(FIRST)]
+        assert len(olds) == len(FIRST)
+        assert {row[name] for row in olds for name in added} == {None}
+    elif case.query == ORDERS and held and case.effect != "new":
+        assert held[ORDERS] <= after[ORDERS]  # rows that were there stay as they are
+
+
+def rebuilds(engine: Engine, case: Case) -> None:
+    """After a rebuild the table is as if it were new."""
+    layer = case.query.partition(".")[0]
+    if layer == "silver":
+        shop, silver = engine.pipeline, engine.pipeline.silver[0]
+        rebuild_silver(engine.spark, shop, engine.settings, engine.layout, silver, lambda text: None)
+        assert engine.faults() == ()
+    else:
+        rebuild(engine.pipeline, engine.layout, case.query)
+    engine.run(layer)
+    found = rows(engine, case.query)
+    for table in (case.query, *engine.pipeline.table(case.query).side_tables):
+        shutil.rmtree(engine.path(table))
+    shutil.rmtree(engine.checkpoint(case.query))
+    engine.run(layer)
+    assert found == rows(engine, case.query)

@@ -1,0 +1,226 @@
+"""Leases beside tables on a real S3 server: one writer for all hosts, and a stopped one that comes back."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import obstore
+import pytest
+
+from common.delta.lease import store_leases
+from common.delta.lease.store_leases import StoreLeases
+from common.delta.log import LogReader
+from common.errors import LeaseHeldError, SetupError
+from common.machine import lease_owner, object_store
+from common.machine.storage_folder import StorageFolder
+from tests.support.processes import ROOT, await_that
+from tests.support.servers.s3_server import BUCKET, S3Server, s3_server
+
+TABLES = ("silver.orders", "silver.orders__late")
+SECONDS = 3.0
+
+_HOLDER = """
+import sys, time
+from common.delta.lease.store_leases import StoreLeases
+from common.machine import object_store
+from common.machine.object_store import S3Access
+object_store.use(S3Access({address!r}, "us-east-1", True, "reader", "writer-of-tests"))
+with StoreLeases({warehouse!r}, {tables!r}, "up", {seconds}) as leases:
+    print("held", flush=True)
+    while leases.lost() is None:
+        time.sleep(0.1)
+    print(leases.lost(), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """One server for all tests."""
+    with s3_server(tmp_path_factory.mktemp("s3")) as running:
+        yield running
+
+
+@pytest.fixture
+def warehouse(request: pytest.FixtureRequest, server: S3Server) -> str:
+    """A prefix of the test's own."""
+    return f"s3a://{BUCKET}/{request.node.name.strip('[]')}"
+
+
+def stored(warehouse: str, table: str = TABLES[0]) -> dict[str, object]:
+    """The content of a lease."""
+    found = obstore.get(object_store.conditional_store(warehouse), f"_leases/{table}.json")
+    content: dict[str, object] = json.loads(bytes(found.bytes()))
+    return content
+
+
+class Holder:
+    """Another process that holds the leases."""
+
+    def __init__(self, server: S3Server, warehouse: str, seconds: float, folder: Path) -> None:
+        self._printed = folder / "holder.out"
+        code = _HOLDER.format(address=server.address, warehouse=warehouse, tables=TABLES, seconds=seconds)
+        with self._printed.open("wb") as out:
+            self.process = subprocess.Popen([sys.executable, "-c", code], stdout=out, stderr=out, cwd=ROOT)
+        await_that(lambda: "held" in self.printed, "the other process holds the leases")
+
+    @property
+    def printed(self) -> str:
+        """What it has printed."""
+        return self._printed.read_text()
+
+    def end(self) -> None:
+        """Kill the process."""
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait()
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process be on another machine than the holder."""
+    monkeypatch.setattr(store_leases, "_boot_id", lambda: "of another machine")
+
+
+def with_log(warehouse: str, table: str) -> list[str]:
+    """The log of a table; created with its first commit where there is none."""
+    store = object_store.conditional_store(warehouse)
+    folder = f"{table.replace('.', '/')}/_delta_log/"
+    keys = [each["path"] for part in obstore.list(store, folder) for each in part]
+    if not keys:
+        obstore.put(store, f"{folder}{0:020}.json", b'{"commitInfo":{}}')
+        return with_log(warehouse, table)
+    return sorted(key.rpartition("/")[2] for key in keys)
+
+
+def test_a_released_lease_is_the_next_holders_with_the_next_number(warehouse: str) -> None:
+    for fence in (1, 2, 3):
+        with StoreLeases(warehouse, TABLES, "up", 60):
+            assert lease_owner.fence() == fence
+            assert stored(warehouse)["owner"] == lease_owner.OWNER
+        assert lease_owner.fence() is None
+        assert (stored(warehouse)["owner"], stored(warehouse)["fence"]) == ("", fence)
+
+
+def test_a_second_writer_is_refused_and_nothing_changes(
+    server: S3Server, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From any host; both tables stay the holder's, and the refused process leaves no object."""
+    holder = Holder(server, warehouse, 60, tmp_path)
+    try:
+        elsewhere(monkeypatch)
+        before = stored(warehouse)
+        with (
+            pytest.raises(
+                LeaseHeldError, match=rf"silver.orders is being written by up \(pid {holder.process.pid}"
+            ),
+            StoreLeases(warehouse, TABLES, "run-silver", 60),
+        ):
+            pass
+        assert stored(warehouse) == before
+        parts = obstore.list(object_store.conditional_store(warehouse))
+        assert {each["path"] for part in parts for each in part} == {
+            f"_leases/{name}.json" for name in TABLES
+        }
+    finally:
+        holder.end()
+
+
+def test_a_process_of_this_host_that_has_ended_holds_nothing(
+    server: S3Server, warehouse: str, tmp_path: Path
+) -> None:
+    """The next start need not wait for the lease's end, and fences the table."""
+    log = with_log(warehouse, TABLES[0])
+    Holder(server, warehouse, 600, tmp_path).end()
+    with StoreLeases(warehouse, TABLES, "up", 60):
+        assert lease_owner.fence() == 2
+        assert len(with_log(warehouse, TABLES[0])) == len(log) + 1
+
+
+def test_a_holder_that_was_stopped_for_longer_than_its_lease_has_lost_it(
+    server: S3Server, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not before the lease's end; the new holder's number is higher, and its empty commit is in the log."""
+    with_log(warehouse, TABLES[0])
+    holder = Holder(server, warehouse, SECONDS, tmp_path)
+    try:
+        elsewhere(monkeypatch)
+        time.sleep(SECONDS + 1)  # renewed meanwhile
+        with (
+            pytest.raises(LeaseHeldError, match="its lease ends in"),
+            StoreLeases(warehouse, TABLES, "b", 60),
+        ):
+            pass
+        holder.process.send_signal(signal.SIGSTOP)
+        time.sleep(SECONDS + 2)
+        with StoreLeases(warehouse, TABLES, "b", 60):
+            holder.process.send_signal(signal.SIGCONT)
+            await_that(lambda: "did not renew its lease in time, and b (pid" in holder.printed, "it has lost")
+            holder.process.wait()
+            assert stored(warehouse)["owner"] == lease_owner.OWNER
+            log = with_log(warehouse, TABLES[0])
+            assert log == [f"{version:020}.json" for version in (0, 1)]
+            store = object_store.conditional_store(warehouse)
+            commit = json.loads(bytes(obstore.get(store, f"silver/orders/_delta_log/{log[1]}").bytes()))
+            assert json.loads(commit["commitInfo"]["userMetadata"])["fence"] == 2
+    finally:
+        holder.end()
+
+
+def test_of_many_that_start_at_once_one_gets_the_lease(warehouse: str) -> None:
+    """The store decides, not a look before the put."""
+    racers = [StoreLeases(warehouse, TABLES[:1], f"job {n}", 60) for n in range(8)]
+
+    def enter(racer: StoreLeases) -> bool:
+        return racer._put(TABLES[0], None, owner=f"racer {id(racer)}")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(enter, racers)) == 1
+
+
+def test_a_look_for_a_new_commit_has_three_requests(server: S3Server, warehouse: str) -> None:
+    """However long the log is: the first commit, the newest known one, and the next."""
+    with_log(warehouse, TABLES[0])
+    log = LogReader(f"{warehouse}/silver/orders")
+    assert log.latest_version() == 0
+    before = len(server.requests())
+    assert log.latest_version() == 0
+    assert len(server.requests()) - before == 3
+
+
+def test_a_small_file_is_written_and_deleted_by_one_request_each(server: S3Server, warehouse: str) -> None:
+    folder = StorageFolder(warehouse)
+    assert folder.read("attempt") is None
+    before = len(server.requests())
+    folder.write("attempt", b"1")
+    assert len(server.requests()) - before == 1
+    assert folder.read("attempt") == b"1"
+    before = len(server.requests())
+    folder.delete("attempt")
+    assert len(server.requests()) - before == 1
+    folder.delete("attempt")
+    assert folder.read("attempt") is None
+
+
+def test_a_store_that_does_not_answer_is_an_error_of_the_operating_system(
+    monkeypatch: pytest.MonkeyPatch, server: S3Server, warehouse: str
+) -> None:
+    monkeypatch.setattr(object_store, "_RETRIES", timedelta(0))
+    object_store.use(replace(server.access, endpoint="http://127.0.0.1:9"))
+    try:
+        with pytest.raises(OSError, match="cannot be written"):
+            StorageFolder(warehouse).write("attempt", b"1")
+        with (
+            pytest.raises(SetupError, match="Check the address and the credentials"),
+            StoreLeases(warehouse, TABLES, "up", 60),
+        ):
+            pass
+    finally:
+        object_store.use(server.access)
