@@ -1,6 +1,6 @@
 """How the record of a job ends, and that recording cannot fail the job.
 
-What a job records while it runs: tests/broker/whole/test_recording.py.
+What a job records while it runs: tests/broker/end_to_end/test_recording.py.
 """
 
 from __future__ import annotations
