@@ -57,6 +57,7 @@ _TYPES: Mapping[str, str] = {
     "Offsets": "dict of topic, partition and offset",
     "Sequence[str]": "list of names",
     "Value": "value format",
+    "Texts": "list of texts",
     "str": "text",
     "int": "number",
     "bool": "`True` or `False`",
