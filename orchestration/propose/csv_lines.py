@@ -87,7 +87,7 @@ def read(texts: Sequence[str]) -> Lines | None:
             lines.odd = len(rows) - len(places)
             _take_header(lines)
             _find_nulls(lines)
-            return lines
+            return None if _is_prose(lines) else lines
     return None
 
 
@@ -116,6 +116,16 @@ def _take_header(lines: Lines) -> None:
     is_plain = all(text == text.strip() and "_" in text for text in first)
     if is_typed or is_plain:
         lines.header, lines.rows, lines.places = first, rest, lines.places[1:]
+
+
+def _is_prose(lines: Lines) -> bool:
+    """Whether commas may be those of sentences: blanks follow them, and no column has a name or a type."""
+    columns = [Counter(column) for column in zip(*lines.rows, strict=True)]
+    return (
+        not lines.header
+        and not any(map(_is_typed, columns))
+        and any(text.startswith(" ") for column in columns[1:] for text in column)
+    )
 
 
 def _find_nulls(lines: Lines) -> None:

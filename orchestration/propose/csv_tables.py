@@ -9,8 +9,8 @@ from orchestration.kafka.topic_sample import Sampled
 from orchestration.propose import gold_tables
 from orchestration.propose.csv_lines import Lines
 from orchestration.propose.documents import Documents, DocumentTables, by_coordinates, column, moment, note_of
-from orchestration.propose.pipeline_source import Proposal
-from orchestration.propose.source_text import literal, names
+from orchestration.propose.pipeline_source import Proposal, ddl_of
+from orchestration.propose.source_text import names
 from orchestration.propose.value_shapes import Leaf, Shape, quoted, shape_of
 
 
@@ -55,7 +55,7 @@ class CsvTables(DocumentTables):
             is_always = not others and inner.seen == len(self.found)
             text = Shape(seen=inner.seen, depth=1, name=name) if others else inner
             self.by_name[name] = Leaf((name,), text, is_always)
-        self._declared = f"Csv({literal(', '.join(fields))}{self._options()})"
+        self._declared = f"Csv({ddl_of(fields)}{self._options()})"
         self.always = [leaf.path for leaf in self.by_name.values() if leaf.is_always]
         self._note_header()
         self._note_lines()
@@ -78,7 +78,7 @@ class CsvTables(DocumentTables):
     def _line_column(self, name: str, shape: Shape, others: Sequence[str]) -> None:
         sql = quoted(name)
         for mark in others:
-            sql = f"nullif({sql}, {literal(mark)})" if "'" in mark else f"nullif({sql}, '{mark}')"
+            sql = f"nullif({sql}, '{mark}')"
         unit = "" if others else shape.epoch(name)
         self.proposal.columns[name] = moment(sql, unit) if unit else sql
         if others:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from common.errors import UsageError
@@ -156,7 +157,7 @@ class DocumentTables:
         unit = leaf.shape.epoch(leaf.path[-1])
         texts = [str(value_at(document, leaf.path)) for document in self.found]
         if unit:
-            return [int(text) * (1 if unit == "millis" else 1000) for text in texts]
+            return [int(Decimal(text) * (1 if unit == "millis" else 1000)) for text in texts]
         return [value_shapes.millis_of(text) for text in texts]
 
     def _times(self) -> list[str]:
