@@ -28,7 +28,7 @@ from common.schema.ddl import (
 )
 from common.schema.supported_types import required_faults, type_faults
 
-__all__ = ["Field", "fields", "spark_schema_text"]
+__all__ = ["Field", "fields", "paths_in", "spark_schema_text"]
 
 
 Structured = Json | Debezium | Csv
@@ -281,3 +281,39 @@ def _duplicate_names(found: Sequence[Field], place: str) -> Iterator[str]:
             yield f"fields {first!r} and {inner!r} differ only by case, which Spark ignores; keep one"
         seen[field.name.lower()] = inner
         yield from _duplicate_names(field.nested, inner)
+
+
+def paths_in(value: Any, known: Sequence[Field], place: str = "") -> Iterator[tuple[str, bool]]:
+    """Paths of the fields in a parsed JSON value, and whether a schema has them.
+
+    A path is ``order.lines[].price``. The fields inside of an unknown field, and the keys of a map, are
+    left out.
+
+    Args:
+        value: The parsed value.
+        known: The fields of the schema.
+        place: The path of the value itself.
+
+    Yields:
+        The path and whether the schema has it, in the order of the value; a path inside of an array comes
+        once per item.
+    """
+    if isinstance(value, list):
+        for item in value:
+            yield from paths_in(item, known, f"{place}[]")
+        return
+    if not isinstance(value, dict):
+        return
+    named = {field.name: field for field in known}
+    for name, inner in value.items():
+        path = f"{place}.{name}" if place else name
+        yield path, name in named
+        if name in named and (nested := _nested_fields(named[name])):
+            yield from paths_in(inner, nested, path)
+
+
+def _nested_fields(field: Field) -> Sequence[Field]:
+    """The fields of a struct, or of the structs in an array; a map has none, because its keys are data."""
+    if field.kind == "array":
+        return _nested_fields(field.nested[0])
+    return field.nested if field.kind == "struct" else ()

@@ -22,7 +22,7 @@ from common.declare.declared import folder_of
 from common.delta.log import LogReader
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
-from common.schema.value_fields import Field, fields
+from common.schema.value_fields import Field, fields, paths_in
 from orchestration.pipeline.own_record import OwnRecord, own_record
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def compare(objects: Iterable[dict[str, Any]], known: Sequence[Field]) -> FieldU
     records = 0
     for each in objects:
         records += 1
-        found = set(_paths(each, known, ""))
+        found = set(paths_in(each, known))
         seen |= found
         unknown.update(path for path, is_known in found if not is_known)
     absent = tuple(path for path in _declared(known, "", seen) if (path, True) not in seen)
@@ -180,22 +180,6 @@ def _objects(values: Iterable[bytes], is_own: OwnRecord, *, is_debezium: bool) -
             yield found
 
 
-def _paths(found: Any, known: Sequence[Field], place: str) -> Iterator[tuple[str, bool]]:
-    """Paths in a parsed value, and whether the schema has them; nothing inside of an unknown field."""
-    if isinstance(found, list):
-        for each in found:
-            yield from _paths(each, known, f"{place}[]")
-        return
-    if not isinstance(found, dict):
-        return
-    named = {field.name: field for field in known}
-    for name, value in found.items():
-        path = f"{place}.{name}" if place else name
-        yield path, name in named
-        if name in named and (nested := _within(named[name])):
-            yield from _paths(value, nested, path)
-
-
 def _declared(known: Sequence[Field], place: str, seen: set[tuple[str, bool]]) -> Iterator[str]:
     """Paths of the schema; those inside of a struct only if a record has that struct with a field."""
     for field in known:
@@ -206,13 +190,6 @@ def _declared(known: Sequence[Field], place: str, seen: set[tuple[str, bool]]) -
             inner, kind = f"{inner}[]", kind.nested[0]
         if kind.kind == "struct" and any(each.startswith(f"{inner}.") for each, _ in seen):
             yield from _declared(kind.nested, inner, seen)
-
-
-def _within(field: Field) -> Sequence[Field]:
-    """The fields of a struct, or of the structs in an array; a map has none, because its keys are data."""
-    if field.kind == "array":
-        return _within(field.nested[0])
-    return field.nested if field.kind == "struct" else ()
 
 
 def _printable(path: str) -> str:

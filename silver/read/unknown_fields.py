@@ -9,7 +9,7 @@ null where columns hold all of a row's unknown fields, and holds all of them whe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from common.declare import Debezium, Json, Silver
 from common.declare.declared import folder_of, source_of
 from common.errors import PipelineError, Problem, UnknownFieldError
-from common.schema.value_fields import Field, fields
+from common.schema.value_fields import Field, fields, paths_in
 from silver.read.column_names import META, PLACE
 
 RESCUED = "_rescued"
@@ -56,7 +56,7 @@ def refuse_unknown_fields(kept: DataFrame, silver: Silver) -> None:
     if not found:
         return
     known = declared_fields(silver)
-    paths = list(dict.fromkeys(path for row in found for path in _paths(json.loads(row[1]), known, "")))
+    paths = list(dict.fromkeys(path for row in found for path in _unknown_paths(json.loads(row[1]), known)))
     shown = ", ".join(repr(path)[:100] for path in paths[:_NAMED])
     places = ", ".join("/".join(map(str, row[0])) for row in found[:_SHOWN])
     raise UnknownFieldError(
@@ -73,25 +73,6 @@ def declared_fields(silver: Silver) -> Sequence[Field]:
     return fields(silver.value, folder_of(silver.value)) if isinstance(silver.value, (Json, Debezium)) else ()
 
 
-def _paths(found: Any, known: Sequence[Field], place: str) -> Iterator[str]:
-    """Paths of the unknown fields in a parsed ``_rescued`` text."""
-    if isinstance(found, list):
-        for each in found:
-            yield from _paths(each, known, f"{place}[]")
-        return
-    if not isinstance(found, dict):
-        return
-    named = {field.name: field for field in known}
-    for name, value in found.items():
-        path = f"{place}.{name}" if place else name
-        if name in named and isinstance(value, (dict, list)):
-            yield from _paths(value, _within(named[name]), path)
-        else:
-            yield path
-
-
-def _within(field: Field) -> Sequence[Field]:
-    """The fields of a struct, or of the structs in an array; a map has none, because its keys are data."""
-    if field.kind == "array":
-        return _within(field.nested[0])
-    return field.nested if field.kind == "struct" else ()
+def _unknown_paths(rescued: Mapping[str, Any], known: Sequence[Field]) -> Sequence[str]:
+    """Paths of the unknown fields of a record; the map that has one stands for a field inside of a map."""
+    return [path for path, is_known in paths_in(rescued, known) if not is_known] or list(rescued)

@@ -60,8 +60,9 @@ def test_a_query_that_has_died_leaves_nothing_in_the_jvm(
         raise OSError("the disk is gone")
 
     monkeypatch.setattr(Writer, "__call__", refuse)
-    # py4j logs each error, and pytest keeps what is logged, traceback included, until the test is over.
-    monkeypatch.setattr(logging.getLogger("py4j"), "propagate", False)
+    # Each error is logged, and pytest keeps what is logged, traceback included, until the test is over.
+    for logger in ("py4j", "medallion.supervisor"):
+        monkeypatch.setattr(logging.getLogger(logger), "propagate", False)
     before = heap.live(spark, [heap.QUERY, heap.SESSION])
     bounds = {heap.QUERY: before[heap.QUERY] + 2, heap.SESSION: before[heap.SESSION] + 4}
     for _ in range(2 * RESTARTS):

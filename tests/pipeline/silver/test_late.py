@@ -153,7 +153,7 @@ def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
     def never(*_: object) -> None:
         raise AssertionError("bronze was read again")
 
-    monkeypatch.setattr("silver.write.late_rows.LateRows._input", never)
+    monkeypatch.setattr("silver.write.late_rows.LateRows._read_again", never)
     shop.more(("plain", EVENING, 1), ("plain", EVENING, 1))
     shop.more(("told apart", NOON, 1), ("told apart", NOON, 2), ("besides", EVENING, 1))
     shop.engine.run("silver")
