@@ -26,7 +26,9 @@ _WORDS = {
 They are null only if a column of another type has them.
 """
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_][\w .()/-]*", re.ASCII)
+_NAME = re.compile(r"[^\W\d][^\"]{0,59}|[%#]")
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_BYTE_ORDER_MARK = "\ufeff"
 _MOSTLY = 0.99
 
 
@@ -77,18 +79,26 @@ class Lines:
 
 def read(texts: Sequence[str]) -> Lines | None:
     """The lines of a sample; ``None`` if they are no delimited text."""
-    for separator in _SEPARATORS:
-        rows = [_fields(text, separator) for text in texts]
-        widths = Counter(len(row) for row in rows)
-        width, number = widths.most_common(1)[0]
-        if width > 1 and number > 1 and number >= _MOSTLY * len(rows):
-            places = [place for place, row in enumerate(rows) if len(row) == width]
-            lines = Lines(separator, rows=[rows[place] for place in places], places=places)
-            lines.odd = len(rows) - len(places)
-            _take_header(lines)
-            _find_nulls(lines)
-            return None if _is_prose(lines) else lines
-    return None
+    possible = [lines for separator in _SEPARATORS if (lines := _divided(texts, separator)) is not None]
+    if len(possible) > 1 and not any("," in _DECIMAL_COMMA.sub(".", text) for text in texts[1:]):
+        possible = [lines for lines in possible if lines.separator != ","]
+    if not possible:
+        return None
+    lines = max(possible, key=lambda lines: lines.width)
+    _take_header(lines)
+    _find_nulls(lines)
+    return None if _is_prose(lines) else lines
+
+
+def _divided(texts: Sequence[str], separator: str) -> Lines | None:
+    """The lines as this separator divides them; ``None`` if they have various numbers of fields."""
+    rows = [_fields(text, separator) for text in texts]
+    width, number = Counter(len(row) for row in rows).most_common(1)[0]
+    if width == 1 or number == 1 or number < _MOSTLY * len(rows):
+        return None
+    places = [place for place, row in enumerate(rows) if len(row) == width]
+    odd = len(rows) - len(places)
+    return Lines(separator, rows=[rows[place] for place in places], places=places, odd=odd)
 
 
 def _fields(text: str, separator: str) -> list[str]:
@@ -102,18 +112,21 @@ def _fields(text: str, separator: str) -> list[str]:
 
 
 def _take_header(lines: Lines) -> None:
-    """Take the first line as names if it has only names, of which no other line has one in its place."""
+    """Take the first line as names if it has only names, of which no other line has one in its place.
+
+    The first may lack its name, if it has numbers: those of rows, as pandas writes them.
+    """
     first, *rest = lines.rows
-    lowered = {text.strip().lower() for text in first}
-    if not rest or len(lowered) != len(first) or any(kind_of_text(text) != "other" for text in first):
-        return
-    if not all(_NAME.fullmatch(text.strip()) and text not in _NULLS for text in first):
+    titles = [text.removeprefix(_BYTE_ORDER_MARK).strip() for text in first]
+    if not rest or len({title.lower() for title in titles}) != len(titles):
         return
     columns = list(zip(*rest, strict=True))
-    if any(name in column for name, column in zip(first, columns, strict=True)):
+    has_row_numbers = not titles[0] and all(text.isdigit() for text in columns[0])
+    named = list(zip(titles, columns, strict=True))[has_row_numbers:]
+    if any(not _NAME.fullmatch(title) or title in _NULLS or title in column for title, column in named):
         return
     is_typed = any(_kind(text) != "other" for row in rest for text in row)
-    is_plain = all(text == text.strip() and "_" in text for text in first)
+    is_plain = all("_" in title for title in titles)
     if is_typed or is_plain:
         lines.header, lines.rows, lines.places = first, rest, lines.places[1:]
 

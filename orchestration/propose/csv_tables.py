@@ -17,8 +17,8 @@ from orchestration.propose.value_shapes import Leaf, Shape, quoted, shape_of
 def column_names(lines: Lines) -> list[str]:
     """A name per column, from the header line or by its place."""
     found: list[str] = []
-    for title in lines.header or [f"field_{place}" for place in range(1, lines.width + 1)]:
-        name = column((title,))
+    for place, title in enumerate(lines.header or [""] * lines.width, 1):
+        name = column((title,)) if title.strip("\ufeff ") else f"field_{place}"
         while name in found:
             name += "_2"
         found.append(name)
@@ -103,7 +103,10 @@ class CsvTables(DocumentTables):
             )
         else:
             proposal.remarks.append("names are those of the header line, which a rule drops")
-            name, title = next(iter(proposal.columns)), lines.header[0].replace("'", "\\'")
+            name, title = (
+                next(iter(proposal.columns)),
+                lines.header[0].replace("\\", "\\\\").replace("'", "\\'"),
+            )
             condition = f"coalesce({quoted(name)}, '') <> '{title}'"
             self.first_rules.append(gold_tables.rule("is_no_header", condition, "drop"))
 

@@ -89,7 +89,7 @@ def recognize(value: bytes | None) -> Seen:
 
 
 def _kind_of_plain(text: str) -> str:
-    return TEXT if text.translate(_LAYOUT).isprintable() else BYTES
+    return TEXT if text.removeprefix("\ufeff").translate(_LAYOUT).isprintable() else BYTES
 
 
 def _object_in(text: str) -> Seen:

@@ -87,6 +87,8 @@ pipeline = Pipeline(
             key=["order_id"],
             event_time="ordered_at",
             watermark="1 day",
+            # The table has to exist. Before the first start: medallion backfill --layer bronze,
+            # then medallion backfill --table silver.rates.
             lookups=[Lookup("rate", table="silver.rates", on={"currency": "'EUR'"})],
             rules=[
                 Rule("amount_not_negative", "amount >= 0"),

@@ -392,6 +392,27 @@ def test_a_null_mark_that_is_a_word_in_another_column_stays_one_there(tmp_path: 
     assert propose("t", sampled(b"a,NA", b"b,-", b"c,x")).value == 'Csv("field_1 string, field_2 string")'
 
 
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        ([b"\xef\xbb\xbfid,value", b"1,2", b"2,3"], "id bigint, value bigint"),
+        ([b",id,value", b"0,a,2", b"1,b,3"], "field_1 bigint, id string, value bigint"),
+        (
+            ["Stra\u00dfe;Wert (\u00b0C);%".encode(), b"a;1;2", b"b;3;4"],
+            "stra_e string, wert_c bigint, field bigint",
+        ),
+        (["Stra\u00dfe;Wert (\u00b0C)".encode(), b"a;1", b"b;3"], "stra_e string, wert_c bigint"),
+        ([b"day;a;b", b"2026-01-01;1,5;2,7", b"2026-01-02;1,25;3,5"], "day date, a string, b string"),
+        ([b"id;agent,os", b"1;a (b; c),x", b"2;a (c; d),y"], "field_1 string, field_2 string"),
+        ([b"abc,,x", b"def,5,y", b"ghi,6,z"], "field_1 string, field_2 bigint, field_3 string"),
+    ],
+)
+def test_the_separator_and_the_header_of_files_of_other_programs(lines: list[bytes], fields: str) -> None:
+    """A byte order mark, row numbers without a name, letters beyond ASCII, decimal commas."""
+    made = propose("t", sampled(*lines))
+    assert made.value.startswith(f'Csv("{fields}"'), made.value
+
+
 LOG = [
     b"incident_id,at,state,price",
     *(b"INC%d,2023-01-01T10:%02d:%02dZ,s%d,%d" % (n // 3, *divmod(n, 60), n % 3, n) for n in range(600)),
