@@ -217,10 +217,10 @@ pipeline = Pipeline(
     ],
     quality=[
         Quality(
-            "silver.orders",
+            "gold.last_order",
             [
                 RowCount(min=1),
-                Unique(["order_id"]),
+                Unique(["customer"]),
                 Freshness("ordered_at", "1 day", severity="warn"),
                 InRange("amount", min=0, max=10_000),
                 InSet("customer", [0, 1, 2]),
@@ -229,10 +229,10 @@ pipeline = Pipeline(
                 ValueShare("customer", 0, max=0.5),
                 SameDistribution("customer"),
                 References(["customer"], "gold.customers", severity="warn"),
-                SumsEqual("amount", "gold.revenue_per_minute", equals="revenue"),
                 Expect("expect_column_values_to_not_be_null", arguments={"column": "ordered_at"}),
             ],
-            gate="stop",
+            gate="publish",
         ),
+        Quality("gold.revenue_per_minute", [SumsEqual("revenue", "silver.orders", equals="amount")]),
     ],
 )
