@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from common.machine.table_lease import lease_file
+from common.delta.lease.local_leases import lease_file
 
 
 @dataclass(frozen=True, slots=True)
