@@ -23,6 +23,8 @@ def _schema(value: object) -> object:
     raise ValueError("must be DDL text, the name of a .json file, or a StructType")
 
 
+Texts = Annotated[Sequence[str], AfterValidator(tuple)]
+
 Timestamps = Literal["offset", "utc"]
 """Times in text without an offset: ``offset`` rejects them, ``utc`` reads them as UTC."""
 
@@ -118,7 +120,8 @@ class Csv:
     Attributes:
         schema: DDL text, a ``.json`` file, or a ``StructType``, of plain types, in the line's order.
         separator: The character between two fields.
-        null_text: An unquoted field with this text is null.
+        null_text: An unquoted field with this text is null; a list where several texts stand for null:
+            ``["?", "NA", ""]``.
         required: Fields that must not be null.
         timestamps: How a time in text without an offset is read.
         max_bytes: Most bytes of a value; a longer value is rejected.
@@ -128,7 +131,7 @@ class Csv:
 
     schema: Annotated[Any, PlainValidator(_schema)]
     separator: str = ","
-    null_text: str = ""
+    null_text: str | Texts = ""
     required: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ()
     timestamps: Timestamps = "offset"
     max_bytes: int = 16_777_216
@@ -137,6 +140,8 @@ class Csv:
         """Faults of the field values in combination."""
         if len(self.separator) != 1 or self.separator in '"\r\n':
             yield f"separator is {self.separator!r}; it must be one character, and no quote or line end"
+        if not isinstance(self.null_text, str) and not self.null_text:
+            yield 'null_text is an empty list; leave it out where an empty field is null (null_text="")'
         yield from _limits(1, self.max_bytes)
 
 

@@ -115,26 +115,45 @@ def main() -> None:
         # The reader of stdout has ended (`medallion … | head`): no error can be shown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except OSError as error:
-        if error.errno not in _DISK_REFUSES:
-            raise
-        place = error.filename or "a file of this command"
-        _print_error(
-            SetupError(
-                f"{place} cannot be written ({error.strerror}). Make room on its disk or make it writable, "
-                "then repeat the command: what is committed stays, an interrupted micro-batch is replayed."
-            )
-        )
-        code = SetupError.exit_code
     except Exception as error:
+        if (found := _exit_code_of(error)) is None:
+            raise
+        code = found
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_of_an_interrupt(error: BaseException | None) -> bool:
+    """Whether an error was raised while an interrupt ended the command, such as by a JVM that ended first."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _exit_code_of(error: Exception) -> int | None:
+    """Print an error of the disk or of the schema registry; the exit code, or None for a bug."""
+    if _is_of_an_interrupt(error):
+        return 130
+    if isinstance(error, OSError):
+        if error.errno not in _DISK_REFUSES:
+            return None
+        place = error.filename or "a file of this command"
+        known: MedallionError = SetupError(
+            f"{place} cannot be written ({error.strerror}). Make room on its disk or make it writable, "
+            "then repeat the command: what is committed stays, an interrupted micro-batch is replayed."
+        )
+    else:
         # Not only streams read values: any command that does may find the schema registry unavailable.
         from common.streaming.query import registry_failure
 
         if (unavailable := registry_failure(str(error))) is None:
-            raise
-        _print_error(RegistryError(f"{unavailable}. Nothing was written; try again when it answers."))
-        code = RegistryError.exit_code
-    sys.exit(code if isinstance(code, int) else 0)
+            return None
+        known = RegistryError(f"{unavailable}. Nothing was written; try again when it answers.")
+    _print_error(known)
+    return known.exit_code
 
 
 def _print_error(error: MedallionError) -> None:

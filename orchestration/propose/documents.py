@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from common.errors import UsageError
@@ -43,8 +44,9 @@ class DocumentTables:
         self.proposal, self.messages, self.found = proposal, messages, found
         self.everything = everything
         self.by_name: dict[str, Leaf] = {}
-        self.documents = len(found)
+        self.documents = self.different = len(found)
         self.always: list[tuple[str, ...]] = []
+        self.first_rules: list[str] = []
 
     def propose(self) -> None:
         """Fill the proposal: columns, key, event time, watermark, rules and gold tables."""
@@ -54,21 +56,29 @@ class DocumentTables:
         shape = usable(value_shapes.shape_of(self.found), self.proposal)
         self._columns(shape)
         self.always = [leaf.path for leaf in value_shapes.leaves(shape) if leaf.is_always]
+        self._declare(shape)
+
+    def _declare(self, shape: Shape) -> None:
+        """Choose event time and key, which may rule fields out; then declare value, rules and gold tables."""
         self._event_time()
         thing = self._key()
         event_time = self.by_name.get(self.proposal.event_time)
         if event_time is not None and event_time.path not in self.always:
             self.proposal.watermark = "7 days"
             self.proposal.notes.pop("watermark", None)
-            by_arrival(self.proposal)
-        known = [path for path in self.always if all("." not in name for name in path)]
-        paths = [".".join(path) for path in known] if self.documents >= _EVIDENCE else []
-        self.proposal.value = f"Json({ddl(shape)}{required(paths)})"
-        self.proposal.rules = gold_tables.rules(self.by_name, self.proposal.event_time)
+            by_arrival(self.proposal, self._local_times())
+        self.proposal.value = self._value(shape)
+        self.proposal.rules = self.first_rules + gold_tables.rules(self.by_name, self.proposal.event_time)
         name = message_types.discriminator(self.by_name, self.found)
         if name:
             self._split(name, shape)
         self._gold(thing)
+
+    def _value(self, shape: Shape) -> str:
+        """The declaration of a value with the fields of a shape."""
+        known = [path for path in self.always if all("." not in name for name in path)]
+        paths = [".".join(path) for path in known] if self.documents >= _EVIDENCE else []
+        return f"Json({ddl(shape)}{required(paths)})"
 
     def _propose_changes(self) -> None:
         """One table of changes, or one per table of the source where the topic has changes of several."""
@@ -138,7 +148,7 @@ class DocumentTables:
             self.by_name[name] = leaf
             unit = leaf.shape.epoch(leaf.path[-1])
             self.proposal.columns[name] = moment(leaf.sql, unit) if unit else leaf.sql
-            if note := _note(leaf):
+            if note := note_of(leaf):
                 self.proposal.notes[name] = note
 
     def _millis(self, name: str) -> list[int]:
@@ -147,18 +157,25 @@ class DocumentTables:
         unit = leaf.shape.epoch(leaf.path[-1])
         texts = [str(value_at(document, leaf.path)) for document in self.found]
         if unit:
-            return [int(text) * (1 if unit == "millis" else 1000) for text in texts]
+            return [int(Decimal(text) * (1 if unit == "millis" else 1000)) for text in texts]
         return [value_shapes.millis_of(text) for text in texts]
 
     def _times(self) -> list[str]:
         return [name for name, leaf in self.by_name.items() if leaf.is_always and _is_time(leaf)]
+
+    def _local_times(self) -> list[str]:
+        return [
+            name
+            for name, leaf in self.by_name.items()
+            if leaf.path in self.always and leaf.shape.is_local_time
+        ]
 
     def _event_time(self) -> None:
         times = self._times()
         moments = {name: self._millis(name) for name in times}
         possible = [name for name in times if not event_times.is_future(moments[name], self.messages)]
         if not possible:
-            by_arrival(self.proposal)
+            by_arrival(self.proposal, self._local_times())
             return
         best = min(possible, key=_rank)
         others = [name for name in times if name != best]
@@ -184,6 +201,7 @@ class DocumentTables:
         times += [name for name in self._times() if name not in times]
         paths = {name: leaf.path for name, leaf in self.by_name.items()}
         found = keys.find_key(named, times, paths, self.found, self._all_documents)
+        self.different = found.checked
         about = ""
         if found.thing:
             share = f"{found.repeats} %" if found.repeats else "less than 1 %"
@@ -237,7 +255,7 @@ class DocumentTables:
                     bronze=whole.table,
                     messages=len(documents),
                     format=whole.format,
-                    value=f"Json({ddl(fields)})",
+                    value=self._part_value(fields),
                     columns={each: whole.columns[each] for each in kept},
                     key=whole.key,
                     event_time=whole.event_time,
@@ -247,10 +265,15 @@ class DocumentTables:
                     remarks=[
                         f"messages of one {name}: {len(documents):,} of {len(self.found):,} sampled; those",
                         "of the other types are no rows of this table",
+                        *([] if whole.parts else whole.remarks),
                     ],
-                    rules=gold_tables.rules(leaf_rules, whole.event_time)[:1],
+                    rules=self.first_rules + gold_tables.rules(leaf_rules, whole.event_time)[:1],
                 )
             )
+
+    def _part_value(self, shape: Shape) -> str:
+        """The declaration of a value of one type of message."""
+        return f"Json({ddl(shape)})"
 
 
 def _by_source_table(
@@ -284,7 +307,8 @@ def sql_text(value: str) -> str:
     return f"'{escaped}'"
 
 
-def _note(leaf: Leaf) -> str:
+def note_of(leaf: Leaf) -> str:
+    """A comment beside the column of a field; empty if its type says all."""
     shape = leaf.shape
     if unit := shape.epoch(leaf.path[-1]):
         return f"{unit} since 1970, by its values"
@@ -318,11 +342,14 @@ def by_coordinates(proposal: Proposal, why: str) -> None:
     proposal.notes["key"] = why
 
 
-def by_arrival(proposal: Proposal) -> None:
-    """Make Kafka's timestamp the event time."""
+def by_arrival(proposal: Proposal, local_times: Sequence[str] = ()) -> None:
+    """Make Kafka's timestamp the event time; times without an offset are named."""
     proposal.columns["arrived_at"] = "_kafka.timestamp"
     proposal.event_time = "arrived_at"
     proposal.notes["event_time"] = "no field always has a time: Kafka's timestamp"
+    if local_times:
+        note = f"Kafka's timestamp; better {' or '.join(local_times)}, once declared timestamp (see there)"
+        proposal.notes["event_time"] = note
 
 
 def use_coordinates(proposal: Proposal, why: str) -> None:

@@ -134,7 +134,11 @@ def ddl(shape: Shape) -> str:
 
     A text with control characters or direction marks has them as escapes, in one line.
     """
-    lines = [f"{value_shapes.quoted(name)} {inner.type}" for name, inner in shape.members.items()]
+    return ddl_of([f"{value_shapes.quoted(name)} {inner.type}" for name, inner in shape.members.items()])
+
+
+def ddl_of(lines: Sequence[str]) -> str:
+    """Fields, each a name and a type, as DDL text in such a literal."""
     text = ", ".join(lines)
     if len(text) <= 60 or not text.isprintable() or '"""' in text or "\\" in text:  # noqa: PLR2004  # short
         return literal(text)

@@ -15,13 +15,14 @@ from common.errors import UsageError
 from common.schema.ddl import Field
 from orchestration.kafka.topic_sample import Sampled
 from orchestration.propose import csv_lines, gold_tables, value_shapes
-from orchestration.propose.documents import DocumentTables, column, moment, snake, use_coordinates
+from orchestration.propose.csv_tables import CsvTables, column_names
+from orchestration.propose.documents import DocumentTables, column, snake, use_coordinates
 from orchestration.propose.pipeline_source import Proposal
-from orchestration.propose.source_text import literal
-from orchestration.propose.value_shapes import Leaf
 
 ODD = "of_another_kind"
 """Kind of documents in which a field has another type than in almost all other documents."""
+
+CSV = "csv"
 
 _FORMATS = {
     value_shapes.JSON,
@@ -80,11 +81,11 @@ def propose(
         _propose_avro(proposal, fields or {})
     else:
         texts = [
-            message.value.decode()
+            message
             for message, each in zip(messages, seen, strict=True)
             if each.kind == value_shapes.TEXT and message.value
         ]
-        _propose_plain(proposal, texts)
+        _propose_plain(proposal, texts, everything)
     return proposal
 
 
@@ -134,63 +135,42 @@ def _propose_avro(proposal: Proposal, known: Mapping[str, Any]) -> None:
     use_coordinates(proposal, f"values are not looked into{hint}: each message is an event of its own")
 
 
-def _propose_plain(proposal: Proposal, texts: Sequence[str]) -> None:
+def _propose_plain(
+    proposal: Proposal,
+    messages: Sequence[Sampled],
+    everything: Callable[[], Iterable[bytes | None]] | None,
+) -> None:
+    texts = [(message.value or b"").decode() for message in messages]
     lines = csv_lines.read(texts) if proposal.format == value_shapes.TEXT and len(texts) > 1 else None
     if lines is not None:
-        _propose_csv(proposal, lines)
-    else:
-        proposal.value = "Text()" if proposal.format == value_shapes.TEXT else "Bytes()"
-        proposal.columns = {"content": "value"}
+        _propose_csv(proposal, [messages[place] for place in lines.places], lines, everything)
+        return
+    proposal.value = "Text()" if proposal.format == value_shapes.TEXT else "Bytes()"
+    proposal.columns = {"content": "value"}
     use_coordinates(proposal, "each message is an event of its own")
-    if lines is not None:
-        leaves = {
-            name: Leaf((name,), shape, is_always=False)
-            for name, shape, kind in zip(proposal.columns, lines.shapes, lines.types, strict=False)
-            if kind != "string"
-        }
-        proposal.rules += gold_tables.rules(leaves, proposal.event_time)
     proposal.gold = gold_tables.per_day(proposal.table, proposal.event_time)
 
 
-def _note_header(proposal: Proposal, lines: csv_lines.Lines) -> None:
-    if not lines.names:
-        proposal.remarks.append("lines have no names: rename the fields")
-    elif set(lines.types) != {"string"}:
-        proposal.remarks.append("names are those of the header line, which goes to quarantine as wrong_type")
-    else:
-        proposal.remarks.append("names are those of the header line, which a rule drops")
-        name, title = next(iter(proposal.columns)), lines.names[0].replace("'", "\\'")
-        condition = f"coalesce({value_shapes.quoted(name)}, '') <> '{title}'"
-        proposal.rules.append(gold_tables.rule("is_no_header", condition, "drop"))
+def _propose_csv(
+    proposal: Proposal,
+    messages: Sequence[Sampled],
+    lines: csv_lines.Lines,
+    everything: Callable[[], Iterable[bytes | None]] | None,
+) -> None:
+    proposal.format = CSV
+    proposal.kinds[CSV] = proposal.kinds.pop(value_shapes.TEXT)
+    names = column_names(lines)
+    pairs = list(zip(messages, lines.documents(names), strict=True))
+    usual = _without_odd_documents(proposal, pairs)
+    found = [document for _, document in usual]
+
+    def documents() -> Iterable[Mapping[str, Any]]:
+        return found if everything is None else lines.all_documents(names, _texts(everything()))
+
+    CsvTables(proposal, [message for message, _ in usual], found, documents, lines).propose()
 
 
-def _propose_csv(proposal: Proposal, lines: csv_lines.Lines) -> None:
-    proposal.format = "csv"
-    titles = lines.names or [f"field_{place}" for place in range(1, lines.width + 1)]
-    names: list[str] = []
-    for title in titles:
-        name = column((title,))
-        while name in names:
-            name += "_2"
-        names.append(name)
-    fields = [f"{value_shapes.quoted(name)} {kind}" for name, kind in zip(names, lines.types, strict=True)]
-    options = "" if lines.separator == "," else f", separator={lines.separator!r}"
-    options += f", null_text={lines.null_text!r}" if lines.null_text else ""
-    proposal.value = f"Csv({literal(', '.join(fields))}{options})"
-    for name, shape, marks in zip(names, lines.shapes, lines.other_nulls, strict=True):
-        sql = value_shapes.quoted(name)
-        unit = shape.epoch(name) if not marks else ""
-        for mark in marks:
-            text = mark.replace("\\", "\\\\")
-            sql = f"nullif({sql}, '{text}')"
-        proposal.columns[name] = moment(sql, unit) if unit else sql
-        if marks and shape.type != "string":
-            proposal.notes[name] = f"the other values are {shape.type}"
-        elif unit:
-            proposal.notes[name] = f"{unit} since 1970, by its values"
-    _note_header(proposal, lines)
-    if lines.odd:
-        proposal.remarks.append(
-            f"{lines.odd:,} sampled lines have another number of fields: they would be in"
-        )
-        proposal.remarks.append("quarantine as wrong_field_count")
+def _texts(values: Iterable[bytes | None]) -> Iterator[str]:
+    for value in values:
+        if value and value_shapes.recognize(value).kind == value_shapes.TEXT:
+            yield value.decode()

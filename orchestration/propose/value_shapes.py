@@ -49,6 +49,8 @@ _SECONDS = (10**9, 10**10)
 _MILLIS_OF_OUR_DAYS = (946_684_800_000, 2_208_988_800_000)
 """2000 to 2040: numbers that are times whatever their field is called."""
 _MOST_MILLIS, _MOST_SECONDS = 10**14, 10**11
+_MICROS = 6
+"""Digits after the point of seconds that a timestamp holds exactly."""
 _EPOCHS = {"millis": _MILLIS, "seconds": _SECONDS, "of our days": _MILLIS_OF_OUR_DAYS}
 
 
@@ -87,7 +89,7 @@ def recognize(value: bytes | None) -> Seen:
 
 
 def _kind_of_plain(text: str) -> str:
-    return TEXT if text.translate(_LAYOUT).isprintable() else BYTES
+    return TEXT if text.removeprefix("\ufeff").translate(_LAYOUT).isprintable() else BYTES
 
 
 def _object_in(text: str) -> Seen:
@@ -222,16 +224,24 @@ class Shape:
     def epoch(self, name: str) -> str:
         """``millis`` or ``seconds`` if values are times since 1970 in that unit; else empty.
 
-        Milliseconds of 2000 to 2040 are times by their values; other numbers by name and range. One number in
-        a hundred may lie outside.
+        Milliseconds of 2000 to 2040 are times by their values; other numbers by name and range. Seconds may
+        have six digits after the point. One number in a hundred may lie outside.
         """
-        if self.type != "bigint" or self.low is None or self.high is None or self.low < 0:
+        if self.low is None or self.high is None or self.low < 0:
             return ""
-        if not IDENTIFIER.search(name) and self._is_mostly("of our days") and self.high < _MOST_MILLIS:
+        is_whole = self.type == "bigint"
+        if not is_whole and (self.type != "double" or self._after > _MICROS):
+            return ""
+        if (
+            is_whole
+            and not IDENTIFIER.search(name)
+            and self._is_mostly("of our days")
+            and self.high < _MOST_MILLIS
+        ):
             return "millis"
         if not _TIMELY.search(name):
             return ""
-        if self._is_mostly("millis") and self.high < _MOST_MILLIS:
+        if is_whole and self._is_mostly("millis") and self.high < _MOST_MILLIS:
             return "millis"
         return "seconds" if self._is_mostly("seconds") and self.high < _MOST_SECONDS else ""
 

@@ -37,10 +37,16 @@ def lookup_frames(spark: SparkSession, silver: Silver, layout: Layout) -> dict[s
     for lookup in silver.lookups:
         path = _path(lookup, silver, layout)
         if not delta_table.exists(path):
+            command = (
+                f" (medallion backfill --table {lookup.table}, after the tables it reads)"
+                if _OF_PIPELINE.match(lookup.table)
+                else ""
+            )
             raise TableMissingError(
                 lookup.table,
                 path,
-                f"The rules of {silver.table} use it as {lookup.name!r}: fill it first, then start again.",
+                f"The rules of {silver.table} use it as {lookup.name!r}: fill it first{command}, then start "
+                "again.",
             )
         found[lookup.name] = spark.read.format("delta").load(path)
     return found

@@ -57,6 +57,7 @@ _TYPES: Mapping[str, str] = {
     "Offsets": "dict of topic, partition and offset",
     "Sequence[str]": "list of names",
     "Value": "value format",
+    "Texts": "list of texts",
     "str": "text",
     "int": "number",
     "bool": "`True` or `False`",
@@ -72,6 +73,9 @@ _TYPES: Mapping[str, str] = {
 }
 """Types of attributes in words; a type that is not here is shown as a list of classes, or not at all."""
 
+EXAMPLE = Path(__file__).with_name("example_pipeline.py")
+"""The page's example; a test runs it."""
+
 _UNIONS = ("Gold", "Hook", "Table", "Value", "gx")
 """Public names that are types of several classes, and the name of Great Expectations."""
 
@@ -83,7 +87,7 @@ def reference() -> str:
         "",
         "Every class of a pipeline file (`from medallion import Pipeline, Topic, …`) with its attributes. An",
         "attribute without a default is required. A wrong value is refused with file and line;",
-        "`medallion check` reports all mistakes of a file at once.",
+        "`medallion check` reports all mistakes of a file at once. The last section is an example.",
         "",
         "Written by `python -m tests.reference.declarations_reference > docs/declarations.md`.",
     ]
@@ -91,6 +95,8 @@ def reference() -> str:
         lines += ["", f"## {title}"]
         for name in names:
             lines += ["", f"### {name}", "", *_class_lines(getattr(declare, name))]
+    lines += ["", "## An example", "", "A pipeline file in which each class is used once:", ""]
+    lines += ["```python", EXAMPLE.read_text(encoding="utf-8").rstrip(), "```"]
     return "\n".join(lines) + "\n"
 
 

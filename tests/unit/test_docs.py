@@ -59,6 +59,16 @@ def test_the_page_of_declarations_has_each_attribute_with_type_and_meaning() -> 
         assert [row[0] for row in rows if not row[2]] == required
 
 
+def test_the_example_of_the_page_of_declarations_uses_each_class_and_has_no_problem(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "declarations.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    unused = [name for name in declarations_reference.classes() if not re.search(rf"\b{name}\(", source)]
+    assert unused == []
+    file = tmp_path / "shop.py"
+    file.write_text(source, encoding="utf-8")
+    assert check(load_pipeline(file)) == ()
+
+
 def test_every_setting_the_readme_names_exists() -> None:
     """In `--set key=value`."""
     named = set(re.findall(r"--set ([a-z_.]+)=", README))

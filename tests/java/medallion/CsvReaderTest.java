@@ -73,6 +73,15 @@ class CsvReaderTest {
     }
 
     @Test
+    void severalTextsMayStandForNull() {
+        String spec = Reading.spec("csv", "a int, b string", "'null_text':['?','NA','']");
+        assertEquals("(null, null)", Reading.read(spec, "?,NA"));
+        assertEquals("(null, NAN)", Reading.read(spec, ",NAN"));
+        assertEquals("(1, NA)", Reading.read(spec, "1,\"NA\""));
+        assertEquals("wrong_type at a", Reading.read(spec, "-,x"));
+    }
+
+    @Test
     void aTextIsTheWholeValue() {
         String spec = Reading.spec("text", "value string", "'max_bytes':8");
         assertEquals("(Łódź\n)", Reading.read(spec, "Łódź\n"));

@@ -222,8 +222,11 @@ def test_a_rule_asks_another_table_as_it_is_when_the_micro_batch_begins(
     """One row per row though the other table has doubles and nulls; what is added counts from the next on."""
     engine = shop(spark, tmp_path, ASKING)
     engine.append_bronze("bronze.orders", records([event("a"), event("b", country="SE"), event("c")]))
-    with pytest.raises(TableMissingError, match=r"gold\.countries .*silver\.orders use it as 'countries'"):
+    with pytest.raises(
+        TableMissingError, match=r"gold\.countries .*silver\.orders use it as 'countries'"
+    ) as raised:
         engine.run("silver")
+    assert "fill it first (medallion backfill --table gold.countries" in str(raised.value)
     assert not Path(engine.path("silver.orders")).exists()
     ddl = "code string, is_open boolean, more map<string, int>"
     engine.append("gold.countries", [("NO", False, {}), ("NO", True, {}), (None, True, {})], ddl)

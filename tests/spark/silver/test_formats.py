@@ -110,11 +110,11 @@ def test_a_line_is_read_by_position(rows: Callable[..., Any]) -> None:
         "id string, n int, m decimal(5,2), d double, b boolean, day date, at timestamp",
         required=["id"],
         separator="¦",
-        null_text="-",
+        null_text=["-", "NA"],
     )
     lines = [
         '"a ""b"" c"¦5¦1.50¦0.5¦true¦2024-02-29¦2024-02-29T00:00:00Z\r\n',
-        "a¦-¦-¦-¦-¦-¦-",
+        "a¦-¦NA¦-¦-¦-¦NA",
         "-¦1¦-¦-¦-¦-¦-",
         "a¦1",
     ]

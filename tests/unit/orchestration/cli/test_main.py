@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.machine import processes
+from orchestration.cli import main
 from orchestration.jobs import job
 from tests.support import in_process
 
@@ -149,3 +150,32 @@ def test_a_problem_that_check_finds_controls_no_terminal(tmp_path: Path) -> None
     shown = ended.stdout + ended.stderr
     assert "gold.sums" in shown
     assert all(letter.isprintable() or letter == "\n" for letter in shown)
+
+
+def test_an_interrupt_whose_cleaning_up_fails_ends_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A signal to all processes of a command ends Spark's JVM, too: what then asks the JVM fails."""
+
+    def interrupted(**_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ConnectionError("Answer from Java side is empty")
+
+    monkeypatch.setattr(main, "app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_without_an_interrupt_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(**_: object) -> None:
+        error = LookupError("then")
+        error.__context__ = OSError("first")
+        raise error
+
+    monkeypatch.setattr(main, "app", failed)
+    with pytest.raises(LookupError, match="then"):
+        main.main()

@@ -175,7 +175,9 @@ def test_lines_text_and_bytes_are_proposed_as_such(tmp_path: Path) -> None:
     assert (csv.format, csv.value) == ("csv", "Csv(\"field_1 string, field_2 bigint\", separator=';')")
     assert propose("t", sampled(b"one, two", b"three")).value == "Text()"
     assert propose("t", sampled(b"\xff", b"\xfe\0")).value == "Bytes()"
-    for proposal in (csv, propose("t", sampled(b"one")), propose("t", sampled(b"\xff"))):
+    prose = propose("t", sampled(b"at 10:00 a, b began", b"at 10:01 a, b ended"))
+    assert prose.value == "Text()"
+    for proposal in (csv, prose, propose("t", sampled(b"one")), propose("t", sampled(b"\xff"))):
         loaded(proposal, tmp_path)
 
 
@@ -296,6 +298,9 @@ def test_money_is_never_a_double(name: str, text: str, kind: str) -> None:
         ("order_id", [NOW + place for place in range(300)], ""),
         ("time", [1_700_000_000] * 300, "seconds"),
         ("time", [17] * 300, ""),
+        ("ts", [1_331_901_000.123456 + place for place in range(300)], "seconds"),
+        ("ts", [1_331_901_000.1234567] * 300, ""),
+        ("load", [1_331_901_000.5] * 300, ""),
     ],
 )
 def test_milliseconds_are_noticed_by_their_values(name: str, numbers: list[int], unit: str) -> None:
@@ -352,18 +357,119 @@ CSV = [
 def test_csv_takes_its_header_its_null_marks_and_its_types(tmp_path: Path) -> None:
     made = propose("t", sampled(*CSV))
     (silver,) = loaded(made, tmp_path).silver
-    assert silver.value.null_text == "?"
-    assert silver.value.schema == (
-        "incident string, opened_at date, priority bigint, closed string, score string, note string"
+    assert silver.value.null_text == ("?", "NA", "")
+    assert " ".join(silver.value.schema.split()) == (
+        "incident string, opened_at date, priority bigint, closed string, score double, note string"
     )
-    assert made.columns["score"] == "nullif(score, 'NA')"
+    assert made.columns["score"] == "score"
+    assert made.kinds == {"csv": 301}
     assert any("header line" in remark for remark in made.remarks)
     plain = propose("t", sampled(b"first_name,last_name", b"x,-", b'"a,b",y', b"z,y"))
     assert plain.value == 'Csv("first_name string, last_name string")'
     assert "is_no_header" in plain.rules[0]
     loaded(plain, tmp_path)
     dashes = propose("t", sampled(b"1;a", b"-;b", b"3;-"))
-    assert dashes.value == "Csv(\"field_1 bigint, field_2 string\", separator=';', null_text='-')"
+    assert dashes.value == 'Csv("field_1 bigint, field_2 string", separator=\';\', null_text=["-", ""])'
+
+
+def test_a_null_mark_that_is_a_word_in_another_column_stays_one_there(tmp_path: Path) -> None:
+    """Namibia among codes of countries, and a minus among signs."""
+    lines = [
+        *(b"%d;%s;%s;text" % (n, (b"DE", b"NA")[n % 2], (b"+", b"-")[n % 2]) for n in range(50)),
+        b"NA;DE;+;-",
+        b"-;FR;+;NA",
+    ]
+    made = propose("t", sampled(*lines))
+    (silver,) = loaded(made, tmp_path).silver
+    assert silver.value.null_text == ""
+    assert (
+        " ".join(silver.value.schema.split())
+        == "field_1 string, field_2 string, field_3 string, field_4 string"
+    )
+    assert made.columns["field_1"] == "nullif(nullif(field_1, 'NA'), '-')"
+    assert [made.columns[f"field_{place}"] for place in (2, 3, 4)] == ["field_2", "field_3", "field_4"]
+    assert "the other values are bigint" in made.notes["field_1"]
+    assert propose("t", sampled(b"a,NA", b"b,-", b"c,x")).value == 'Csv("field_1 string, field_2 string")'
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        ([b"\xef\xbb\xbfid,value", b"1,2", b"2,3"], "id bigint, value bigint"),
+        ([b",id,value", b"0,a,2", b"1,b,3"], "field_1 bigint, id string, value bigint"),
+        (
+            ["Stra\u00dfe;Wert (\u00b0C);%".encode(), b"a;1;2", b"b;3;4"],
+            "stra_e string, wert_c bigint, field bigint",
+        ),
+        (["Stra\u00dfe;Wert (\u00b0C)".encode(), b"a;1", b"b;3"], "stra_e string, wert_c bigint"),
+        ([b"day;a;b", b"2026-01-01;1,5;2,7", b"2026-01-02;1,25;3,5"], "day date, a string, b string"),
+        ([b"id;agent,os", b"1;a (b; c),x", b"2;a (c; d),y"], "field_1 string, field_2 string"),
+        ([b"abc,,x", b"def,5,y", b"ghi,6,z"], "field_1 string, field_2 bigint, field_3 string"),
+    ],
+)
+def test_the_separator_and_the_header_of_files_of_other_programs(lines: list[bytes], fields: str) -> None:
+    """A byte order mark, row numbers without a name, letters beyond ASCII, decimal commas."""
+    made = propose("t", sampled(*lines))
+    assert made.value.startswith(f'Csv("{fields}"'), made.value
+
+
+LOG = [
+    b"incident_id,at,state,price",
+    *(b"INC%d,2023-01-01T10:%02d:%02dZ,s%d,%d" % (n // 3, *divmod(n, 60), n % 3, n) for n in range(600)),
+]
+
+
+def test_csv_takes_key_event_time_and_gold_from_its_fields(tmp_path: Path) -> None:
+    """As documents do: the same rules hold for a field of a line."""
+    made = propose("t", sampled(*LOG))
+    assert (made.key, made.event_time, made.watermark) == (["incident_id", "at"], "at", "1 hour")
+    assert "incident_id repeats 67 %: an id of a thing" in made.notes["key"]
+    pipeline = loaded(made, tmp_path)
+    assert [gold.name for gold in pipeline.gold] == ["t_per_day", "t_latest"]
+    assert "price decimal(18,4)" in made.value
+    assert "price_not_negative" in made.rules[0]
+
+
+def test_csv_keeps_lines_that_equal_another_one(tmp_path: Path) -> None:
+    made = propose("t", sampled(*LOG, LOG[7]))
+    assert (made.key, made.event_time) == (["message_partition", "message_offset"], "at")
+    assert made.notes["key"].startswith("lines that equal another one: 1")
+    loaded(made, tmp_path)
+    beyond = propose("t", sampled(*LOG), None, lambda: [*LOG, LOG[7]])
+    assert beyond.key == ["message_partition", "message_offset"]
+
+
+def test_a_csv_line_without_a_time_rules_the_event_time_out(tmp_path: Path) -> None:
+    made = propose("t", sampled(*LOG), None, lambda: [*LOG, b"INC9,,s1,5"])
+    assert (made.key, made.event_time) == (["message_partition", "message_offset"], "arrived_at")
+    loaded(made, tmp_path)
+
+
+def test_a_csv_field_of_another_type_is_a_fault_and_not_the_type(tmp_path: Path) -> None:
+    made = propose("t", sampled(*LOG, b"INC9,soon,s1,much"))
+    assert "at timestamp" in made.value
+    assert any("field of another kind" in remark for remark in made.remarks)
+    assert made.kinds == {"csv": 601, "of_another_kind": 1}
+    loaded(made, tmp_path)
+
+
+def test_a_time_without_an_offset_is_named_where_it_could_be_the_event_time(tmp_path: Path) -> None:
+    made = propose("t", sampled(*(b"a%d,2026-01-01 10:00:%02d" % (n, n) for n in range(60))))
+    assert made.event_time == "arrived_at"
+    assert "better field_2" in made.notes["event_time"]
+    assert 'timestamps="utc"' in made.notes["field_2"]
+    loaded(made, tmp_path)
+
+
+def test_a_csv_of_many_types_gets_a_table_per_type(tmp_path: Path) -> None:
+    lines = [b"dns,%d,q%d,a,,,," % (n, n) for n in range(60)]
+    lines += [b"http,%d,,,u%d,h,m,200" % (n, n) for n in range(60)]
+    made = propose("t", sampled(b"type,n,query,answer,uri,host,method,status", *lines))
+    first, second = loaded(made, tmp_path).silver
+    assert (first.where, second.where) == ("type = 'dns'", "type = 'http'")
+    assert first.value == second.value
+    assert "query" in first.columns
+    assert "query" not in second.columns
 
 
 def test_a_rule_a_gold_table_and_a_word_on_unknown_fields_are_proposed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ public final class Spec {
     public final int maxDepth;
     public final int maxBytes;
     public final byte[] separator;
-    public final byte[] nullText;
+    public final byte[][] nullTexts;
     private final String[] required;
     private final int[][] requiredPlaces;
 
@@ -38,7 +38,7 @@ public final class Spec {
         maxDepth = Member.of(node, "max_depth").asInt(64);
         maxBytes = Member.of(node, "max_bytes").asInt(Integer.MAX_VALUE);
         separator = Member.of(node, "separator").asText(",").getBytes(StandardCharsets.UTF_8);
-        nullText = Member.of(node, "null_text").asText("").getBytes(StandardCharsets.UTF_8);
+        nullTexts = texts(Member.of(node, "null_text"));
         JsonNode paths = Member.of(node, "required");
         required = new String[paths.size()];
         requiredPlaces = new int[paths.size()][];
@@ -48,6 +48,19 @@ public final class Spec {
             requiredPlaces[i] = places(required[i]);
             i++;
         }
+    }
+
+    /** One text, or an array of them; the empty text where there is none. */
+    private static byte[][] texts(JsonNode node) {
+        if (!node.isArray()) {
+            return new byte[][] {node.asText("").getBytes(StandardCharsets.UTF_8)};
+        }
+        byte[][] texts = new byte[node.size()][];
+        int i = 0;
+        for (JsonNode text : node) {
+            texts[i++] = text.asText().getBytes(StandardCharsets.UTF_8);
+        }
+        return texts;
     }
 
     /** The first required field that is null in the row; null if there is none. */

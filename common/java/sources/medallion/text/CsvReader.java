@@ -149,7 +149,7 @@ public final class CsvReader implements Reader {
     }
 
     private Object converted(Type type, String label) {
-        if (!isQuoted && Arrays.equals(spec.nullText, 0, spec.nullText.length, text, from, to)) {
+        if (!isQuoted && isNullText()) {
             return null;
         }
         String reason;
@@ -173,6 +173,16 @@ public final class CsvReader implements Reader {
             faultField = label;
         }
         return found;
+    }
+
+    private boolean isNullText() {
+        for (int i = 0; i < spec.nullTexts.length; i++) {
+            byte[] wanted = spec.nullTexts[i];
+            if (Arrays.equals(wanted, 0, wanted.length, text, from, to)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private boolean isWord(String wanted) {

@@ -1,0 +1,238 @@
+"""A shop: each class of a pipeline file once."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from medallion import (
+    Aggregate,
+    Avro,
+    Bytes,
+    ChangeFeed,
+    ConsoleSink,
+    Csv,
+    Custom,
+    Debezium,
+    Expect,
+    ForeachSink,
+    Freshness,
+    History,
+    InRange,
+    InSet,
+    Join,
+    Json,
+    KafkaSink,
+    Lookup,
+    Matches,
+    Message,
+    NullShare,
+    Pipeline,
+    Publish,
+    Quality,
+    Reading,
+    References,
+    RowCount,
+    Rule,
+    SameDistribution,
+    Session,
+    Silver,
+    Storage,
+    SumsEqual,
+    Text,
+    Topic,
+    Unique,
+    Upsert,
+    ValueShare,
+    Window,
+    Within,
+)
+
+PAYMENT = """{"type": "record", "name": "Payment", "fields": [
+    {"name": "order_id", "type": "string"},
+    {"name": "paid_at", "type": {"type": "long", "logicalType": "timestamp-millis"}}]}"""
+
+
+def orders(seed: int) -> Iterator[Message]:
+    """For `medallion produce`: an order per second."""
+    for number in range(60):
+        at = f"2026-03-01T12:00:{number:02d}Z"
+        text = f'{{"id": "o{seed}-{number}", "customer": {number % 3}, "amount": {number}.50, "at": "{at}"}}'
+        yield Message(key=b"shop", value=text.encode())
+
+
+def large_orders(rows: Any, gold: Any) -> None:
+    """For `Custom`: whatever SQL and DataFrames can do, once per micro-batch."""
+    gold.append(rows.where("amount > 50").select("order_id", "amount"), "large_orders")
+
+
+def send_mail(row: Any) -> None:
+    """For `ForeachSink`: called in Spark's worker processes."""
+
+
+pipeline = Pipeline(
+    name="shop",
+    bronze=[
+        Topic("orders", sample=orders),
+        Topic("customer_changes", topics=["db.shop.customers"]),
+        Topic("payments"),
+        Topic("rates", keep="90 days"),
+        Topic("notes"),
+        Topic("pictures"),
+    ],
+    silver=[
+        Silver(
+            "orders",
+            reads="bronze.orders",
+            value=Json("id string, customer bigint, amount decimal(12,2), at timestamp", required=["id"]),
+            columns={"order_id": "id", "customer": "customer", "amount": "amount", "ordered_at": "at"},
+            key=["order_id"],
+            event_time="ordered_at",
+            watermark="1 day",
+            # The table has to exist. Before the first start: medallion backfill --layer bronze,
+            # then medallion backfill --table silver.rates.
+            lookups=[Lookup("rate", table="silver.rates", on={"currency": "'EUR'"})],
+            rules=[
+                Rule("amount_not_negative", "amount >= 0"),
+                Rule("rate_is_known", "rate.currency is not null", on_fail="warn"),
+            ],
+            unknown_fields="rescue",
+        ),
+        Silver(
+            "customer_changes",
+            reads="bronze.customer_changes",
+            value=Debezium("id bigint, name string"),
+            columns={
+                "customer": "coalesce(after.id, before.id)",
+                "name": "after.name",
+                "op": "op",
+                "changed_at": "timestamp_millis(ts_ms)",
+            },
+            key=["customer", "changed_at"],
+            event_time="changed_at",
+            watermark="7 days",
+        ),
+        Silver(
+            "payments",
+            reads="bronze.payments",
+            value=Avro(PAYMENT),
+            columns={"order_id": "order_id", "paid_at": "paid_at"},
+            key=["order_id"],
+            event_time="paid_at",
+            watermark="1 day",
+        ),
+        Silver(
+            "rates",
+            reads="bronze.rates",
+            value=Csv("currency string, rate double, at timestamp", null_text=["?", "NA", ""]),
+            columns={"currency": "currency", "rate": "rate", "at": "at"},
+            key=["currency", "at"],
+            event_time="at",
+            watermark="1 day",
+        ),
+        Silver(
+            "notes",
+            reads="bronze.notes",
+            value=Text(max_bytes=10_000),
+            columns={"note": "value", "at": "_kafka.timestamp", "number": "_kafka.offset"},
+            key=["number"],
+            event_time="at",
+            watermark="1 hour",
+        ),
+        Silver(
+            "pictures",
+            reads="bronze.pictures",
+            value=Bytes(),
+            columns={"picture": "value", "at": "_kafka.timestamp", "number": "_kafka.offset"},
+            key=["number"],
+            event_time="at",
+            watermark="1 hour",
+        ),
+    ],
+    gold=[
+        Aggregate(
+            "revenue_per_minute",
+            reads="silver.orders",
+            window=Window("ordered_at", "1 minute"),
+            measures={"orders": "count(*)", "revenue": "sum(amount)"},
+            mode="recompute",
+        ),
+        Aggregate(
+            "visits",
+            reads="silver.orders",
+            by=["customer"],
+            window=Session("ordered_at", "30 minutes"),
+            measures={"orders": "count(*)"},
+            mode="recompute",
+        ),
+        Upsert(
+            "last_order",
+            reads="silver.orders",
+            key=["customer"],
+            newest_by=["ordered_at"],
+            storage=Storage(change_feed=True, cluster_by=["customer"]),
+        ),
+        ChangeFeed(
+            "customers",
+            reads="silver.customer_changes",
+            key=["customer"],
+            sequence_by=["changed_at"],
+            storage=Storage(change_feed=True),
+        ),
+        History(
+            "names",
+            reads="silver.customer_changes",
+            key=["customer"],
+            valid_by="changed_at",
+            columns=["name"],
+            delete_when="op = 'd'",
+        ),
+        Join(
+            "orders_with_names",
+            reads="silver.orders",
+            joins="gold.customers",
+            on={"customer": "customer"},
+            columns={"order_id": "order_id", "name": "customers.name"},
+        ),
+        Join(
+            "paid_in_an_hour",
+            reads="silver.orders",
+            joins="silver.payments",
+            on={"order_id": "order_id"},
+            columns={"order_id": "order_id", "paid_at": "payments.paid_at"},
+            how="inner",
+            mode="stream",
+            within=Within("ordered_at", "paid_at", "0 seconds", "1 hour", "1 day", "1 day"),
+            reading=Reading(changes="appends"),
+        ),
+        Custom(
+            "large_orders",
+            reads="silver.orders",
+            write=large_orders,
+            tables={"large_orders": "order_id string, amount decimal(12,2)"},
+        ),
+    ],
+    publish=[
+        Publish("alerts", reads="gold.last_order", to=KafkaSink("alerts"), where="amount > 50"),
+        Publish("mails", reads="silver.orders", to=ForeachSink(send_mail)),
+        Publish("look", reads="silver.notes", to=ConsoleSink(rows=5)),
+    ],
+    quality=[
+        Quality(
+            "gold.last_order",
+            [
+                RowCount(min=1),
+                Unique(["customer"]),
+                Freshness("ordered_at", "1 day", severity="warn"),
+                InRange("amount", min=0, max=10_000),
+                InSet("customer", [0, 1, 2]),
+                NullShare("customer", max=0.01),
+                Matches("order_id", "^o[0-9]+-[0-9]+$"),
+                ValueShare("customer", 0, max=0.5),
+                SameDistribution("customer"),
+                References(["customer"], "gold.customers", severity="warn"),
+                Expect("expect_column_values_to_not_be_null", arguments={"column": "ordered_at"}),
+            ],
+            gate="publish",
+        ),
+        Quality("gold.revenue_per_minute", [SumsEqual("revenue", "silver.orders", equals="amount")]),
+    ],
+)
