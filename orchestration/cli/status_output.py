@@ -17,8 +17,8 @@ from orchestration.history.alert_state import AlertsFile
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.pipeline.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
-from orchestration.status.model import Kept, Quarantine, Status, TableStatus
-from orchestration.status.problems import duration, problems
+from orchestration.status.model import Kept, Quarantine, Status, TableStatus, TimeToLoss
+from orchestration.status.problems import LATER_SECONDS, SOON_SECONDS, duration, problems
 
 WIDTH = 100
 """Columns of the stacked layout, and of a status that goes into a pipe or a file."""
@@ -310,10 +310,20 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
         yield Text(f"{duration(waiting)} behind Kafka", style="dim")
     if table.uncommitted is not None and table.uncommitted.records:
         yield Text(f"{_number(table.uncommitted.records)} records in open transactions", style="yellow")
+    if table.lag.count and table.loss.seconds is not None:
+        yield _loss(table.loss)
     if (last := query.last_batch) is not None and table.holder is not None:
         yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
         if last.state_rows is not None and last.state_bytes is not None:
             yield Text(f"state {_number(last.state_rows)} rows, {bytes_text(last.state_bytes)}", style="dim")
+
+
+def _loss(loss: TimeToLoss) -> Text:
+    """When the rows that the query has yet to read are deleted, at the present rates."""
+    if loss.seconds is None or loss.is_never:
+        return Text("unread data is never lost", style="dim")
+    style = "red" if loss.seconds < SOON_SECONDS else "yellow" if loss.seconds < LATER_SECONDS else "dim"
+    return Text(f"unread data is lost in {duration(loss.seconds)}", style=style)
 
 
 def _failures(table: TableStatus, failures: QueryState, at: datetime) -> Text | None:

@@ -173,7 +173,9 @@ function* facts(status, table) {
   if (last && last.state_rows !== null) yield `state ${short(last.state_rows)} rows, ${bytes(last.state_bytes)}`;
   if (table.lag.files) yield `to read: ${short(table.lag.files)} ${table.lag.files === 1 ? "file" : "files"}, ${bytes(table.lag.bytes)}`;
   if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
-  if (!table.time_to_loss.is_never && table.time_to_loss.seconds !== null) yield `loss in ${age(table.time_to_loss.seconds)}`;
+  const loss = table.time_to_loss;
+  if (loss.is_never) yield "unread data is never lost";
+  else if (loss.seconds !== null) yield `unread data is lost in ${age(loss.seconds)}`;
   if (table.quarantine && table.quarantine.rows) yield `quarantine ${short(table.quarantine.rows)}`;
   if (table.late && table.late.count) yield `late ${short(table.late.count)}${table.late.left_out ? `, ${short(table.late.left_out)} left out` : ""}`;
   if (table.query.restarts) yield `restarts ${table.query.restarts}`;

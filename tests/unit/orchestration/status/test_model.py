@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -16,7 +19,7 @@ from orchestration.cli.status_output import render
 from orchestration.history.job_state import JobState, read_states, write_state
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
-from orchestration.status.model import Status, TableStatus
+from orchestration.status.model import Status, TableStatus, TimeToLoss
 from orchestration.status.problems import duration, problems
 from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets
 from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
@@ -115,6 +118,27 @@ def test_bronze_that_reads_nothing_loses_its_oldest_record_at_the_end_of_retenti
     loss = tables(look(lived_in, offsets(1_000, ages={10: 600})))["bronze.orders"].loss
     assert loss.cause == "retention.ms of topic orders"
     assert loss.seconds == pytest.approx(3_000, abs=5)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_terminal_says_when_unread_data_is_lost(lived_in: LivedIn, width: int) -> None:
+    """And that it never is, where the reader gains; a query that has read all has nothing to lose."""
+    lived_in.caught_up()
+    lived_in.batch("bronze.orders", 0, {"orders": {"0": 10}}, ago=600)
+    status = look(lived_in, offsets(1_000, ages={10: 600}))
+    assert re.search(r"unread data is lost in (50 min|49 min \d+ s)", drawn(status, width))
+    assert "never lost" not in drawn(status, width)
+    bronze = replace(status.tables[0], loss=TimeToLoss(math.inf))
+    assert "unread data is never lost" in drawn(replace(status, tables=(bronze,)), width)
+    bronze = replace(bronze, lag=replace(bronze.lag, count=0))
+    assert "unread data" not in drawn(replace(status, tables=(bronze,)), width)
+
+
+def drawn(status: Status, width: int) -> str:
+    """A status as a terminal shows it."""
+    screen = StringIO()
+    Console(file=screen, width=width, color_system=None).print(render(status))
+    return screen.getvalue()
 
 
 def test_records_of_an_open_transaction_are_told(lived_in: LivedIn) -> None:
