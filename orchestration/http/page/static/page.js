@@ -174,7 +174,7 @@ function* facts(status, table) {
   if (table.lag.files) yield `to read: ${short(table.lag.files)} ${table.lag.files === 1 ? "file" : "files"}, ${bytes(table.lag.bytes)}`;
   if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
   const loss = table.time_to_loss;
-  if (loss.is_never) yield "unread data is never lost";
+  if (loss.is_never && table.lag.count) yield "unread data is never lost";
   else if (loss.seconds !== null) yield `unread data is lost in ${age(loss.seconds)}`;
   if (table.quarantine && table.quarantine.rows) yield `quarantine ${short(table.quarantine.rows)}`;
   if (table.late && table.late.count) yield `late ${short(table.late.count)}${table.late.left_out ? `, ${short(table.late.left_out)} left out` : ""}`;

@@ -86,6 +86,26 @@ def test_a_record_that_only_bronze_has_waits_for_silver_and_gold(lived_in: Lived
     assert [table.lag.count for table in status.tables] == [0, 5, 0]
 
 
+@pytest.mark.parametrize("query", ["silver.orders", "gold.by_day"])
+def test_a_position_after_the_last_file_of_a_version_has_passed_the_version(
+    lived_in: LivedIn, query: str
+) -> None:
+    """Spark names that file, or the next version. After the first of two files the second one waits."""
+    lived_in.caught_up()
+    source = "bronze.orders" if query == "silver.orders" else "silver.orders"
+    lived_in.batch(query, 1, lived_in.position(source, 0) | {"index": 0})
+    status = look(lived_in)
+    assert waiting(status) == [0, 0, 0]
+    assert [table.lag.count for table in status.tables] == [0, 0, 0]
+    log = Path(lived_in.layout.table_path(source)) / "_delta_log" / f"{0:020}.json"
+    (added,) = [line for line in log.read_text().splitlines() if line.startswith('{"add"')]
+    with log.open("a") as file:
+        file.write(f"\n{added.replace('.parquet', '-more.parquet')}")
+    status = look(lived_in)
+    assert tables(status)[query].lag.count
+    assert waiting(status)[-1] != 0
+
+
 def test_a_record_that_silver_has_read_waits_for_gold_alone(lived_in: LivedIn) -> None:
     lived_in.caught_up()
     lived_in.bronze(5, ago=60)
