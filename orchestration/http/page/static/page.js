@@ -173,6 +173,7 @@ function* facts(status, table) {
   if (last && last.state_rows !== null) yield `state ${short(last.state_rows)} rows, ${bytes(last.state_bytes)}`;
   if (table.lag.files) yield `to read: ${short(table.lag.files)} ${table.lag.files === 1 ? "file" : "files"}, ${bytes(table.lag.bytes)}`;
   if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
+  if (table.uncommitted && table.uncommitted.records) yield `${whole(table.uncommitted.records)} records in open transactions`;
   const loss = table.time_to_loss;
   if (loss.is_never && table.lag.count) yield "unread data is never lost";
   else if (loss.seconds !== null) yield `unread data is lost in ${age(loss.seconds)}`;
