@@ -64,7 +64,7 @@ def query_now(  # noqa: PLR0913, PLR0917  # the sources of one answer
     if job.ended or query.state == "failed":
         return _ended(job, query)
     if not job.is_alive:
-        text = f"the process {job.pid} of job {job.job} has ended without a word"
+        text = f"the process {job.pid} of job {job.job} has ended and left no error"
         return QueryNow("dead", text, job.at, text, query.restarts, query.last_batch)
     if job.is_silent(at):
         text = f"job {job.job} (pid {job.pid}) has not answered for {_age(at, job.at)}"

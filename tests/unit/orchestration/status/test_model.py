@@ -16,6 +16,7 @@ from rich.console import Console
 from common.delta.log import LogReader
 from common.machine.table_lease import Leases
 from orchestration.cli.status_output import render
+from orchestration.history.alert_state import AlertsFile, AlertState
 from orchestration.history.job_state import JobState, read_states, write_state
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
@@ -154,6 +155,24 @@ def test_the_terminal_says_when_unread_data_is_lost(lived_in: LivedIn, width: in
     assert "unread data" not in drawn(replace(status, tables=(bronze,)), width)
 
 
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_terminal_says_once_what_is_wrong_with_many_queries(lived_in: LivedIn, width: int) -> None:
+    """A process that has ended takes all its queries with it; the tables must stay in sight."""
+    lived_in.caught_up()
+    lived_in.job(pid=2**22 - 1)
+    status = look(lived_in)
+    at = status.at
+    dead = [AlertState("dead", table, "critical", "the query is dead", at) for table in TABLES]
+    lag = [AlertState("lag", table, "warning", f"{n} rows wait", at) for n, table in enumerate(TABLES)]
+    alerts = AlertsFile(at, 7, "host", 10.0, {}, {}, (*dead, *lag))
+    lines = drawn(replace(status, alerts=alerts), width)
+    text = " ".join(line.strip() for line in lines.splitlines())
+    assert "! bronze.orders, silver.orders and 1 more: the query is dead: the process" in text
+    assert text.count("has ended and left no error") == 1 + len(TABLES)  # and beside each table
+    assert "! alert dead bronze.orders, gold.by_day and 1 more: the query is dead" in text
+    assert [text.count(f"! alert lag {table}: {n} rows wait") for n, table in enumerate(TABLES)] == [1, 1, 1]
+
+
 def drawn(status: Status, width: int) -> str:
     """A status as a terminal shows it."""
     screen = StringIO()
@@ -217,7 +236,9 @@ def test_a_job_whose_process_was_killed_is_dead(lived_in: LivedIn) -> None:
     os.waitpid(gone, 0)
     lived_in.caught_up()
     lived_in.job(pid=gone)
-    assert states(look(lived_in)) == [("dead", f"the process {gone} of job up has ended without a word")] * 3
+    assert (
+        states(look(lived_in)) == [("dead", f"the process {gone} of job up has ended and left no error")] * 3
+    )
 
 
 def test_a_process_of_the_same_id_is_not_taken_for_the_job(lived_in: LivedIn) -> None:
