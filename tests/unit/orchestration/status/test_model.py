@@ -162,8 +162,8 @@ def test_the_terminal_says_once_what_is_wrong_with_many_queries(lived_in: LivedI
     lived_in.job(pid=2**22 - 1)
     status = look(lived_in)
     at = status.at
-    dead = [AlertState("dead", table, "critical", "the query is dead", at) for table in TABLES]
-    lag = [AlertState("lag", table, "warning", f"{n} rows wait", at) for n, table in enumerate(TABLES)]
+    dead = [AlertState("dead", table, "critical", "the query is dead", at, at) for table in TABLES]
+    lag = [AlertState("lag", table, "warning", f"{n} rows wait", at, at) for n, table in enumerate(TABLES)]
     alerts = AlertsFile(at, 7, "host", 10.0, {}, {}, (*dead, *lag))
     lines = drawn(replace(status, alerts=alerts), width)
     text = " ".join(line.strip() for line in lines.splitlines())
