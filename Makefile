@@ -47,7 +47,7 @@ cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one m
 	@$(BIN)/python -m pytest tests/process/places/test_cluster.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
-	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/seen/test_demo.py tests/process/seen/test_page.py $(ARGS)
+	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/user_interface/test_demo.py tests/process/user_interface/test_page.py $(ARGS)
 
 bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -151,6 +152,8 @@ class RunningQuery:
     stream: Stream
     query: StreamingQuery
     state: _State
+    # Not part of the state: the JVM keeps the state, and a raised failure refers to this query.
+    _failure: MedallionError | None = field(default=None, init=False)
 
     @property
     def name(self) -> str:
@@ -171,15 +174,14 @@ class RunningQuery:
         """The error that ended the query; ``None`` while it runs and after a requested stop."""
         if self.is_active or self.state.stopped:
             return None
-        if self.state.failure is None:
+        if self._failure is None:
             error = self.state.error
             exception = None if isinstance(error, MedallionError) else self.query.exception()
             if error is not None or exception is not None:
                 # Kept: a query that failed for good is looked at until its process ends.
-                self.state.failure = failure_of(
-                    self.name, error, exception, described=_described(self.stream)
-                )
-        return self.state.failure
+                self._failure = failure_of(self.name, error, exception, described=_described(self.stream))
+                _clear_frames(error)
+        return self._failure
 
     def progress(self) -> Iterator[dict[str, Any]]:
         """Spark's recent progress reports, oldest first, as plain values."""
@@ -196,6 +198,20 @@ class RunningQuery:
             self.query.stop()
 
 
+def _clear_frames(error: BaseException | None) -> None:
+    """Clear the local variables of the frames that an error and its causes refer to.
+
+    PySpark keeps the error of a micro-batch in the object that the JVM calls, and the JVM keeps that object
+    as long as the query. The frames refer to objects of the JVM that refer to the query: without this, a
+    query that has failed would stay in both processes for ever.
+    """
+    cleared: set[int] = set()
+    while error is not None and id(error) not in cleared:
+        traceback.clear_frames(error.__traceback__)
+        cleared.add(id(error))
+        error = error.__cause__ or error.__context__
+
+
 @dataclass
 class _State:
     """State shared by the thread of the micro-batches and the supervising thread.
@@ -210,7 +226,6 @@ class _State:
     stopped: bool = False
     leaving: bool = False
     error: BaseException | None = None
-    failure: MedallionError | None = None
 
 
 def start(  # noqa: PLR0913  # a query and all that it shares with the others

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from common.config.alert_settings import AlertRule
-from orchestration.alerts.observe import Observation
+from orchestration.alerts.evaluate import Observation
 from orchestration.history.alert_state import AlertState, Key
 
 _FORGOTTEN = timedelta(days=1)

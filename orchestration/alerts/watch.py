@@ -23,10 +23,10 @@ from pathlib import Path
 from common.config.alert_settings import AlertSettings
 from common.machine.console import say
 from orchestration.alerts.channels import Channel, open_channels
+from orchestration.alerts.evaluate import observe
 from orchestration.alerts.facts import Facts, count_restarts
 from orchestration.alerts.lifecycle import Due, advance, due, sent
 from orchestration.alerts.messages import compose
-from orchestration.alerts.observe import observe
 from orchestration.history.alert_state import (
     AlertsFile,
     AlertState,

@@ -18,7 +18,7 @@ from common.errors import UsageError
 from common.machine.console import err, out, say
 from orchestration.cli import demo_output
 from orchestration.cli.status_output import WIDTH, render
-from orchestration.http.page_of import page_of
+from orchestration.http.serve import page_of
 from orchestration.jobs.job import Job, open_job
 from orchestration.kafka import client as kafka
 from orchestration.kafka import producer

@@ -18,7 +18,7 @@ from common.config.durations import seconds_of
 from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Table
-from common.delta.lease.table_leases import TableLeases
+from common.delta.lease.job_leases import TableLeases
 from common.errors import BrokerError, OutOfMemoryError, QueryFailedError, nearest
 from common.machine import processes
 from common.machine.console import say

@@ -12,7 +12,7 @@ from pathlib import Path
 from common.config.paths import Layout, is_local
 from common.declare import Custom, Gold, Pipeline, Silver, Topic
 from common.delta.checkpoint import Checkpoint
-from common.delta.lease.table_leases import TableLeases
+from common.delta.lease.job_leases import TableLeases
 from common.errors import UsageError
 
 

@@ -17,7 +17,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Silver, Table, Topic
 from common.delta import delta_rs
 from common.delta import table as delta_table
-from common.delta.lease.table_leases import TableLeases
+from common.delta.lease.job_leases import TableLeases
 from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair

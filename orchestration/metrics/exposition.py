@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from orchestration.metrics.catalogue import METRICS, values
+from orchestration.metrics.metric_list import METRICS, values
 from orchestration.status.model import Status
 
 if TYPE_CHECKING:

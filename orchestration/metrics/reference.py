@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestration.metrics.catalogue import METRICS
+from orchestration.metrics.metric_list import METRICS
 
 
 def reference() -> str:

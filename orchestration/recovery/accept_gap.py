@@ -19,7 +19,7 @@ from typing import Any
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
-from common.delta.lease.table_leases import TableLeases
+from common.delta.lease.job_leases import TableLeases
 from common.delta.log import LogReader
 from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata

@@ -14,7 +14,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta import delta_rs
 from common.delta.checkpoint import Checkpoint
-from common.delta.lease.table_leases import TableLeases
+from common.delta.lease.job_leases import TableLeases
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import repair
 from common.errors import UsageError

@@ -22,10 +22,10 @@ from common.config.settings import Settings
 from common.declare import Gold, Pipeline, Silver
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata, last_commit_metadata
 from common.errors import LeaseHeldError, UsageError
-from common.machine.table_lease import Leases
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
 from orchestration.pipeline.last_declaration import described, recorded

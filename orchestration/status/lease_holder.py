@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
+from common.delta.lease.local_leases import lease_file
 from common.delta.lease.store_leases import DEFAULT_SECONDS, StoredLease, read_lease
 from common.machine import object_store
-from common.machine.table_lease import lease_file
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.cluster import scale_out
-from tests.bench.contenders.started import ContenderError
+from tests.bench.contenders.started_process import ContenderError
 from tests.bench.data import topic
 from tests.bench.measure import machine
 from tests.bench.measure.stats import ratio

@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.bench.cluster import task_log
 from tests.bench.cluster.task_log import TaskCpu
 from tests.bench.contenders.ours import Ours
-from tests.bench.contenders.started import ContenderError
+from tests.bench.contenders.started_process import ContenderError
 from tests.bench.data import topic
 from tests.bench.data.events import Stream
 from tests.bench.measure.machine import Meter, Usage

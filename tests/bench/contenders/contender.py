@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from tests.bench.contenders.started import Started
+from tests.bench.contenders.started_process import Started
 from tests.bench.data.topic import Source
 from tests.bench.measure.oracle import Tables
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
-from tests.bench.contenders.started import Started, set_options
+from tests.bench.contenders.started_process import Started, set_options
 from tests.bench.data.topic import Source
 from tests.bench.measure.oracle import Tables
 

@@ -31,7 +31,7 @@ import polars as pl
 from confluent_kafka import Consumer, Message, TopicPartition
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tests.bench.contenders.told import told
+from tests.bench.contenders.script_options import script_options
 
 MOST = 100_000
 """Messages of a micro-batch: with more of them a drain costs no less, and takes more memory."""
@@ -276,7 +276,7 @@ def _within(before: Mapping[int, int], until: Mapping[int, int]) -> pl.Expr:
 
 def main() -> None:
     """Drain, or run until SIGINT."""
-    given = told()
+    given = script_options()
     stopped: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: stopped.append(number))
     folder = given.folder / "tables"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench.contenders.started import Started
+from tests.bench.contenders.started_process import Started
 from tests.bench.data.topic import Source
 from tests.bench.measure.oracle import Tables
 
@@ -37,7 +37,7 @@ class Script:
 
     def _start(self, folder: Path, source: Source, *words: str) -> Started:
         folder.mkdir(parents=True, exist_ok=True)
-        # As ``told`` reads them.
+        # As ``script_options`` reads them.
         given = ("--folder", str(folder), "--bootstrap", source.bootstrap_servers, "--topic", source.topic)
         module = f"{__package__}.{self.name}_job"
         return Started(module, (*given, *words), folder / f"{self.name}.log")

@@ -23,7 +23,7 @@ from common.config.settings import load_settings
 from common.java.find_java import find_java
 from common.java.jar_cache import require
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
-from tests.bench.contenders.told import told
+from tests.bench.contenders.script_options import script_options
 
 SCHEMA = (
     "event_id string, event_time timestamp, sent_at bigint, kind string, product string, cents bigint, "
@@ -182,7 +182,7 @@ class Job:
 
 def main() -> None:
     """Drain, or run until SIGINT."""
-    given = told()
+    given = script_options()
     began = time.monotonic()
     spark = session(given.folder)
     sys.stdout.write(f"\nSpark started in {time.monotonic() - began:.1f} s\n")

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.bench.contenders.started import Started
+from tests.bench.contenders.started_process import Started
 from tests.bench.data.events import Stream
 from tests.bench.data.topic import Letter, Outbox, Source, letters
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.bench.contenders.contender import Contender
-from tests.bench.contenders.started import Started
+from tests.bench.contenders.started_process import Started
 from tests.bench.data.events import Stream
 from tests.bench.measure.oracle import Tables, differences, expected
 

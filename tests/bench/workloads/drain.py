@@ -14,7 +14,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from tests.bench.contenders.contender import Contender
-from tests.bench.contenders.started import ContenderError
+from tests.bench.contenders.started_process import ContenderError
 from tests.bench.data import topic
 from tests.bench.data.events import Stream
 from tests.bench.measure.machine import Meter

@@ -19,7 +19,7 @@ from pathlib import Path
 import polars as pl
 
 from tests.bench.contenders.contender import Contender
-from tests.bench.contenders.started import ContenderError
+from tests.bench.contenders.started_process import ContenderError
 from tests.bench.data import topic
 from tests.bench.data.events import Stream
 from tests.bench.data.sender import sending

@@ -24,7 +24,7 @@ from common.machine import processes
 from orchestration.kafka import client as kafka
 from orchestration.pipeline.load_file import load_pipeline
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
-from tests.bench.contenders.started import ROOT, ContenderError, Started, set_options
+from tests.bench.contenders.started_process import ROOT, ContenderError, Started, set_options
 from tests.bench.measure.stats import Goal, median
 from tests.bench.reporting.report import Section, table
 from tests.bench.run import Run

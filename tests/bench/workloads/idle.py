@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from common.delta.log import latest_version
-from tests.bench.contenders.started import ContenderError
+from tests.bench.contenders.started_process import ContenderError
 from tests.bench.data import topic
 from tests.bench.data.events import Stream
 from tests.bench.measure.machine import Meter, Usage

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tests.bench.contenders.started import ContenderError, Started
+from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data import topic
 from tests.bench.data.events import Stream
 from tests.bench.data.sender import sending

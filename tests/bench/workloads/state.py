@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from bronze.table import PROPERTIES, SCHEMA
 from common.delta.log import LogReader
 from tests.bench.contenders.contender import DRIVER_MEMORY
-from tests.bench.contenders.started import ContenderError, Started
+from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data import history, preloaded
 from tests.bench.data.events import WATERMARK_SECONDS, Stream
 from tests.bench.data.topic import Source

@@ -38,7 +38,7 @@ SPACE, TURNS = "common/machine/free_space.py", "common/streaming/turns.py"
 RESTARTS, BROKER = "orchestration/jobs/failures/restarts.py", "orchestration/audit/topic_faults.py"
 GAPS, TOPICS = "orchestration/audit/accepted_gaps.py", "orchestration/jobs/topic_checks.py"
 DAMAGE, POISON = "orchestration/recovery/damage.py", "silver/write/poison_search.py"
-LEASE, COUNTS = "common/machine/table_lease.py", "orchestration/audit/batch_counts.py"
+LEASE, COUNTS = "common/delta/lease/local_leases.py", "orchestration/audit/batch_counts.py"
 SEAL, SECRET = "common/java/sealed_file.py", "common/config/references.py"
 DELTA = f"{UNIT}/common/delta"
 STREAMING = f"{UNIT}/common/streaming"
@@ -539,21 +539,21 @@ BUGS: tuple[Bug, ...] = (
         LEASE,
         "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)",
-        f"{UNIT}/common/machine/test_table_lease.py",
+        f"{UNIT}/common/delta/test_local_leases.py",
     ),
     Bug(
         "the JVM of a killed job is not waited for",
         LEASE,
         "while (now := start_mark(pid)) is not None and now == mark:",
         "while (now := start_mark(pid)) is not None and now != mark:",
-        f"{UNIT}/common/machine/test_table_lease.py",
+        f"{UNIT}/common/delta/test_local_leases.py",
     ),
     Bug(
         "a lease is kept after its job",
         LEASE,
         "            os.close(descriptor)\n        self._files.clear()",
         "            pass\n        self._files.clear()",
-        f"{UNIT}/common/machine/test_table_lease.py",
+        f"{UNIT}/common/delta/test_local_leases.py",
     ),
     Bug(
         "a file that set-up built and somebody cut is accepted",

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from common.declare import Aggregate, History, Join, Json, Pipeline, Rule, Silver, Topic, Upsert
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
+from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
-from common.machine.table_lease import Leases
 from orchestration.audit.result import Account
 from orchestration.cli.commands.operate import erase as command
 from orchestration.erasure.erase import Plan, planned

@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from common.declare import Json, Pipeline, Silver, Storage, Topic, Upsert
+from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
-from common.machine.table_lease import Leases
 from orchestration.cli.commands.operate import maintain as command
 from orchestration.jobs.maintenance import maintain, plan_maintenance, select_tables
 from tests.conftest import make_settings

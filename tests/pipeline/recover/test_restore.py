@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 from common.declare import Aggregate, Custom, Json, Pipeline, Silver, Topic, Upsert
+from common.delta.lease.local_leases import Leases
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
-from common.machine.table_lease import Leases
 from orchestration.jobs.rebuild import rebuild
 from tests.conftest import make_settings
 from tests.support.engine import Engine

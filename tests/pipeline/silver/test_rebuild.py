@@ -14,9 +14,9 @@ import pytest
 
 from common.config.settings import Settings
 from common.declare import Aggregate, Pipeline, Rule, Topic, Upsert
+from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
-from common.machine.table_lease import Leases
 from orchestration.shadow import rebuild as shadow
 from orchestration.shadow import switch
 from tests.conftest import make_settings

@@ -25,6 +25,7 @@ from orchestration.embedded_broker import lifecycle as broker
 from orchestration.embedded_broker.server_process import Server
 from orchestration.embedded_broker.state_folder import data_dir, identity_of, properties_file
 from orchestration.kafka import client as kafka
+from tests.support.processes import await_that
 
 ROOT = Path(__file__).parents[3]
 BIG_BYTES = 10 * 1024 * 1024
@@ -114,7 +115,7 @@ def test_topics_and_messages_outlive_a_stop_and_an_older_kafka(settings: Setting
 def test_end_offsets_are_those_of_a_read_committed_consumer(settings: Settings) -> None:
     with broker.start(settings) as running:
         address = running.bootstrap_servers
-        kafka.wait_reachable(address, {}, 5)
+        kafka.wait_reachable(address, {}, 30)
         kafka.ensure_topics(address, ["payments"], 1, {})
         producer = Producer({"bootstrap.servers": address, "transactional.id": "test"})
         producer.init_transactions(20)
@@ -123,8 +124,11 @@ def test_end_offsets_are_those_of_a_read_committed_consumer(settings: Settings) 
         producer.flush(20)
         assert kafka.end_offsets(address, ["payments", "absent"], {}) == {"payments": {0: 0}, "absent": {}}
         producer.commit_transaction(20)
-        # The record and the marker that ends its transaction.
-        assert kafka.end_offsets(address, ["payments"], {}) == {"payments": {0: 2}}
+        # The record and the marker that ends its transaction, which the broker writes after its answer.
+        await_that(
+            lambda: kafka.end_offsets(address, ["payments"], {}) == {"payments": {0: 2}},
+            "the marker is written",
+        )
         assert kafka.first_offsets(address, ["payments"], {}) == {"payments": {0: 0}}
 
 

@@ -21,8 +21,8 @@ import pytest
 
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
+from common.delta.lease.local_leases import Leases
 from common.delta.log import snapshot
-from common.machine.table_lease import Leases
 from orchestration.pipeline.load_file import load_pipeline
 from orchestration.quality.last_results import last_results
 from tests.support.processes import EXAMPLE, ROOT, SMALL, example_on

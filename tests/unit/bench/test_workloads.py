@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 
 from common.spark import session_conf
 from tests.bench.__main__ import WORKLOADS
-from tests.bench.contenders.started import ContenderError, Started
+from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data.events import WATERMARK_SECONDS
 from tests.bench.measure.fresh_reader import TABLES, Ages
 from tests.bench.measure.machine import Usage

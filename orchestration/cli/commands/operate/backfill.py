@@ -14,7 +14,7 @@ from orchestration.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, re
 from orchestration.cli.commands.operate.run import checked, gate_failure
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.recover_output import effort_text
-from orchestration.http.page_of import alerts_of
+from orchestration.http.serve import alerts_of
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.record_range import parse_range
 

@@ -13,7 +13,7 @@ from common.machine.console import say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
-from orchestration.http.page_of import page_of
+from orchestration.http.serve import page_of
 from orchestration.pipeline.context import Context, context
 from orchestration.pipeline.rows_read import RowsRead
 

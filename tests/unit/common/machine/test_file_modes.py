@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from common.config.settings import load_settings
+from common.delta.lease.local_leases import Leases, lease_file
 from common.errors import SettingsError
 from common.machine.file_modes import umask
-from common.machine.table_lease import Leases, lease_file
 from common.spark.session import session_conf
 
 

@@ -16,14 +16,14 @@ import pytest
 
 from common.config.paths import HISTORY
 from common.declare import NullShare, Quality, RowCount
+from common.delta.lease.local_leases import Leases
 from common.errors import AddressError
-from common.machine.table_lease import Leases
 from orchestration.history import micro_batches
 from orchestration.http.app import HEADERS, LOOPBACK_HOSTS, build_app
 from orchestration.http.live import Live
-from orchestration.http.page_of import page_of
+from orchestration.http.serve import page_of
 from orchestration.http.server import listen, parse_address, serving, url
-from orchestration.metrics.catalogue import METRICS
+from orchestration.metrics.metric_list import METRICS
 from orchestration.quality import results
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 from tests.support.oracles.lived_in import HOSTILE, PIPELINE, TABLES, LivedIn

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from common.config.settings import Settings
-from common.machine.table_lease import Leases
+from common.delta.lease.local_leases import Leases
 from orchestration.http.live import Live
 from orchestration.metrics.board import PANELS, board
-from orchestration.metrics.catalogue import METRICS
 from orchestration.metrics.exposition import prometheus_text
+from orchestration.metrics.metric_list import METRICS
 from orchestration.metrics.reference import reference
 from orchestration.metrics.rules import alert_rules, rules
 from orchestration.pipeline.query_states import QueryState, Restart, write_state

@@ -22,7 +22,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
-from common.machine.table_lease import Leases
+from common.delta.lease.local_leases import Leases
 from orchestration.cli.commands.inspect.status import register
 from orchestration.cli.status_output import render
 from orchestration.history.catalog_state import CatalogEntry, write_entries

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
-from common.machine.table_lease import Leases
 from orchestration.cli.status_output import render
 from orchestration.history.alert_state import AlertsFile, AlertState
 from orchestration.history.job_state import JobState, read_states, write_state

@@ -18,7 +18,7 @@ from common.config.settings import Settings
 from common.declare import Message, Pipeline, Upsert
 from orchestration.history import micro_batches
 from orchestration.history.job_state import JobState, read_states
-from orchestration.http.page_of import page_of
+from orchestration.http.serve import page_of
 from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import LAYERS, Wiring

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.machine import processes
-from tests.bench.contenders.started import ContenderError, Started
+from tests.bench.contenders.started_process import ContenderError, Started
 
 SAYS = """
 import sys

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from common.delta.lease import local_leases
+from common.delta.lease.local_leases import Leases, lease_file
 from common.errors import LeaseHeldError, SetupError
-from common.machine import table_lease
 from common.machine.processes import start_mark
-from common.machine.table_lease import Leases, lease_file
 
 ROOT = Path(__file__).parents[4]
 HOLDER = """
 import sys, time
 from pathlib import Path
-from common.machine.table_lease import Leases
+from common.delta.lease.local_leases import Leases
 with Leases(Path(sys.argv[1]), ["silver.orders"], "silver of shop"):
     print("held", flush=True)
     time.sleep(60)
@@ -121,7 +121,7 @@ def test_the_next_writer_waits_until_the_killed_ones_jvm_is_gone(
 def test_a_jvm_that_does_not_end_is_named_with_what_to_type(
     tmp_path: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_lease, "_ORPHAN_SECONDS", 0.2)
+    monkeypatch.setattr(local_leases, "_ORPHAN_SECONDS", 0.2)
     left_behind(tmp_path, jvm_pid=sleeper.pid, jvm_started=start_mark(sleeper.pid))
     for _ in range(2):  # a refused one leaves the record for the next
         with pytest.raises(LeaseHeldError, match=f"kill -9 {sleeper.pid}"):

@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Self
 
 from common.config.paths import Layout
+from common.delta.lease.local_leases import Leases
 from common.delta.lease.store_leases import DEFAULT_SECONDS, StoreLeases
 from common.errors import LeaseLostError
 from common.machine.object_store import is_s3
-from common.machine.table_lease import Leases
 
 
 class TableLeases:

@@ -1,4 +1,4 @@
-"""What a script was started with; it imports nothing that the script would pay for."""
+"""The options that a script is started with; the module imports nothing that the script would pay for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 
-def told() -> argparse.Namespace:
+def script_options() -> argparse.Namespace:
     """``folder``, ``bootstrap``, ``topic``, ``running`` and ``bronze_only``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", type=Path, required=True)

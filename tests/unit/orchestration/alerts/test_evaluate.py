@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from common.config.alert_settings import KINDS, LIMITS, AlertRule
+from orchestration.alerts.evaluate import Observation, observe
 from orchestration.alerts.facts import Facts, count_restarts
-from orchestration.alerts.observe import Observation, observe
 from orchestration.alerts.volume import HourVolume
 from orchestration.history.alert_state import Restarts
 from orchestration.quality.last_results import LastResult

@@ -184,7 +184,7 @@ def rows(drill: Drill, table: str) -> int:
 
 def seen_in_a_browser(drill: Drill, rule: str) -> None:
     """The page draws the alert; where a browser is installed."""
-    from tests.process.seen.test_page import CHROMIUM
+    from tests.process.user_interface.test_page import CHROMIUM
 
     playwright = pytest.importorskip("playwright.sync_api") if CHROMIUM else None
     if playwright is None:
