@@ -154,13 +154,20 @@ def _print_plan(found: Plan, *, as_json: bool) -> None:
 
 @backfills.command("ls")
 def ls(
+    ctx: typer.Context,
     pipeline: PipelineOption = None,
     settings: SettingsOption = None,
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List former backfills, newest first: when, how each ended, rows, seconds, and what it was to read."""
-    ready = context(pipeline, settings, set_)
+    before = ctx.parent.params if ctx.parent is not None else {}  # options that stand before `ls`
+    as_json = as_json or bool(before.get("as_json"))
+    ready = context(
+        pipeline or before.get("pipeline"),
+        settings or before.get("settings"),
+        [*(before.get("set_") or []), *(set_ or [])],
+    )
     runs = read_runs(ready.layout.backfills)
     if as_json:
         names = ("started_at", "ended_at", "state", "options", "rows", "seconds", "error")

@@ -59,4 +59,5 @@ def test_former_runs_are_listed(shop: Path) -> None:
     assert "1,234 rows" in line
     assert line.endswith("--layer silver")
     (found,) = json.loads(run("backfill", "ls", "--json", "-p", str(shop)).stdout)
+    assert json.loads(run("backfill", "-p", str(shop), "--json", "ls").stdout) == [found]
     assert (found["rows"], found["state"], found["options"]) == (1234, "complete", "--layer silver")
