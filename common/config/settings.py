@@ -375,10 +375,15 @@ class HistorySettings(_Section):
         return seconds_of(self.keep)
 
 
+def _port_as_text(value: object) -> object:
+    """YAML reads a port alone as a number."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 class HttpSettings(_Section):
     """The page, metrics and health of a job, by HTTP."""
 
-    address: str | None = Field(
+    address: Annotated[str | None, BeforeValidator(_port_as_text)] = Field(
         default=None,
         description="host:port to listen at, such as 127.0.0.1:8484; a port alone is loopback, port 0 takes "
         "a free one; unset: nothing listens. There is no login: put a proxy before other hosts' access.",

@@ -194,7 +194,10 @@ def _open_transaction(rule: AlertRule, facts: Facts) -> Iterator[Found]:
             f"a transaction is open for {duration(hidden.seconds)}: {hidden.records:,} records behind it "
             "cannot be read"
         )
-        yield table.table, Observation(hidden.records > 0 and hidden.seconds > limit, text)
+        is_long = hidden.seconds > limit
+        # The process that watched before has seen it for longer: its alert stays.
+        is_wrong = None if hidden.is_at_least and not is_long else is_long
+        yield table.table, Observation(is_wrong if hidden.records else False, text)
 
 
 _BY_KIND: Mapping[Kind, Callable[[AlertRule, Facts], Iterator[Found]]] = {

@@ -17,8 +17,8 @@ from orchestration.history.alert_state import AlertsFile
 from orchestration.pipeline.field_use import FieldUse
 from orchestration.pipeline.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
-from orchestration.status.model import Kept, Quarantine, Status, TableStatus
-from orchestration.status.problems import duration, problems
+from orchestration.status.model import Kept, Quarantine, Status, TableStatus, TimeToLoss
+from orchestration.status.problems import LATER_SECONDS, SOON_SECONDS, duration, problems, together
 
 WIDTH = 100
 """Columns of the stacked layout, and of a status that goes into a pipe or a file."""
@@ -117,9 +117,12 @@ class _Picture:
     def _parts(self, blocks: Sequence[_Block], width: int) -> Iterator[RenderableType]:
         layout = _Layout.of(blocks, width)
         yield from _title(self._status, layout.panel)
+        critical: dict[str, list[str]] = {}
         for problem in problems(self._status):
             if problem.severity == "critical":  # warnings stand beside the numbers of their tables
-                yield _marked(f"{problem.table}: {problem.text}", "red")
+                critical.setdefault(problem.text, []).append(problem.table)
+        for text, tables in critical.items():
+            yield _marked(f"{together(tables)}: {text}", "red")
         if self._status.alerts is not None:
             yield from _alerts(self._status.alerts)
         for layer, colour in _COLOURS.items():
@@ -139,12 +142,16 @@ def _marked(text: str, style: str) -> Table:
 
 
 def _alerts(alerts: AlertsFile) -> Iterator[Table]:
+    """The raised alerts; those of one rule and second that say the same are one line."""
+    found: dict[tuple[str, str, str], list[str]] = {}
     for alert in alerts.raised:
-        place = f"{alert.rule} {alert.table}".rstrip()
         untold = ", ".join(alerts.untold(alert))
         more = f" (not delivered to {untold})" if untold else ""
+        text = f"{alert.text}, since {alert.since:%H:%M:%S} UTC{more}"
         style = "red" if alert.severity == "critical" else "yellow"
-        yield _marked(f"alert {place}: {alert.text}, since {alert.since:%H:%M:%S} UTC{more}", style)
+        found.setdefault((alert.rule, text, style), []).append(alert.table)
+    for (rule, text, style), tables in found.items():
+        yield _marked(f"alert {f'{rule} {together(tables)}'.rstrip()}: {text}", style)
 
 
 def _title(status: Status, width: int) -> Iterator[Text]:
@@ -310,10 +317,20 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
         yield Text(f"{duration(waiting)} behind Kafka", style="dim")
     if table.uncommitted is not None and table.uncommitted.records:
         yield Text(f"{_number(table.uncommitted.records)} records in open transactions", style="yellow")
+    if table.lag.count and table.loss.seconds is not None:
+        yield _loss(table.loss)
     if (last := query.last_batch) is not None and table.holder is not None:
         yield Text(f"last batch {last.duration_ms / 1000:.1f} s", style="dim")
         if last.state_rows is not None and last.state_bytes is not None:
             yield Text(f"state {_number(last.state_rows)} rows, {bytes_text(last.state_bytes)}", style="dim")
+
+
+def _loss(loss: TimeToLoss) -> Text:
+    """When the rows that the query has yet to read are deleted, at the present rates."""
+    if loss.seconds is None or loss.is_never:
+        return Text("unread data is never lost", style="dim")
+    style = "red" if loss.seconds < SOON_SECONDS else "yellow" if loss.seconds < LATER_SECONDS else "dim"
+    return Text(f"unread data is lost in {duration(loss.seconds)}", style=style)
 
 
 def _failures(table: TableStatus, failures: QueryState, at: datetime) -> Text | None:

@@ -23,9 +23,8 @@ from common.config.paths import broker_dir
 from common.config.settings import Settings
 from common.errors import BrokerError
 from common.machine import processes
-from common.machine.console import err
+from common.machine.console import say
 from common.machine.file_modes import umask
-from common.machine.terminal import say
 from orchestration.embedded_broker import state_folder as files
 from orchestration.embedded_broker.server_process import MAIN_CLASS, Server
 from orchestration.embedded_broker.state_folder import Identity, State
@@ -162,17 +161,16 @@ def _find_running(settings: Settings, *, orphaned: bool) -> State | None:
         if is_ready(state.address, _ANSWER_SECONDS):
             how, whose = ("reusing", ", left by a process that is gone,") if orphaned else ("sharing", "")
             note = _note_of_other_port(settings, state)
-            say(err, f"{how} the broker of pid {state.pid}{whose} at {state.address}{note}")
+            say(f"{how} the broker of pid {state.pid}{whose} at {state.address}{note}")
             return state
         say(
-            err,
             f"the broker of pid {state.pid} does not answer at {state.address}: ending it and starting "
             "another one",
         )
         _end(settings, state.pid, state.process_start)
     # A start that is killed before it writes the state file leaves a broker that no file names.
     for pid in processes.find_by_command_line(_command_line_end(folder)):
-        say(err, f"a broker of this folder, pid {pid}, was left by a start that was killed: ending it")
+        say(f"a broker of this folder, pid {pid}, was left by a start that was killed: ending it")
         _end(settings, pid, processes.start_mark(pid))
     files.state_file(folder).unlink(missing_ok=True)
     return None
@@ -193,7 +191,7 @@ def _launch(settings: Settings) -> tuple[State, subprocess.Popen[bytes]]:
     identity = replace(identity, port=port, controller_port=controller_port)
     kafka.prepare(identity)
     log_start = files.log_size(folder)
-    say(err, f"starting Kafka {version} at 127.0.0.1:{port} (log: {files.log_file(folder)})")
+    say(f"starting Kafka {version} at 127.0.0.1:{port} (log: {files.log_file(folder)})")
     child = kafka.launch()
     state = State(
         pid=child.pid,
@@ -233,9 +231,9 @@ def _await_ready(settings: Settings, state: State, child: subprocess.Popen[bytes
                 f"Its log, {files.log_file(folder)}, ends:\n{files.last_words(folder, log_start)}{advice}"
             )
         if waited > report_at:
-            say(err, f"waiting for the broker, {waited:.0f} s so far")
+            say(f"waiting for the broker, {waited:.0f} s so far")
             report_at += _REPORT_SECONDS
-    say(err, f"broker ready after {time.monotonic() - began:.1f} s")
+    say(f"broker ready after {time.monotonic() - began:.1f} s")
 
 
 def _ports(settings: Settings, identity: Identity) -> tuple[int, int]:
@@ -265,7 +263,7 @@ def _port(setting: str, wanted: int, last: int, besides: int) -> int:
 def _end(settings: Settings, pid: int, process_start: str | None) -> None:
     limit = settings.kafka.stop_timeout_seconds
     if not processes.terminate(pid, process_start, timeout_seconds=limit):
-        say(err, f"the broker of pid {pid} did not end within {limit:g} s of SIGTERM and was killed")
+        say(f"the broker of pid {pid} did not end within {limit:g} s of SIGTERM and was killed")
 
 
 @contextlib.contextmanager
@@ -282,7 +280,7 @@ def _start_lock(settings: Settings) -> Iterator[None]:
     try:
         while not _locked(descriptor, fcntl.LOCK_EX):
             if not is_announced:
-                say(err, "waiting for another process that starts or stops the broker")
+                say("waiting for another process that starts or stops the broker")
                 is_announced = True
             if time.monotonic() > deadline:
                 raise BrokerError(

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from orchestration.metrics.processes import seen_once
+
 _WIDTH, _HEIGHT = 12, 8
 _COLUMNS = 24
 _CHOSEN = '{pipeline="$pipeline"}'
@@ -25,7 +27,11 @@ class Panel:
 
 
 def _of(metric: str, name: str = _NAMED) -> tuple[str, str]:
-    return f"{metric}{_CHOSEN}", name
+    return seen_once("max", f"{metric}{_CHOSEN}"), name
+
+
+def _lowest(metric: str, name: str) -> tuple[str, str]:
+    return seen_once("min", f"{metric}{_CHOSEN}"), name
 
 
 PANELS: tuple[Panel, ...] = (
@@ -40,7 +46,7 @@ PANELS: tuple[Panel, ...] = (
     Panel(
         "Queries that do not run",
         "short",
-        ((f"count(medallion_query_up{_CHOSEN} == 0) or vector(0)", "queries"),),
+        ((f"count({seen_once('min', f'medallion_query_up{_CHOSEN}')} == 0) or vector(0)", "queries"),),
         "stat",
         6,
         5,
@@ -53,7 +59,7 @@ PANELS: tuple[Panel, ...] = (
         6,
         5,
     ),
-    Panel("Broker answers", "bool_yes_no", (_of("medallion_broker_up", "broker"),), "stat", 6, 5),
+    Panel("Broker answers", "bool_yes_no", (_lowest("medallion_broker_up", "broker"),), "stat", 6, 5),
     Panel("Rows read per second", "short", (_of("medallion_query_rows_per_second"),)),
     Panel("Behind Kafka", "s", (_of("medallion_table_waiting_seconds"),)),
     Panel("Rows to read", "short", (_of("medallion_query_lag_rows"),)),
@@ -83,7 +89,7 @@ PANELS: tuple[Panel, ...] = (
     Panel(
         "Restarts in an hour",
         "short",
-        ((f"increase(medallion_query_restarts_total{_CHOSEN}[1h])", _NAMED),),
+        ((seen_once("max", f"increase(medallion_query_restarts_total{_CHOSEN}[1h])"), _NAMED),),
     ),
 )
 

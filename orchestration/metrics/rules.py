@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import yaml
 
+from orchestration.metrics.processes import seen_once
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -24,7 +26,7 @@ _TABLE = "{{ $labels.table }} of {{ $labels.pipeline }}"
 _RULES = (
     Rule(
         "MedallionQueryDown",
-        "medallion_query_up == 0",
+        seen_once("min", "medallion_query_up == 0"),
         "1m",
         "critical",
         f"The query of {_TABLE} does not run",
@@ -40,7 +42,7 @@ _RULES = (
     ),
     Rule(
         "MedallionNotFresh",
-        "medallion_waiting_seconds > GOAL",
+        seen_once("max", "medallion_waiting_seconds > GOAL"),
         "5m",
         "warning",
         "{{ $labels.pipeline }} is behind Kafka",
@@ -48,7 +50,7 @@ _RULES = (
     ),
     Rule(
         "MedallionDataLossNear",
-        "medallion_query_time_to_loss_seconds < 86400",
+        seen_once("min", "medallion_query_time_to_loss_seconds < 86400"),
         "5m",
         "critical",
         f"{_TABLE} loses unread data soon",
@@ -56,7 +58,9 @@ _RULES = (
     ),
     Rule(
         "MedallionOpenTransaction",
-        "medallion_topic_uncommitted_seconds > 300 and medallion_topic_uncommitted_records > 0",
+        seen_once(
+            "max", "medallion_topic_uncommitted_seconds > 300 and medallion_topic_uncommitted_records > 0"
+        ),
         "1m",
         "warning",
         f"A transaction in the topic of {_TABLE} hangs",
@@ -64,7 +68,7 @@ _RULES = (
     ),
     Rule(
         "MedallionRestarts",
-        "increase(medallion_query_restarts_total[1h]) > 3",
+        seen_once("max", "increase(medallion_query_restarts_total[1h]) > 3"),
         "0m",
         "warning",
         f"The query of {_TABLE} restarts again and again",
@@ -72,7 +76,9 @@ _RULES = (
     ),
     Rule(
         "MedallionQuarantineGrows",
-        "medallion_quarantine_recent_ratio > 0.05 and delta(medallion_quarantine_rows[15m]) > 100",
+        seen_once(
+            "max", "medallion_quarantine_recent_ratio > 0.05 and delta(medallion_quarantine_rows[15m]) > 100"
+        ),
         "5m",
         "warning",
         f"Many rows of {_TABLE} go to quarantine",
@@ -80,7 +86,7 @@ _RULES = (
     ),
     Rule(
         "MedallionAlertsNotWatched",
-        "medallion_alerts_watch_up == 0",
+        seen_once("min", "medallion_alerts_watch_up == 0"),
         "5m",
         "warning",
         "No process watches the alerts of {{ $labels.pipeline }}",
@@ -88,7 +94,7 @@ _RULES = (
     ),
     Rule(
         "MedallionAlertChannelDown",
-        "medallion_alert_channel_up == 0",
+        seen_once("min", "medallion_alert_channel_up == 0"),
         "5m",
         "warning",
         "Channel {{ $labels.channel }} of {{ $labels.pipeline }} takes no alerts",
@@ -96,7 +102,7 @@ _RULES = (
     ),
     Rule(
         "MedallionBrokerDown",
-        "medallion_broker_up == 0",
+        seen_once("min", "medallion_broker_up == 0"),
         "2m",
         "warning",
         "The broker of {{ $labels.pipeline }} does not answer",

@@ -10,6 +10,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Pipeline
 from common.errors import PipelineError
+from common.machine import event_log
 from orchestration.pipeline.environment import in_environment
 from orchestration.pipeline.load_file import Draft, load_draft
 
@@ -43,6 +44,12 @@ class Context:
     def layout(self) -> Layout:
         """Paths of the pipeline's tables and checkpoints."""
         return Layout.of(self.pipeline, self.settings)
+
+    def use_log_format(self) -> None:
+        """Write the messages of this process as JSON from now on, if ``log.format`` is ``json``."""
+        log = self.settings.log
+        if log.format == "json":
+            event_log.write_json(self.pipeline.name, exception_messages=log.exception_messages)
 
 
 def context(

@@ -29,7 +29,7 @@ from orchestration.pipeline.unread_commits import UnreadCounter
 from orchestration.status import time_to_loss
 from orchestration.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
-from orchestration.status.lease_holder import Holder, find_holder
+from orchestration.status.lease_holder import Holder, Holders
 from orchestration.status.model import Freshness, Kept, Lag, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.status.query_state import Planned, query_now
 from orchestration.status.reason_counts import ReasonCounter
@@ -82,6 +82,7 @@ class Collector:
 
     def __init__(self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets) -> None:
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
+        self._holders = Holders(layout)
         self._logs: dict[str, LogReader] = {}
         self._fields = FieldSampler(pipeline, layout)
         self._late: dict[str, LateCounter] = {}
@@ -125,7 +126,7 @@ class Collector:
         except TableError as error:
             fault = str(error).partition(". ")[0]
         name = declared.table
-        holder = find_holder(self._layout.leases, name)
+        holder = self._holders.find(name)
         return TableStatus(
             table=name,
             kind=type(declared).__name__.lower(),
@@ -141,7 +142,7 @@ class Collector:
             other=None,
             fields=None,
             holder=holder,
-            query=query_now(name, jobs, holder, progress.planned, at),
+            query=query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name)),
             failures=self._failures(name, holder),
             freshness=None if isinstance(declared, Publish) else UNKNOWN,
             loss=time_to_loss.UNKNOWN,
@@ -168,7 +169,7 @@ class Collector:
         now = log.snapshot()
         rate = self._rate(declared, progress, at, offsets)
         lag, loss = self._lag_and_loss(declared, progress, at, offsets, rate)
-        holder = find_holder(self._layout.leases, name)
+        holder = self._holders.find(name)
         topic = declared if isinstance(declared, Topic) else None
         return TableStatus(
             table=name,
@@ -185,7 +186,7 @@ class Collector:
             other=self._count_other(declared, log, now) if now is not None else None,
             fields=self._fields.use(name),
             holder=holder,
-            query=query_now(name, jobs, holder, progress.planned, at),
+            query=query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name)),
             failures=self._failures(name, holder),
             freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets),
             loss=loss,

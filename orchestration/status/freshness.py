@@ -95,12 +95,13 @@ class RecordTrail:
         if position is None or position.in_snapshot:
             return None  # it still reads the first state, in an order of its own
         query, source = self._reads[table]
+        passed = _passed(self._log(table), position)
         if not source:
-            return table, position.version
+            return table, passed
         latest = self._log(table).latest_version()
-        if latest is not None and position.version > latest:
+        if latest is not None and passed > latest:
             return self._reached(table)
-        for version in range(position.version - 1, max(-1, position.version - 1 - _SEARCHED), -1):
+        for version in range(passed - 1, max(-1, passed - 1 - _SEARCHED), -1):
             commit = self._log(table).commit(version)
             if commit is None:
                 return None
@@ -108,6 +109,16 @@ class RecordTrail:
             if metadata.get("query") == query and isinstance(metadata.get("positions"), list):
                 return self._back(source, delta_position_of(metadata["positions"]))
         return None
+
+
+def _passed(log: LogReader, position: DeltaPosition) -> int:
+    """The version below which a reader has read everything.
+
+    A position after the last file of a version has two forms: the next version, or that file's index.
+    """
+    commit = log.commit(position.version) if position.index >= 0 else None
+    is_whole = commit is not None and (commit.is_change or position.index + 1 >= len(commit.added))
+    return position.version + 1 if is_whole else position.version
 
 
 def _newest(log: LogReader, version: int) -> datetime | None:

@@ -1,4 +1,8 @@
-"""Finds the process that writes a table, by reading the table's lease without taking it."""
+"""Finds the process that writes a table, by reading the table's lease without taking it.
+
+The lock files of this host name the writers of this host. Where the tables are on an object store, the leases
+beside them name those of other hosts.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,19 @@ import fcntl
 import json
 import os
 import socket
+import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from common.config.paths import Layout
 from common.delta.lease.local_leases import lease_file
+from common.delta.lease.store_leases import DEFAULT_SECONDS, StoredLease, read_lease
+from common.machine import object_store
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +33,85 @@ class Holder:
     pid: int
     host: str
     started_at: datetime | None
+
+
+@dataclass(slots=True)
+class _Renewals:
+    """A lease on the store, as far as this process has seen it.
+
+    Attributes:
+        read_at: When it was read, by the monotonic clock of this process.
+        renewed_at: When it was renewed, by the same clock.
+    """
+
+    lease: StoredLease | None
+    read_at: float
+    renewed_at: float
+
+
+class Holders:
+    """The writers of a pipeline's tables, on this host and on others that share an object store.
+
+    A lease on the store is read at most three times in the seconds that it lasts, and only while no process
+    of this host writes the table.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._leases, self._warehouse = layout.leases, layout.warehouse
+        self._store: S3Store | None = None
+        self._seen: dict[str, _Renewals] = {}
+
+    def find(self, table: str) -> Holder | None:
+        """The process that writes a table; ``started_at`` is None for a process of another host."""
+        here = find_holder(self._leases, table)
+        if here is not None or not object_store.is_s3(self._warehouse):
+            return here
+        seen = self._look(table)
+        return None if seen.lease is None or _lapsed_seconds(seen) else _named(seen.lease)
+
+    def lapsed(self, table: str) -> tuple[Holder, float] | None:
+        """The process that neither released nor renewed its lease on the store, and the seconds since its
+        last renewal; None if there is no such process. It refers to the last ``find``.
+        """
+        seen = self._seen.get(table)
+        if seen is None or seen.lease is None or not _lapsed_seconds(seen):
+            return None
+        return _named(seen.lease), _lapsed_seconds(seen)
+
+    def _look(self, table: str) -> _Renewals:
+        from obstore.exceptions import BaseError
+
+        before, now = self._seen.get(table), time.monotonic()
+        lasts = before.lease.seconds if before is not None and before.lease is not None else DEFAULT_SECONDS
+        if before is not None and now - before.read_at < lasts / 3:
+            return before
+        if self._store is None:
+            self._store = object_store.conditional_store(self._warehouse)
+        try:
+            lease = read_lease(self._store, table)
+        except (BaseError, OSError):  # what was known stays, and grows old
+            return before or _Renewals(None, now, now)
+        self._seen[table] = _Renewals(lease, now, _renewed_at(before, lease, now))
+        return self._seen[table]
+
+
+def _renewed_at(before: _Renewals | None, lease: StoredLease | None, now: float) -> float:
+    """By the clock of this process, which two hosts need not have in common: a new tag is a new renewal."""
+    if lease is None:
+        return now
+    if before is not None and before.lease is not None:
+        return before.renewed_at if before.lease.tag == lease.tag else now
+    return now - max(0.0, (datetime.now(UTC) - lease.renewed_at).total_seconds())
+
+
+def _lapsed_seconds(seen: _Renewals) -> float:
+    """Seconds since the last renewal of a lease that has ended; 0 while it lasts."""
+    age = time.monotonic() - seen.renewed_at
+    return age if seen.lease is not None and age > seen.lease.seconds else 0.0
+
+
+def _named(lease: StoredLease) -> Holder:
+    return Holder(lease.job, lease.pid, lease.host, None)
 
 
 def find_holder(folder: Path, table: str) -> Holder | None:

@@ -107,10 +107,13 @@ class Uncommitted:
     Attributes:
         records: Records between the last stable offset and the end of the topic.
         seconds: How long the last stable offset has not moved, as far as this process has seen it.
+        is_at_least: Whether the offset stood there at the first look of this process already, so that it may
+            have stood for longer.
     """
 
     records: int
     seconds: float
+    is_at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)

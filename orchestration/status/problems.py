@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,8 @@ SOON_SECONDS, LATER_SECONDS = 24 * 3600.0, 7 * 24 * 3600.0
 
 OPEN_TRANSACTION_SECONDS = 60.0
 """A stable offset that stands still for so long, with records behind it, is a hanging transaction."""
+
+_NAMED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,12 @@ def problems(status: Status) -> tuple[Problem, ...]:
     if status.broker_note and any(table.holder for table in status.tables):
         found.insert(0, Problem("warning", "", f"Kafka: {status.broker_note}"))
     return tuple(sorted(found, key=lambda problem: problem.severity != "critical"))
+
+
+def together(tables: Sequence[str]) -> str:
+    """The tables that one text is about, two of them by name: ``a and b``, ``a, b and 3 more``."""
+    first, more = tables[:_NAMED], len(tables) - _NAMED
+    return " and ".join(first) if more <= 0 else f"{', '.join(first)} and {more} more"
 
 
 def _of_table(table: TableStatus) -> Iterator[Problem]:

@@ -1,6 +1,7 @@
 """What each query does now, from the jobs' state files, the leases and the checkpoints.
 
-A lease says which process writes a table, also for a job of an earlier release that keeps no state file. The
+A lease says which process writes a table, also for a job of another host, or of an earlier release, that
+keeps no state file here. The
 checkpoint says whether a micro-batch is planned and not committed: that one is being processed.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from common.delta.checkpoint import PlannedBatch
 from common.delta.commit import from_epoch_ms
@@ -34,8 +35,13 @@ class Planned:
         return self.newest is not None and self.newest.batch_id != self.committed
 
 
-def query_now(
-    table: str, jobs: Sequence[JobState], holder: Holder | None, planned: Planned, at: datetime
+def query_now(  # noqa: PLR0913, PLR0917  # the sources of one answer
+    table: str,
+    jobs: Sequence[JobState],
+    holder: Holder | None,
+    planned: Planned,
+    at: datetime,
+    lapsed: tuple[Holder, float] | None = None,
 ) -> QueryNow:
     """What the query of a table does now.
 
@@ -45,17 +51,20 @@ def query_now(
         holder: The holder of the table's lease.
         planned: The query's micro-batches, by its checkpoint.
         at: The current time.
+        lapsed: A process, of this host or of another, whose lease on the store has ended without being
+            released, and the seconds since its last renewal.
     """
     job = next((state for state in jobs if table in state.queries), None)
     query = None if job is None else job.queries[table]
-    if job is None or query is None:
+    if holder is None and lapsed is not None and not _is_of(job, lapsed[0]):
+        return _lapsed(*lapsed, at)
+    is_of_another = holder is not None and not _is_of(job, holder)  # a job that keeps no state here
+    if job is None or query is None or is_of_another:
         return _by_lease(holder, planned, at)
-    if holder is not None and holder.pid != job.pid:
-        return _by_lease(holder, planned, at)  # another job writes the table, and keeps no state
     if job.ended or query.state == "failed":
         return _ended(job, query)
     if not job.is_alive:
-        text = f"the process {job.pid} of job {job.job} has ended without a word"
+        text = f"the process {job.pid} of job {job.job} has ended and left no error"
         return QueryNow("dead", text, job.at, text, query.restarts, query.last_batch)
     if job.is_silent(at):
         text = f"job {job.job} (pid {job.pid}) has not answered for {_age(at, job.at)}"
@@ -93,6 +102,18 @@ def _ended(job: JobState, query: JobQuery) -> QueryNow:
         text = f"job {job.job} ended: {job.error}"
         return QueryNow("failed", text, job.at, job.error, query.restarts, query.last_batch)
     return QueryNow("stopped", f"job {job.job} was stopped", job.at, "", query.restarts, query.last_batch)
+
+
+def _is_of(job: JobState | None, holder: Holder) -> bool:
+    """Whether a lease is that of a job; processes of two hosts, and of two containers, may have one id."""
+    return job is not None and (job.pid, job.host) == (holder.pid, holder.host)
+
+
+def _lapsed(holder: Holder, seconds: float, at: datetime) -> QueryNow:
+    text = (
+        f"job {holder.job} (pid {holder.pid} on {holder.host}) has not renewed its lease for {seconds:,.0f} s"
+    )
+    return QueryNow("dead", text, at - timedelta(seconds=seconds), text)
 
 
 def _by_lease(holder: Holder | None, planned: Planned, at: datetime) -> QueryNow:

@@ -45,6 +45,7 @@ class TopicOffsets:
             first unread one of each partition, as far as they were read.
         retention: Per topic, its limits (``orchestration.kafka.client.retention``).
         still_since: Per topic and partition with open transactions, when ``end`` was first seen where it is.
+        looking_since: When this process looked for the first time.
     """
 
     address: str | None = None
@@ -55,6 +56,7 @@ class TopicOffsets:
     unread_ms: Mapping[Place, int] = field(default_factory=dict)
     retention: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     still_since: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    looking_since: float | None = None
 
 
 class BrokerOffsets:
@@ -67,6 +69,7 @@ class BrokerOffsets:
         self._times: dict[Options, RecordTimes] = {}
         self._retention: dict[str, tuple[float, Mapping[str, int]]] = {}
         self._still: dict[tuple[str, int], tuple[int, float]] = {}
+        self._looking_since: float | None = None
 
     def read(self, positions: Mapping[str, Offsets | None]) -> TopicOffsets:
         """The offsets of topics; returns within three seconds.
@@ -111,7 +114,7 @@ class BrokerOffsets:
             limits = {topic: known for topic, (_, known) in self._retention.items()}
             still = self._still_since(found.end, found.high)
             self._result = TopicOffsets(
-                address, "", found.first, found.end, found.high, unread, limits, still
+                address, "", found.first, found.end, found.high, unread, limits, still, self._looking_since
             )
 
     def _by_options(
@@ -169,6 +172,8 @@ class BrokerOffsets:
 
     def _still_since(self, end: Offsets, high: Offsets) -> dict[tuple[str, int], float]:
         now = time.monotonic()
+        if self._looking_since is None:
+            self._looking_since = now
         still: dict[tuple[str, int], tuple[int, float]] = {}
         for topic, partitions in high.items():
             for partition, offset in partitions.items():
@@ -231,7 +236,8 @@ def uncommitted(topic: Topic, offsets: TopicOffsets, position: Offsets | None) -
         records += max(0, offsets.high.get(name, {}).get(partition, end) - end)
         began = offsets.still_since.get((name, partition))
         since = began if since is None or (began is not None and began < since) else since
-    return Uncommitted(records, 0.0 if since is None else time.monotonic() - since)
+    seconds = 0.0 if since is None else time.monotonic() - since
+    return Uncommitted(records, seconds, is_at_least=since is not None and since == offsets.looking_since)
 
 
 def _is_unplaced(topic: Topic, position: Offsets | None) -> bool:

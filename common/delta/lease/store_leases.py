@@ -25,6 +25,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +42,49 @@ DEFAULT_SECONDS = 60.0
 """How long a lease lasts after its last renewal."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLease:
+    """A lease that is not released, as the store has it.
+
+    Attributes:
+        seconds: How long it lasts after a renewal.
+        renewed_at: When it was renewed, by the clock of the store, in whole seconds.
+        tag: Identifies this renewal.
+    """
+
+    job: str
+    pid: int
+    host: str
+    seconds: float
+    renewed_at: datetime
+    tag: str | None
+
+
+def read_lease(store: S3Store, table: str) -> StoredLease | None:
+    """The lease of a table by one request; ``None`` where there is none, it is released, or it is damaged.
+
+    Raises:
+        obstore.exceptions.BaseError: The store does not answer, or refuses access.
+    """
+    import obstore
+
+    try:
+        found = obstore.get(store, _key(table))
+        content = json.loads(bytes(found.bytes()))
+        if not content["owner"]:
+            return None
+        return StoredLease(
+            str(content["job"]),
+            int(content["pid"]),
+            str(content["host"]),
+            float(content.get("seconds", DEFAULT_SECONDS)),
+            found.meta["last_modified"],
+            found.meta["e_tag"],
+        )
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 class StoreLeases:

@@ -152,13 +152,18 @@ def test_unread_records_have_an_age_and_open_transactions_are_told(
     assert bronze.lag.seconds == pytest.approx(1_800, abs=60)
     assert bronze.freshness is not None
     assert bronze.freshness.waiting_since is not None
+    watching = Collector(ran.pipeline, ran.layout, BrokerOffsets(ran.pipeline, ran.settings))
+    watching.collect()
     transaction = Producer({"bootstrap.servers": ran.broker, "transactional.id": ran.topic})
     transaction.init_transactions(30)
     transaction.begin_transaction()
     transaction.produce(ran.topic, value=b"{}", partition=1)
     assert transaction.flush(30) == 0
     send(ran.topic, [Message(b"k", b"{}")])
-    hidden = ran.look().tables[0].uncommitted
+    hidden, watched = ran.look().tables[0].uncommitted, watching.collect().tables[0].uncommitted
     transaction.abort_transaction(30)
     assert hidden is not None
     assert hidden.records >= 1
+    assert hidden.is_at_least, "the first look does not know how long the transaction has been open"
+    assert watched is not None
+    assert not watched.is_at_least

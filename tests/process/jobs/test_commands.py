@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from orchestration.embedded_broker import lifecycle as embedded
 from orchestration.embedded_broker import state_folder
 from orchestration.pipeline.load_file import load_pipeline
 from tests.support.oracles.oracle import outcome
+from tests.support.pages import address, get, of_tables, unready
 from tests.support.processes import (
     EXAMPLE,
     PAUSING,
@@ -265,13 +267,15 @@ def left(processes: list[tuple[int, str | None]]) -> list[int]:
 
 @dataclass
 class Separate:
-    """``up --separate``, whose silver job was killed."""
+    """``up --separate --http``, whose silver job was killed; what its page said when all was caught up."""
 
     commands: Medallion
     topic: str
     sent: list[Message]
     killed: Command
     killed_jobs: list[str]
+    unready: set[str]
+    running: dict[str, float]
 
 
 @pytest.fixture(scope="module")
@@ -286,8 +290,10 @@ def separate(
     given = (f"kafka.bootstrap_servers={broker}",)
     with medallion(folder, example_on(folder, topic), *given) as commands:
         send(topic, sent)
-        killed = commands.start("up", "--separate")
+        killed = commands.start("up", "--separate", "--http", "127.0.0.1:0")
         await_that(lambda: is_caught_up(commands), "all is caught up", killed)
+        page = address(killed)
+        seen = (unready(page), of_tables(page, "medallion_query_up"))
         jobs = {pid: process.command_line(pid) for pid in children(killed.pid)}
         below = [(pid, process.start_mark(pid)) for pid in descendants(killed.pid)]
         (silver,) = [pid for pid, line in jobs.items() if " run silver " in line]
@@ -295,7 +301,7 @@ def separate(
         killed.code()
         # The killed job's JVM ends by itself, a moment later: it sees that its Python is gone.
         await_that(lambda: not left(below), "nothing of it is left")
-        yield Separate(commands, topic, sent, killed, list(jobs.values()))
+        yield Separate(commands, topic, sent, killed, list(jobs.values()), *seen)
 
 
 @pytest.mark.long
@@ -307,6 +313,19 @@ def test_separate_runs_a_process_per_layer(separate: Separate) -> None:
         "silver",
     ]
     assert_tables_hold(separate.commands, separate.sent)
+
+
+@pytest.mark.long
+def test_separate_serves_one_page_of_all_layers(separate: Separate) -> None:
+    """By the process that a person has started; its jobs have none."""
+    assert separate.unready == set()
+    assert separate.running == dict.fromkeys(tables_of(separate.commands), 1.0)
+    assert separate.killed.stderr.count("page at http://") == 1
+
+
+def tables_of(commands: Medallion) -> list[str]:
+    """The tables that queries write."""
+    return [declared.table for declared in load_pipeline(commands.pipeline).tables]
 
 
 @pytest.mark.long
@@ -322,11 +341,17 @@ def test_a_job_that_is_killed_ends_the_run_and_is_named(separate: Separate) -> N
 def test_the_next_separate_run_goes_on_and_ends_on_sigterm(
     separate: Separate, send: Callable[..., None]
 ) -> None:
-    """Each job and the run itself say so, no process is left, and both runs leave what one would have."""
+    """Each job and the run itself say so, no process is left, and both runs leave what one would have.
+
+    The address of the page is a setting here, which the jobs have too and must not take.
+    """
     commands, more = separate.commands, events(42, 500)
     send(separate.topic, more)
-    stopped = commands.start("up", "--separate")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    stopped = commands.start("up", "--separate", more=[f"http.address={port}"])
     await_that(lambda: is_caught_up(commands), "all is caught up", stopped)
+    assert get(f"http://127.0.0.1:{port}/", "healthz") == (200, "ok\n")
     below = [(pid, process.start_mark(pid)) for pid in descendants(stopped.pid)]
     stopped.signal(signal.SIGTERM)
     assert stopped.code() == 0, stopped.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,20 @@ def order(number: int) -> Message:
 def events(file: Path) -> list[dict[str, Any]]:
     """The events of a log; every line is one JSON object."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_embedded_broker_and_a_page_alone_write_json_too(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(_PIPELINE.format(topic="orders"))
+    with medallion(tmp_path, file, "log.format=json") as commands:
+        page = commands.start("page", "--http", "127.0.0.1:0")
+        up = commands.start("up")
+        page.await_stderr("page at http://")
+        up.await_stderr("broker ready after")
+        up.signal(signal.SIGTERM)
+        up.code()
+        lines = [line for one in (page, up) for line in one.stderr.splitlines() if line.strip()]
+    assert {json.loads(line)["pipeline"] for line in lines} == {"shop"}
 
 
 def test_each_line_is_json_with_query_and_micro_batch_and_spark_metrics_are_served(

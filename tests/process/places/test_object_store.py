@@ -138,6 +138,12 @@ def commits(commands: Medallion, table: str) -> list[Mapping[str, Any]]:
     return [commit.metadata for commit in LogReader(commands.layout.table_path(table)).commits()]
 
 
+def queries(commands: Medallion) -> list[tuple[str, int | None]]:
+    """State and process of each query, by `medallion status`."""
+    tables = json.loads(succeed(commands.start("status", "--json")).stdout)["tables"]
+    return [(one["query"]["state"], one["job"] and one["job"]["pid"]) for one in tables]
+
+
 def version(commands: Medallion, table: str) -> int:
     """The newest version of a table; -1 without one."""
     found = LogReader(commands.layout.table_path(table)).latest_version()
@@ -170,7 +176,10 @@ def test_bronze_to_gold_over_a_kill(
 def test_two_hosts_one_table(
     hosts: Callable[[str], Medallion], topic: str, send: Callable[..., None]
 ) -> None:
-    """The second is refused before it writes; the first, stopped for too long, writes no more."""
+    """The second is refused before it writes; the first, stopped for too long, writes no more.
+
+    The second, which has no file of the first, shows its queries all the while.
+    """
     first, second = hosts("a"), hosts("b")
     send(topic, [message(n) for n in range(FIRST)])
     job = first.start("up")
@@ -179,8 +188,12 @@ def test_two_hosts_one_table(
     assert refused.code() == 4, refused.stderr
     assert "bronze.orders is being written by up (pid" in refused.stderr
     assert "Traceback" not in refused.stderr
+    seen = queries(second)
+    assert {state for state, _ in seen} <= {"working", "waiting"}, seen
+    assert {pid for _, pid in seen} == {job.pid}
     os.killpg(job.pid, signal.SIGSTOP)
     time.sleep(LEASE_SECONDS + 2)
+    assert set(queries(second)) == {("dead", None)}
     send(topic, [message(n) for n in range(FIRST, FIRST + MORE)])
     succeed(second.start("backfill"))
     written = commits(second, "bronze.orders")

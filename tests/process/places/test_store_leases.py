@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -16,12 +17,18 @@ from pathlib import Path
 import obstore
 import pytest
 
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Pipeline, Topic
 from common.delta.lease import store_leases
 from common.delta.lease.store_leases import StoreLeases
 from common.delta.log import LogReader
 from common.errors import LeaseHeldError, SetupError
 from common.machine import lease_owner, object_store
 from common.machine.storage_folder import StorageFolder
+from orchestration.status.collect import Collector
+from orchestration.status.model import TableStatus
+from orchestration.status.topic_offsets import BrokerOffsets
 from tests.support.processes import ROOT, await_that
 from tests.support.servers.s3_server import BUCKET, S3Server, s3_server
 
@@ -65,9 +72,16 @@ def stored(warehouse: str, table: str = TABLES[0]) -> dict[str, object]:
 class Holder:
     """Another process that holds the leases."""
 
-    def __init__(self, server: S3Server, warehouse: str, seconds: float, folder: Path) -> None:
+    def __init__(
+        self,
+        server: S3Server,
+        warehouse: str,
+        seconds: float,
+        folder: Path,
+        tables: Sequence[str] = TABLES,
+    ) -> None:
         self._printed = folder / "holder.out"
-        code = _HOLDER.format(address=server.address, warehouse=warehouse, tables=TABLES, seconds=seconds)
+        code = _HOLDER.format(address=server.address, warehouse=warehouse, tables=tables, seconds=seconds)
         with self._printed.open("wb") as out:
             self.process = subprocess.Popen([sys.executable, "-c", code], stdout=out, stderr=out, cwd=ROOT)
         await_that(lambda: "held" in self.printed, "the other process holds the leases")
@@ -224,3 +238,37 @@ def test_a_store_that_does_not_answer_is_an_error_of_the_operating_system(
             pass
     finally:
         object_store.use(server.access)
+
+
+def test_status_names_the_job_of_another_host_and_its_death(
+    server: S3Server, warehouse: str, tmp_path: Path
+) -> None:
+    """From a folder of its own, as on another host. A job writes a table and is killed; the next one ends."""
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders"), Topic("payments")])
+    layout = Layout(warehouse, f"{warehouse}/checkpoints", tmp_path / "here")
+    collector = Collector(pipeline, layout, BrokerOffsets(pipeline, Settings()))
+
+    def query(name: str = "bronze.orders") -> TableStatus:
+        return next(table for table in collector.collect().tables if table.table == name)
+
+    assert query().query.phase == "no job runs"
+    collector = Collector(pipeline, layout, BrokerOffsets(pipeline, Settings()))
+    holder = Holder(server, warehouse, SECONDS, tmp_path, ("bronze.orders",))
+    try:
+        assert query().query.state == "waiting"
+        named = query().holder
+        assert named is not None
+        assert (named.job, named.pid) == ("up", holder.process.pid)
+        time.sleep(2 * SECONDS)
+        assert query().query.state == "waiting", "the holder renews its lease"
+    finally:
+        holder.end()
+    await_that(lambda: query().query.state == "dead", "the lease has ended")
+    assert re.fullmatch(
+        rf"job up \(pid {holder.process.pid} on .+\) has not renewed its lease for \d+ s", query().query.error
+    )
+    assert query().holder is None
+    assert query("bronze.payments").query.state == "stopped"
+    with StoreLeases(warehouse, ["bronze.orders"], "run-bronze", SECONDS):
+        await_that(lambda: query().query.state == "waiting", "another job writes the table")
+    await_that(lambda: query().query.phase == "no job runs", "its lease is released")

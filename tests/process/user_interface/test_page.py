@@ -91,8 +91,8 @@ def browser() -> Iterator[Browser]:
 
 
 def _is_fault(message: Any) -> bool:
-    """Whether a script has failed; a browser also prints that a server is gone."""
-    return message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text
+    """Whether a script has failed; a browser also prints that a server is gone, or goes in mid-answer."""
+    return message.type == "error" and not message.text.startswith("Failed to load resource: net::ERR_")
 
 
 @pytest.fixture

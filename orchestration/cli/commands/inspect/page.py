@@ -31,6 +31,7 @@ def page(
     from orchestration.http.serve import page_of
 
     ready = context(pipeline, settings, set_)
+    ready.use_log_format()
     address = http or ready.settings.http.address or _ADDRESS
     with page_of(ready.pipeline, ready.settings, address):
         threading.Event().wait()

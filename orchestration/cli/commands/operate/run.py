@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from common.errors import QualityFailedError
-from common.machine import event_log
 from common.machine.console import say
 from common.spark.session import Compiled
 from orchestration.check.pipeline import draft_problems
@@ -108,8 +107,7 @@ def checked(ready: Context) -> Context:
 
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
-    if ready.settings.log.format == "json":
-        event_log.write_json(ready.pipeline.name, exception_messages=ready.settings.log.exception_messages)
+    ready.use_log_format()
     return ready
 
 

@@ -120,8 +120,19 @@ function drawLayers() {
   };
   draw("upstream", layer("bronze"), layer("silver"));
   draw("downstream", layer("gold"), layer("publish"));
-  draw("problems", status.problems.map((p) => h("div", { class: `problem ${p.severity}` }, p.table ? h("b", {}, p.table) : null, p.text)));
+  draw("problems", together(status.problems, (p) => [p.severity, p.text]).map(([p, tables]) => h("div", { class: `problem ${p.severity}` }, p.table ? named(tables, "b") : null, p.text)));
 }
+// What is said of several tables in the same words is said once: a process that ended takes all its queries with it.
+function together(all, key) {
+  const found = new Map();
+  for (const one of all) {
+    const same = JSON.stringify(key(one));
+    if (!found.has(same)) found.set(same, [one, []]);
+    found.get(same)[1].push(one.table);
+  }
+  return [...found.values()];
+}
+const named = (tables, tag) => h(tag, { title: tables.join(", ") }, tables.length > 2 ? `${tables.slice(0, 2).join(", ")} and ${tables.length - 2} more` : tables.join(" and "));
 function drawAlerts() {
   const status = page.status, alerts = status.alerts;
   if (!alerts) { draw("alerts"); return; }
@@ -132,8 +143,8 @@ function drawAlerts() {
     down.length ? h("p", { class: "bad-text" }, `not delivered to ${down.join(", ")}`) : null,
     alerts.raised.length ? h("table", { class: "rows stack" },
       h("thead", {}, h("tr", {}, ["alert", "table", "what", "since"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, alerts.raised.map((one) => h("tr", { "data-rule": one.rule }, h("td", { class: one.severity === "critical" ? "bad-text" : "warn-text" }, `${one.rule} (${one.severity})`),
-        h("td", {}, one.table || "the pipeline"), h("td", {}, one.text), h("td", {}, clock(one.since)))))) : h("p", { class: "note" }, "No alert is raised.")));
+      h("tbody", {}, together(alerts.raised, (one) => [one.rule, one.severity, one.text, one.since.slice(0, 19)]).map(([one, tables]) => h("tr", { "data-rule": one.rule }, h("td", { class: one.severity === "critical" ? "bad-text" : "warn-text" }, `${one.rule} (${one.severity})`),
+        one.table ? named(tables, "td") : h("td", {}, "the pipeline"), h("td", {}, one.text), h("td", {}, clock(one.since)))))) : h("p", { class: "note" }, "No alert is raised.")));
 }
 function layerRate(own) {
   const rate = own.reduce((sum, t) => sum + (t.rows_per_second || 0), 0);
@@ -173,7 +184,10 @@ function* facts(status, table) {
   if (last && last.state_rows !== null) yield `state ${short(last.state_rows)} rows, ${bytes(last.state_bytes)}`;
   if (table.lag.files) yield `to read: ${short(table.lag.files)} ${table.lag.files === 1 ? "file" : "files"}, ${bytes(table.lag.bytes)}`;
   if (table.lag.note && table.lag.note !== table.fault) yield table.lag.note;
-  if (!table.time_to_loss.is_never && table.time_to_loss.seconds !== null) yield `loss in ${age(table.time_to_loss.seconds)}`;
+  if (table.uncommitted && table.uncommitted.records) yield `${whole(table.uncommitted.records)} records in open transactions`;
+  const loss = table.time_to_loss;
+  if (loss.is_never && table.lag.count) yield "unread data is never lost";
+  else if (loss.seconds !== null) yield `unread data is lost in ${age(loss.seconds)}`;
   if (table.quarantine && table.quarantine.rows) yield `quarantine ${short(table.quarantine.rows)}`;
   if (table.late && table.late.count) yield `late ${short(table.late.count)}${table.late.left_out ? `, ${short(table.late.left_out)} left out` : ""}`;
   if (table.query.restarts) yield `restarts ${table.query.restarts}`;

@@ -153,6 +153,15 @@ def test_keys_of_kafka_and_spark_keep_their_dots_and_are_texts() -> None:
     assert settings.kafka.options == {"sasl.jaas.config": "x y=z"}
 
 
+@pytest.mark.parametrize("text", ["8484", "'8484'", "0", "127.0.0.1:8484"])
+def test_the_address_of_the_page_may_be_a_port_alone(text: str) -> None:
+    """Which YAML reads as a number."""
+    address = load_settings(overrides=[f"http.address={text}"]).http.address
+    assert address == text.strip("'")
+    with pytest.raises(SettingsError):
+        load_settings(overrides=["http.address=true"])
+
+
 def test_a_wrong_option_never_shows_its_value() -> None:
     message = refusal("kafka:\n  options:\n    sasl.password: [hunter2]\n")
     assert "kafka.options.sasl.password" in message

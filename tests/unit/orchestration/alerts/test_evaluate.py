@@ -180,6 +180,21 @@ def test_an_open_transaction(status: Status) -> None:
     assert not says(given, rule("open_transaction", over="5 minutes"), "bronze.orders").is_wrong
 
 
+def test_who_takes_over_does_not_end_the_alert_of_an_open_transaction(status: Status) -> None:
+    """It has seen the transaction for a moment only: how long it is open is not known, unless it ends."""
+
+    def seen(records: int, seconds: float) -> bool | None:
+        hidden = Uncommitted(records, seconds, is_at_least=True)
+        given = with_table(status, "bronze.orders", uncommitted=hidden)
+        return says(given, rule("open_transaction", over="5 minutes"), "bronze.orders").is_wrong
+
+    assert seen(15, 1.0) is None
+    assert seen(15, 301.0) is True
+    assert seen(0, 1.0) is False
+    moved = with_table(status, "bronze.orders", uncommitted=Uncommitted(15, 1.0))
+    assert says(moved, rule("open_transaction", over="5 minutes"), "bronze.orders").is_wrong is False
+
+
 def test_volume(status: Status) -> None:
     week = (21_000, 23_000, 19_000, 21_000, 24_000, 18_500, 21_500)
     volumes = {"bronze.orders": HourVolume(10_080, week)}

@@ -158,6 +158,45 @@ def test_each_rule_fires_in_its_trouble_and_not_without(tmp_path: Path, alert: s
     assert judged(tmp_path, f"{name} {FINE[alert]}", *beside) == ""
 
 
+def by_three(series: str) -> list[str]:
+    """A series as three processes of a pipeline export it."""
+    return [series.replace("{", f'{{job="medallion",instance="{host}:8484",', 1) for host in "abc"]
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.parametrize("alert", sorted(TROUBLE.keys() - {"MedallionProcessGone"}))
+def test_a_trouble_that_three_processes_see_fires_once(tmp_path: Path, alert: str) -> None:
+    """Each of a process per layer exports the whole pipeline."""
+    beside = by_three(BESIDE[alert]) if alert in BESIDE else []
+    assert judged(tmp_path, *by_three(TROUBLE[alert]), *beside, fires=alert) == ""
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+def test_the_board_draws_what_three_processes_see_once(tmp_path: Path) -> None:
+    """Each of its expressions has one line; a query that does not run is one."""
+    drawn = [expression.replace("$pipeline", "p") for panel in PANELS for expression, _ in panel.lines]
+    series = {name for expression in drawn for name in named(expression)}
+    given = [text for name in sorted(series) for text in by_three(f'{name}{{pipeline="p",table="t"}}')]
+    expected = [(f"count({expression})", 1) for expression in drawn]
+    (stopped,) = (expression for expression in drawn if expression.startswith("count("))
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": text, "values": "0+0x20"} for text in given],
+            "promql_expr_test": [
+                {"expr": text, "eval_time": "20m", "exp_samples": [{"labels": "{}", "value": value}]}
+                for text, value in [*expected, (stopped, 1)]
+            ],
+        }
+    ]
+    file = tmp_path / "tests.yml"
+    file.write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": tests}))
+    done = subprocess.run(
+        [PROMTOOL or "", "test", "rules", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
 def test_promtool_finds_no_fault_in_the_exported_text(tmp_path: Path) -> None:
     """Also with characters in a reason that the format escapes."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -13,10 +16,11 @@ from rich.console import Console
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from orchestration.cli.status_output import render
+from orchestration.history.alert_state import AlertsFile, AlertState
 from orchestration.history.job_state import JobState, read_states, write_state
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
-from orchestration.status.model import Status, TableStatus
+from orchestration.status.model import Status, TableStatus, TimeToLoss
 from orchestration.status.problems import duration, problems
 from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets
 from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
@@ -83,6 +87,26 @@ def test_a_record_that_only_bronze_has_waits_for_silver_and_gold(lived_in: Lived
     assert [table.lag.count for table in status.tables] == [0, 5, 0]
 
 
+@pytest.mark.parametrize("query", ["silver.orders", "gold.by_day"])
+def test_a_position_after_the_last_file_of_a_version_has_passed_the_version(
+    lived_in: LivedIn, query: str
+) -> None:
+    """Spark names that file, or the next version. After the first of two files the second one waits."""
+    lived_in.caught_up()
+    source = "bronze.orders" if query == "silver.orders" else "silver.orders"
+    lived_in.batch(query, 1, lived_in.position(source, 0) | {"index": 0})
+    status = look(lived_in)
+    assert waiting(status) == [0, 0, 0]
+    assert [table.lag.count for table in status.tables] == [0, 0, 0]
+    log = Path(lived_in.layout.table_path(source)) / "_delta_log" / f"{0:020}.json"
+    (added,) = [line for line in log.read_text().splitlines() if line.startswith('{"add"')]
+    with log.open("a") as file:
+        file.write(f"\n{added.replace('.parquet', '-more.parquet')}")
+    status = look(lived_in)
+    assert tables(status)[query].lag.count
+    assert waiting(status)[-1] != 0
+
+
 def test_a_record_that_silver_has_read_waits_for_gold_alone(lived_in: LivedIn) -> None:
     lived_in.caught_up()
     lived_in.bronze(5, ago=60)
@@ -115,6 +139,45 @@ def test_bronze_that_reads_nothing_loses_its_oldest_record_at_the_end_of_retenti
     loss = tables(look(lived_in, offsets(1_000, ages={10: 600})))["bronze.orders"].loss
     assert loss.cause == "retention.ms of topic orders"
     assert loss.seconds == pytest.approx(3_000, abs=5)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_terminal_says_when_unread_data_is_lost(lived_in: LivedIn, width: int) -> None:
+    """And that it never is, where the reader gains; a query that has read all has nothing to lose."""
+    lived_in.caught_up()
+    lived_in.batch("bronze.orders", 0, {"orders": {"0": 10}}, ago=600)
+    status = look(lived_in, offsets(1_000, ages={10: 600}))
+    assert re.search(r"unread data is lost in (50 min|49 min \d+ s)", drawn(status, width))
+    assert "never lost" not in drawn(status, width)
+    bronze = replace(status.tables[0], loss=TimeToLoss(math.inf))
+    assert "unread data is never lost" in drawn(replace(status, tables=(bronze,)), width)
+    bronze = replace(bronze, lag=replace(bronze.lag, count=0))
+    assert "unread data" not in drawn(replace(status, tables=(bronze,)), width)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_terminal_says_once_what_is_wrong_with_many_queries(lived_in: LivedIn, width: int) -> None:
+    """A process that has ended takes all its queries with it; the tables must stay in sight."""
+    lived_in.caught_up()
+    lived_in.job(pid=2**22 - 1)
+    status = look(lived_in)
+    at = status.at
+    dead = [AlertState("dead", table, "critical", "the query is dead", at, at) for table in TABLES]
+    lag = [AlertState("lag", table, "warning", f"{n} rows wait", at, at) for n, table in enumerate(TABLES)]
+    alerts = AlertsFile(at, 7, "host", 10.0, {}, {}, (*dead, *lag))
+    lines = drawn(replace(status, alerts=alerts), width)
+    text = " ".join(line.strip() for line in lines.splitlines())
+    assert "! bronze.orders, silver.orders and 1 more: the query is dead: the process" in text
+    assert text.count("has ended and left no error") == 1 + len(TABLES)  # and beside each table
+    assert "! alert dead bronze.orders, gold.by_day and 1 more: the query is dead" in text
+    assert [text.count(f"! alert lag {table}: {n} rows wait") for n, table in enumerate(TABLES)] == [1, 1, 1]
+
+
+def drawn(status: Status, width: int) -> str:
+    """A status as a terminal shows it."""
+    screen = StringIO()
+    Console(file=screen, width=width, color_system=None).print(render(status))
+    return screen.getvalue()
 
 
 def test_records_of_an_open_transaction_are_told(lived_in: LivedIn) -> None:
@@ -173,7 +236,9 @@ def test_a_job_whose_process_was_killed_is_dead(lived_in: LivedIn) -> None:
     os.waitpid(gone, 0)
     lived_in.caught_up()
     lived_in.job(pid=gone)
-    assert states(look(lived_in)) == [("dead", f"the process {gone} of job up has ended without a word")] * 3
+    assert (
+        states(look(lived_in)) == [("dead", f"the process {gone} of job up has ended and left no error")] * 3
+    )
 
 
 def test_a_process_of_the_same_id_is_not_taken_for_the_job(lived_in: LivedIn) -> None:
