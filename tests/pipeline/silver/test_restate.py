@@ -32,7 +32,7 @@ LARGE: dict[str, Any] = {
     "rules": [Rule("amount_large", "amount > 10")],
     "columns": COLUMNS | {"amount": "amount * 2"},
 }
-PASSED = [record(10, "p", days=5), record(11, "q", days=6), record(12, "h", days=-9)]
+PASSED = [record(10, "p", days=5, amount=8), record(11, "q", days=6, amount=8), record(12, "h", days=-9)]
 """Records by which the watermark passes all before them, and one that is late."""
 
 COPIES = [record(13, "a", amount=9), record(14, "d", days=6, amount=40), record(15, "z", days=6.1, amount=11)]
@@ -99,12 +99,23 @@ def ids(engine: Engine, table: str = READS) -> dict[int, tuple[Any, ...]]:
     return {row["_kafka_offset"]: (row["id"], row["amount"]) for row in engine.rows(table)}
 
 
-def all_rows(engine: Engine, *tables: str) -> dict[str, Counter[str]]:
-    """All rows of tables; without the version of the rules that rejected one."""
+def all_rows(engine: Engine, *tables: str, without: int | None = None) -> dict[str, Counter[str]]:
+    """All rows of tables; without the version of the rules that rejected one.
+
+    The column ``extra`` is added for one record's field; a rebuild that rejects the record does not add it.
+    ``without`` is the offset of a record whose row is left out.
+    """
     return {
         table: Counter(
-            repr({name: value for name, value in row.items() if name != "rule_version"})
+            repr(
+                {
+                    name: v
+                    for name, v in row.items()
+                    if name != "rule_version" and (name, v) != ("extra", None)
+                }
+            )
             for row in engine.rows(table)
+            if row.get("_kafka_offset", -1) != without
         )
         for table in tables
     }
@@ -234,7 +245,7 @@ MODES = {
 @pytest.mark.parametrize("mode", MODES)
 def test_a_range_of_all_records_is_a_rebuild(spark: Any, tmp_path: Path, mode: str) -> None:
     former = replace(shop(table(**MODES[mode])), gold=[])
-    ran(spark, tmp_path / "one", former, PASSED)
+    ran(spark, tmp_path / "one", former, PASSED[:1], PASSED[1:])
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     new = replace(former, silver=[table(**MODES[mode], **LARGE)])
     both = [Engine(spark, new, settings_of(tmp_path / name)) for name in ("one", "two")]
@@ -247,7 +258,9 @@ def test_a_range_of_all_records_is_a_rebuild(spark: Any, tmp_path: Path, mode: s
         one.append_bronze("bronze.orders", COPIES)
         one.run("silver")
     assert both[0].faults() == ()
-    assert all_rows(both[0], READS) == all_rows(both[1], READS)
+    # Record 14 repeats an id after more than the watermark: state that goes by the id may know it, or not.
+    without = None if "dedupe" in MODES[mode] else 14
+    assert all_rows(both[0], READS, without=without) == all_rows(both[1], READS, without=without)
 
 
 @pytest.mark.long
@@ -294,8 +307,9 @@ def cut_after(engine: Engine, table: str) -> Iterator[None]:
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["record", ASIDE, LATE, READS])
 def test_a_restatement_that_is_cut_off_is_refused_by_a_start_and_finished(engine: Engine, place: str) -> None:
+    end = 13 if place == LATE else 10  # record 12 is the late one
     with cut_after(engine, place), pytest.raises(KeyboardInterrupt):
-        restate(engine, 0, 10)
+        restate(engine, 0, end)
     with pytest.raises(CheckpointMismatchError, match=r"medallion restate silver\.orders --from orders/0=0"):
         engine.run("silver")
     spark, pipeline, layout, silver = engine.spark, engine.pipeline, engine.layout, engine.pipeline.silver[0]
@@ -307,7 +321,7 @@ def test_a_restatement_that_is_cut_off_is_refused_by_a_start_and_finished(engine
     erasure = planned(spark, pipeline, silver, layout, "id = 'a'", is_dry_run=False)
     with pytest.raises(CheckpointMismatchError, match="restate"), erasure:
         pass
-    done = restate(engine, 0, 10)
+    done = restate(engine, 0, end)
     assert not done.has_changed  # what was cut off is finished first
     assert engine.faults() == ()
     assert {n: row for n, row in ids(engine).items() if n < 10} == {
