@@ -163,6 +163,10 @@ class BrokerAwayError(BrokerError):
     cause_kind = "transient"
 
 
+class StoreError(SetupError):
+    """The object store with the tables does not answer, or refuses."""
+
+
 class TableError(MedallionError):
     """A table or checkpoint is not what the job expects."""
 

@@ -6,6 +6,7 @@ store. Without an access, the libraries use the usual AWS environment variables 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,21 @@ from urllib.parse import urlsplit
 _S3 = ("s3://", "s3a://")
 _RETRIES = timedelta(seconds=20)
 """How long a client repeats a request that the store does not answer."""
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_REFUSALS = (
+    # The message of pyarrow, which names the operation.
+    re.compile(r"AWS Error (?P<name>\w+) during \w+ operation: (?P<why>[^\n;]*)"),
+    # The message of delta-rs, with one line per cause, the innermost last.
+    re.compile(r"(?P<name>Generic S3 error)\s.*↳\s*(?P<why>[^\n]+)", re.DOTALL),
+)
+
+
+def store_failure(error: OSError) -> str | None:
+    """Why the object store refused a request or did not answer, in one line; ``None`` for other errors."""
+    text = _ESCAPES.sub("", str(error))
+    found = next((each for refusal in _REFUSALS if (each := refusal.search(text))), None)
+    return None if found is None else f"{found['why'].strip().rstrip('.')} ({found['name']})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from typing import Annotated
 
 import typer
 
-from common.errors import MedallionError, RegistryError, SetupError
+from common.errors import MedallionError, RegistryError, SetupError, StoreError
 from common.machine import event_log
 from common.machine.console import err, out
+from common.machine.object_store import store_failure
 from common.machine.output_encoding import substitute_unknown_characters
 from common.machine.terminal import visible, wrapped
 from orchestration.cli.options import add_environment_options
@@ -134,14 +135,23 @@ def _is_of_an_interrupt(error: BaseException | None) -> bool:
 
 
 def _exit_code_of(error: Exception) -> int | None:
-    """Print an error of the disk or of the schema registry; the exit code, or None for a bug."""
+    """Print an error of the disk, the object store or the schema registry; the exit code, None for a bug."""
     if _is_of_an_interrupt(error):
         return 130
+    known: MedallionError
     if isinstance(error, OSError):
+        if (why := store_failure(error)) is not None:
+            known = StoreError(
+                f"the object store: {why}. Check that it runs, its address (AWS_ENDPOINT_URL, or "
+                "spark.hadoop.fs.s3a.endpoint of spark.conf), the bucket and the credentials; then repeat "
+                "the command. What is committed stays."
+            )
+            _print_error(known)
+            return known.exit_code
         if error.errno not in _DISK_REFUSES:
             return None
         place = error.filename or "a file of this command"
-        known: MedallionError = SetupError(
+        known = SetupError(
             f"{place} cannot be written ({error.strerror}). Make room on its disk or make it writable, "
             "then repeat the command: what is committed stays, an interrupted micro-batch is replayed."
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from common.machine import processes
+from common.machine.object_store import store_failure
 from orchestration.cli import main
 from orchestration.jobs import job
 from tests.support import in_process
@@ -179,3 +182,35 @@ def test_an_error_without_an_interrupt_is_not_hidden(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(main, "app", failed)
     with pytest.raises(LookupError, match="then"):
         main.main()
+
+
+def test_an_object_store_that_does_not_answer_is_one_error(tmp_path: Path) -> None:
+    """Nothing listens on the port that this test has closed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    store = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    words = ["status", "-p", str(EXAMPLE), "--set", "warehouse=s3a://lake/t", "--set", f"data_dir={tmp_path}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestration", *words],
+        env=os.environ | store | keys,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "error: the object store: " in done.stderr
+    assert "AWS_ENDPOINT_URL" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_reason_of_a_store_is_found_in_the_texts_of_both_libraries() -> None:
+    arrow = (
+        "When getting information for key 'k': AWS Error ACCESS_DENIED during HeadObject operation: No body."
+    )
+    mark = "\x1b[31m↳\x1b[0m"
+    delta = f"Kernel error -> Generic S3 error\n  {mark} HTTP error\n    {mark} tcp connect error\n"
+    assert store_failure(OSError(arrow)) == "No body (ACCESS_DENIED)"
+    assert store_failure(OSError(delta)) == "tcp connect error (Generic S3 error)"
+    assert store_failure(OSError(28, "No space left on device")) is None
