@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from common.declare import Message
+from common.machine.processes import command_line
 from tests.support.processes import Command, Medallion, medallion, public_files
 
 pytestmark = pytest.mark.long
@@ -86,7 +87,7 @@ def process_lines(command: Command) -> Iterator[str]:
         try:
             parent = psutil.Process(command.pid)
             for process in (parent, *parent.children(recursive=True)):
-                yield " ".join(process.cmdline())
+                yield command_line(process.pid)
         except psutil.Error:
             continue
 

@@ -16,6 +16,7 @@ import pyspark
 
 from common.config.settings import load_settings
 from common.java.find_java import find_java
+from common.machine.processes import command_line
 
 WORKERS = 2
 _HOST = "127.0.0.1"
@@ -54,7 +55,7 @@ class Cluster:
             child.pid
             for worker in self.workers
             for child in psutil.Process(worker).children(recursive=True)
-            if _EXECUTOR in " ".join(child.cmdline())
+            if _EXECUTOR in command_line(child.pid)
         ]
 
 
