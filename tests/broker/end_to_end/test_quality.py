@@ -246,6 +246,7 @@ def test_results_are_of_the_pinned_version_whatever_is_written_meanwhile(
     assert (of_library.failing_rows, of_library.is_met) == (6, False)
 
 
+@pytest.mark.long
 def test_gates_of_a_running_job(
     spark: Any,
     broker: str,

@@ -247,6 +247,7 @@ def test_a_micro_batch_that_left_an_offset_out_is_found(copy: Engine) -> None:
     assert allowed.totals["gaps"] == 1
 
 
+@pytest.mark.long
 def test_what_silver_has_not_read_is_waiting_and_what_was_erased_is_erased(copy: Engine) -> None:
     """An erasure takes rows of every kind out of bronze; those that silver still has count as silver's."""
     spark = copy.spark

@@ -124,6 +124,7 @@ def test_old_files_stay_until_the_last_query_has_read_them(spark: Any, engine: E
     assert engine.version("gold.latest") > 0
 
 
+@pytest.mark.long
 def test_a_dry_run_does_nothing_and_bronze_keeps_what_silver_has_yet_to_read(
     spark: Any, engine: Engine
 ) -> None:

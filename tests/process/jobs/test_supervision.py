@@ -41,9 +41,8 @@ def _commands(broker: str, topic: str, tmp_path: Path) -> Iterator[Medallion]:
         yield commands
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)], ids=lambda n: n.name
-)
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_to_all_processes_of_a_job_is_a_stop(
     commands: Medallion, topic: str, send: Callable[..., None], number: signal.Signals
 ) -> None:

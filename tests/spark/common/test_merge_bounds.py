@@ -23,6 +23,7 @@ from tests.conftest import IN_DRIVER
 
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)
 FILES = 20
+KEYS_OF_GROUPS = ["k", *(pytest.param(key, marks=pytest.mark.long) for key in ("name", "at"))]
 
 
 def table(spark: Any, folder: Path, *, partitioned: bool = False) -> str:
@@ -68,7 +69,7 @@ def test_a_merge_reads_the_files_of_its_keys_alone(spark: Any, tmp_path: Path, k
     assert sorted((row.k, row.v) for row in gone.where("k in (5, 25, 390)").collect()) == [(25, 2)]
 
 
-@pytest.mark.parametrize("key", ["k", "name", "at"])
+@pytest.mark.parametrize("key", KEYS_OF_GROUPS)
 @pytest.mark.parametrize("limits", [IN_DRIVER, NO_DRIVER], ids=["driver", "executors"])
 def test_groups_are_replaced_where_they_are(
     spark: Any, tmp_path: Path, key: str, limits: DriverLimits
