@@ -20,7 +20,7 @@ from tests.bench.measure import machine
 from tests.bench.measure.stats import ratio
 from tests.bench.reporting.report import Report, Section
 from tests.bench.run import OURS, PEERS, Run, Workload
-from tests.bench.workloads import drain, files, flat, freshness, heap, idle, restart, state, upkeep
+from tests.bench.workloads import drain, endurance, files, flat, freshness, heap, idle, restart, state, upkeep
 
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,
@@ -30,6 +30,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "restart": restart.restart,
     "files": files.files,
     "upkeep": upkeep.upkeep,
+    "endurance": endurance.endurance,
     "idle": idle.idle,
     "heap": heap.heap,
     "flat": flat.flat,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,18 +11,19 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from common.spark import session_conf
 from tests.bench.__main__ import WORKLOADS
 from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data.events import WATERMARK_SECONDS
+from tests.bench.measure import footprint
 from tests.bench.measure.fresh_reader import TABLES, Ages
 from tests.bench.measure.machine import Usage
 from tests.bench.measure.oracle import Tables
 from tests.bench.measure.settling import all_paths
 from tests.bench.measure.stats import Quantile
-from tests.bench.workloads import files, flat, freshness, heap, idle, restart, state, upkeep
+from tests.bench.workloads import endurance, files, flat, freshness, heap, idle, restart, state, upkeep
 from tests.bench.workloads.files import Count, Files, Part
 from tests.bench.workloads.flat import Flat
 from tests.bench.workloads.freshness import Fresh, Minute
@@ -349,6 +351,47 @@ def test_the_minutes_of_a_run_end_where_its_parts_do_not(monkeypatch: pytest.Mon
     clock.watch(watch, 100.0)
     assert [end[0] for end in clock._ends] == [1000.0, 1060.0, 1120.0, 1180.0]
     assert now == [1190.0]
+
+
+def test_endurance_is_judged_by_what_grows_from_the_second_third_to_the_last() -> None:
+    def count(minute: int, resident: int, handles: int, live: int) -> endurance.Count:
+        of = footprint.Footprint(
+            resident, handles, 90, {"bronze": footprint.Files(live, 40, 900)}, 250, 3 * 2**20
+        )
+        return endurance.Count(60.0 * minute, of, 2.5, Usage(60.0, 72.0, 10, {}, 0.0, 0.0))
+
+    counts = [
+        *(count(minute, 2**30, 100, 7) for minute in range(5, 25, 5)),
+        *(count(minute, 2**30, 100, 61) for minute in range(25, 45, 5)),
+        *(count(minute, 2**30, 120, 8) for minute in range(45, 65, 5)),
+    ]
+    found = endurance.Endured(2_000, 7_200_000, counts)
+    assert [(goal.measured, goal.is_met) for goal in endurance.goals(found)] == [
+        (61, False), (1.0, True), (1.2, False), (1.0, True), (1.0, True),
+    ]  # fmt: skip
+    text = "\n".join(endurance.lines(found))
+    assert "for 60 minutes, 7,200,000 messages" in text
+    assert "| 30 | 1,024 | 100 | 90 | 61 | 40 | 900 | 250 | 3.0 | 2.5 s | 1.20 |" in text
+    short = endurance.goals(endurance.Endured(2_000, 10, counts[:2]))
+    assert "600 s only" in short[0].verdict
+
+
+def test_a_footprint_counts_what_is_on_the_disk_and_in_the_processes(tmp_path: Path) -> None:
+    """A file of an older version is no live one; a checkpoint of the log is no data file."""
+    path = tmp_path / "shop" / "tables" / "t"
+    for value in (1, 2):
+        write_deltalake(str(path), pa.table({"v": [value]}), mode="overwrite")
+    for name, size in (("log/a.log", 7), ("log/b/c.log", 5), ("checkpoints/q/offsets/0", 1)):
+        file = tmp_path / "shop" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * size)
+    DeltaTable(str(path)).create_checkpoint()  # two files: itself and its name
+    lost = tmp_path / "not there"
+    seen = footprint.footprint(os.getpid(), tmp_path / "shop", {"t": path, "lost": lost})
+    assert seen.tables == {"t": footprint.Files(live=1, data=2, log=4)}
+    assert (seen.logs, seen.checkpoints) == (12, 1)
+    assert seen.resident > 2**20
+    assert min(seen.handles, seen.threads) > 0
 
 
 def test_upkeep_is_judged_by_files_freshness_and_time() -> None:
