@@ -31,6 +31,7 @@ def test_snapshots_take_the_place_of_old_changes(
         "silver.max_files_per_trigger=1",
         "driver.batch_rows=0",
         "spark.shuffle_partitions=1",
+        "spark.state_store=rocksdb",
         f"{STATE}.maintenanceInterval=1s",
         f"{STATE}.minDeltasForSnapshot=2",
         "spark.conf.spark.sql.streaming.minBatchesToRetain=3",

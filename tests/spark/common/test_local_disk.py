@@ -91,7 +91,7 @@ def test_a_file_is_what_the_operating_system_says(disk: Any, spark: Any, tmp_pat
 
 
 def test_files_are_copied_as_state_snapshots_are(disk: Any, spark: Any, tmp_path: Path) -> None:
-    """By the methods with which Spark keeps and loads RocksDB's files; a file in the way is replaced or not."""
+    """By the methods with which Spark keeps and loads RocksDB's files."""
     source, copy, back = tmp_path / "1.sst", tmp_path / "state" / "1.sst", tmp_path / "local" / "1.sst"
     source.write_bytes(b"first")
     disk.copyFromLocalFile(at(spark, source), at(spark, copy))
@@ -100,7 +100,7 @@ def test_files_are_copied_as_state_snapshots_are(disk: Any, spark: Any, tmp_path
     source.write_bytes(b"second")
     disk.copyFromLocalFile(True, True, at(spark, source), at(spark, copy))
     assert (copy.read_bytes(), source.exists()) == (b"second", False)
-    with pytest.raises(Py4JJavaError, match="PathExistsException|already exists"):
+    with pytest.raises(Py4JJavaError, match=r"PathExistsException|already exists"):
         disk.copyFromLocalFile(False, False, at(spark, back), at(spark, copy))
 
 
