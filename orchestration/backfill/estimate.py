@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Topic
+from common.declare import Bronze, Pipeline
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
@@ -49,7 +49,7 @@ def estimate(
     found = []
     for name in tables:
         declared = pipeline.table(name)
-        if isinstance(declared, Topic):
+        if isinstance(declared, Bronze):
             rows, size = _records(layout, name, *topics.get(name, ({}, {})))
             is_at_most = False
         else:

@@ -156,8 +156,10 @@ def _alerts(alerts: AlertsFile) -> Iterator[Table]:
 
 def _title(status: Status, width: int) -> Iterator[Text]:
     name = f" {status.pipeline}"
-    broker = status.broker_note or f"kafka {status.broker}"
-    right = packed([broker, f"{status.at:%Y-%m-%d %H:%M:%S} UTC"], width - 2, _SEPARATOR)
+    broker = status.broker_note or (f"kafka {status.broker}" if status.broker else "")
+    right = packed(
+        [*([broker] if broker else []), f"{status.at:%Y-%m-%d %H:%M:%S} UTC"], width - 2, _SEPARATOR
+    )
     if len(right) == 1 and len(name) + 2 + len(right[0]) < width:
         room = width - len(name) - 1
         yield Text.assemble((name, "bold"), (f"{right[0]:>{room}} ", "dim"))
