@@ -252,6 +252,8 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([_other(table.other)])
     if table.fields is not None and table.fields.unknown:
         details.append([_unknown(table.fields)])
+    if table.source_files is not None:
+        details += [[Text(text, style="yellow")] for text in table.source_files.problems()]
     if table.catalog is not None and table.catalog.error:
         details.append(
             [Text(f"catalog: not registered as {table.catalog.name}: {table.catalog.error}", style="yellow")]

@@ -192,8 +192,8 @@ class SourceFiles:
         """What a person should look at."""
         if self.changed:
             yield (
-                f"{_files(len(self.changed))} changed after being found, and what is new is not read: "
-                f"{self.changed[-1]}. Write what is new to a file of another name"
+                f"{_files(len(self.changed))} changed after being read ({self.changed[-1]}); "
+                "what is new there is not read"
             )
         for path, fault in tuple(self.faults.items())[-1:]:
             yield f"{_files(len(self.faults))} cannot be read: {path}: {fault}"

@@ -323,7 +323,7 @@ def test_a_changed_file_and_an_unreadable_one_are_named(spark: Any, tmp_path: Pa
     assert (table.lag.count, table.kind) == (0, "files")
     assert table.source_files is not None
     changed, unreadable = table.source_files.problems()
-    assert changed.startswith("1 file changed after being found, and what is new is not read: 1.parquet.")
+    assert changed == "1 file changed after being read (1.parquet); what is new there is not read"
     assert unreadable.startswith("1 file cannot be read: broken.parquet: ")
     assert "is not a Parquet file" in unreadable
 

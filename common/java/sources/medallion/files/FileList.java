@@ -53,7 +53,7 @@ final class FileList {
         }
         for (Object name : names) {
             if (!name.equals(nameOf(parts))) {
-                throw new FileFault(
+                throw new FileSourceException(
                         folder + " lacks " + nameOf(parts) + "; restore the folder from a copy");
             }
             read((String) name);

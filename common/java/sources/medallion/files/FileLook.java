@@ -32,7 +32,7 @@ final class FileLook {
         try {
             status = system.getFileStatus(root);
         } catch (FileNotFoundException error) {
-            throw new FileFault(
+            throw new FileSourceException(
                     folder + " is not there: no file and no folder. Create it, or correct path");
         }
         if (status.isFile()) {

@@ -53,7 +53,7 @@ final class FileRows implements PartitionReader<InternalRow> {
             records = options.files.at(path, conf, slice.row, slice.cutRow, slice.cut);
         }
         if (!records.next()) {
-            throw new FileFault(
+            throw new FileSourceException(
                     options.path
                             + ": "
                             + slice().path

@@ -68,7 +68,7 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
         long most = from + options.maxRows;
         try {
             if (from > list().end()) {
-                throw new FileFault(
+                throw new FileSourceException(
                         "the list of files in "
                                 + options.list
                                 + " ends at offset "
