@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +20,7 @@ from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
+from tests.support.heap import release_tables
 from tests.support.run_cost import RunCost
 
 if TYPE_CHECKING:
@@ -157,20 +156,11 @@ def spark(session_dir: Path) -> Iterator[Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def release_memory(request: pytest.FixtureRequest) -> Iterator[None]:
-    """At the end of a module, release the memory of its tables and plans in the session's JVM.
-
-    Delta caches a table's state for an hour after its last use; a run has hundreds of tables and is shorter.
-    """
+    """At the end of a module, release the memory of its tables and plans in the session's JVM."""
     yield
     if request.path.relative_to(Path(__file__).parent).parts[0] in _WITHOUT_SPARK:
         return  # a full collection takes a third of a second, and there are two hundred modules of unit tests
-    gc.collect()  # DataFrames in reference cycles of Python keep their plans alive
-    if "pyspark" in sys.modules:
-        from pyspark import SparkContext
-
-        if (context := SparkContext._active_spark_context) is not None and context._jvm is not None:
-            delta_log: Any = context._jvm.org.apache.spark.sql.delta.DeltaLog
-            delta_log.clearCache()
+    release_tables()
 
 
 @pytest.fixture(scope="session")

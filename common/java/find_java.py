@@ -22,6 +22,9 @@ from common.errors import JavaError
 
 ACCEPTED = (17, 21)
 
+_TRIMS = {17: 10, 21: 2}
+"""Per feature release, the update from which on the JVM can give native memory back by itself."""
+
 USUAL_FOLDERS = (
     "/usr/lib/jvm/*",
     "/usr/java/*",
@@ -92,13 +95,25 @@ def java_version(home: Path) -> int | None:
     """Feature release of the Java in a folder, such as 17; None where there is no Java that starts."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
+    return _feature_release(
+        _named_release(home) or _properties(home / "bin" / "java").get("java.version", "")
+    )
+
+
+def trims_native_heap(home: Path) -> bool:
+    """Whether the Java in a folder has the option ``TrimNativeHeapInterval``: from 17.0.10 and 21.0.2 on."""
+    found = re.match(r"(\d+)\.0\.(\d+)", _named_release(home))
+    return found is not None and int(found[2]) >= _TRIMS.get(int(found[1]), sys.maxsize)
+
+
+def _named_release(home: Path) -> str:
+    """The version in the file ``release``, such as ``17.0.15``; empty where no such file says it."""
     try:
-        found = re.search(
-            r'^JAVA_VERSION="([^"]+)"', (home / "release").read_text(errors="replace"), re.MULTILINE
-        )
+        text = (home / "release").read_text(errors="replace")
     except OSError:
-        found = None
-    return _feature_release(found[1] if found else _properties(home / "bin" / "java").get("java.version", ""))
+        return ""
+    found = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _from_setting(home: Path) -> Java:

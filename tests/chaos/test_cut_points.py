@@ -26,6 +26,7 @@ import pytest
 from orchestration.audit.run import audit
 from tests.chaos.cuts import one_cycle, shop
 from tests.chaos.cuts.recorded import Change, Disk, build_library, environment, read_changes
+from tests.support.heap import release_tables
 
 pytestmark = pytest.mark.long
 
@@ -65,6 +66,7 @@ class Cycle:
         (silver,) = engine.pipeline.silver
         assert audit(self.spark, engine.pipeline, silver, engine.layout, again_seconds=0).faults == ()
         shutil.rmtree(folder)
+        release_tables()
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from tests.pipeline.recover.test_recover import (
 )
 from tests.pipeline.silver.test_accounts import EVENTS
 from tests.support.crashes import run_through_crashes
+from tests.support.heap import release_tables
 
 pytestmark = pytest.mark.long
 _WRITES = 16
@@ -87,5 +88,6 @@ def test_any_kills_lose_and_double_nothing(life: Life) -> None:  # noqa: F811
             least = json.dumps(shrunk(life, seed, given or drawn_kills(draw)))
             failed.append(f"KILL_SEED={seed} KILL_AT='{least}': {type(error).__name__}: {str(error)[:300]}")
             print(failed[-1], flush=True)  # noqa: T201
+        release_tables()
     print(f"{ran} cases from seed {seeds[0]}, {happened} kills, {len(failed)} failed", flush=True)  # noqa: T201
     assert failed == []

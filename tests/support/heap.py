@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,6 +22,20 @@ def live(spark: Any, names: Sequence[str]) -> dict[str, int]:
         if len(words) > 3 and words[3] in found:
             found[words[3]] = int(words[1])
     return found
+
+
+def release_tables() -> None:
+    """Release the memory of tables and plans in the session's JVM, if there is one.
+
+    Delta caches a table's state for an hour after its last use; a run has hundreds of tables and is shorter.
+    """
+    gc.collect()  # DataFrames in reference cycles of Python keep their plans alive
+    if "pyspark" in sys.modules:
+        from pyspark import SparkContext
+
+        if (context := SparkContext._active_spark_context) is not None and context._jvm is not None:
+            delta_log: Any = context._jvm.org.apache.spark.sql.delta.DeltaLog
+            delta_log.clearCache()
 
 
 def _histogram(spark: Any) -> str:

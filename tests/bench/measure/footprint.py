@@ -35,6 +35,7 @@ class Footprint:
 
     Attributes:
         resident: Bytes of memory of the command and all its processes.
+        java: Bytes of it in Java processes.
         handles: Open files and sockets of these processes.
         threads: Their threads.
         tables: Each table that exists, by name.
@@ -43,6 +44,7 @@ class Footprint:
     """
 
     resident: int
+    java: int
     handles: int
     threads: int
     tables: Mapping[str, Files]
@@ -56,18 +58,21 @@ def footprint(pid: int, folder: Path, tables: Mapping[str, Path]) -> Footprint:
     Raises:
         psutil.NoSuchProcess: The command has ended.
     """
-    resident = handles = threads = 0
+    resident = java = handles = threads = 0
     command = psutil.Process(pid)
     for one in (command, *command.children(recursive=True)):
         try:
             with one.oneshot():
                 counts = one.memory_info().rss, one.num_fds(), one.num_threads()
+                java += counts[0] if one.name() == "java" else 0
         except psutil.Error:  # it has ended meanwhile
             continue
         resident, handles, threads = resident + counts[0], handles + counts[1], threads + counts[2]
     found = {name: _files(path) for name, path in tables.items() if DeltaTable.is_deltatable(str(path))}
     logs = sum(_size(file) for file in _below(folder / "log"))
-    return Footprint(resident, handles, threads, found, sum(1 for _ in _below(folder / "checkpoints")), logs)
+    return Footprint(
+        resident, java, handles, threads, found, sum(1 for _ in _below(folder / "checkpoints")), logs
+    )
 
 
 def _files(path: Path) -> Files:

@@ -32,6 +32,7 @@ from orchestration.recovery.run import recover_all
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_accounts import DELAY, EVENTS, KAFKA_TIME, ROTTEN, WRITTEN, _event, bring
 from tests.support.engine import Engine
+from tests.support.heap import release_tables
 from tests.support.oracles.silver_oracle import Record, SilverOracle
 
 CUTS: list[list[bytes | None]] = [
@@ -419,6 +420,7 @@ def _run_cases(life: Life, seeds: list[int]) -> None:
         except Exception as error:  # noqa: BLE001  # all seeds run; those that fail are listed
             failed.append(f"RECOVER_SEED={seed}: {type(error).__name__}: {str(error)[:600]}")
             print(failed[-1], flush=True)  # noqa: T201
+        release_tables()
     print(f"{ran} cases from seed {seeds[0]}, {len(failed)} failed", flush=True)  # noqa: T201
     assert failed == []
 

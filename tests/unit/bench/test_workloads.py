@@ -356,7 +356,7 @@ def test_the_minutes_of_a_run_end_where_its_parts_do_not(monkeypatch: pytest.Mon
 def test_endurance_is_judged_by_what_grows_from_the_second_third_to_the_last() -> None:
     def count(minute: int, resident: int, handles: int, live: int) -> endurance.Count:
         of = footprint.Footprint(
-            resident, handles, 90, {"bronze": footprint.Files(live, 40, 900)}, 250, 3 * 2**20
+            resident, 2**29, handles, 90, {"bronze": footprint.Files(live, 40, 900)}, 250, 3 * 2**20
         )
         return endurance.Count(60.0 * minute, of, 2.5, Usage(60.0, 72.0, 10, {}, 0.0, 0.0))
 
@@ -371,7 +371,7 @@ def test_endurance_is_judged_by_what_grows_from_the_second_third_to_the_last() -
     ]  # fmt: skip
     text = "\n".join(endurance.lines(found))
     assert "for 60 minutes, 7,200,000 messages" in text
-    assert "| 30 | 1,024 | 100 | 90 | 61 | 40 | 900 | 250 | 3.0 | 2.5 s | 1.20 |" in text
+    assert "| 30 | 1,024 | 512 | 100 | 90 | 61 | 40 | 900 | 250 | 3.0 | 2.5 s | 1.20 |" in text
     short = endurance.goals(endurance.Endured(2_000, 10, counts[:2]))
     assert "600 s only" in short[0].verdict
 

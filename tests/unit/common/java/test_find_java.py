@@ -11,7 +11,7 @@ import pytest
 from common.config.settings import Settings
 from common.errors import JavaError
 from common.java import find_java as java_module
-from common.java.find_java import Java, find_java, java_version
+from common.java.find_java import Java, find_java, java_version, trims_native_heap
 
 SPARK_FLAGS = ("-cp", "/a b/*", "-Xmx1g", "--add-modules=jdk.incubator.vector", "-Dx=y z", "Main", "", "it's")
 
@@ -100,6 +100,14 @@ def test_with_none_the_error_names_what_was_there_and_what_to_do(
     assert f"JAVA_HOME: {new} is Java 25" in message
     assert f"{old} is Java 8" in message
     assert "medallion setup" in message
+
+
+def test_an_update_says_whether_native_memory_can_be_trimmed(tmp_path: Path) -> None:
+    """An unknown version is taken for one that cannot."""
+    texts = ("17.0.9", "17.0.10", "17.0.15", "21.0.1", "21.0.2", "17", "21-ea", "unknown")
+    can = [text for text in texts if trims_native_heap(home(tmp_path / text, text))]
+    assert can == ["17.0.10", "17.0.15", "21.0.2"]
+    assert not trims_native_heap(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
