@@ -122,7 +122,8 @@ def _age(path: Path) -> float:
 def _line(count: Count) -> str:
     seen = count.footprint
     return (
-        f"endurance: {count.seconds:.0f} s, {seen.resident / _MB:,.0f} MiB ({seen.java / _MB:,.0f} of Java), {seen.handles} handles, "
+        f"endurance: {count.seconds:.0f} s, {seen.resident / _MB:,.0f} MiB ({seen.java / _MB:,.0f} of "
+        f"Java), {seen.handles} handles, "
         f"{seen.threads} threads, {count.most_files} live files at most, "
         f"{sum(one.data for one in seen.tables.values()):,} data files, {seen.checkpoints:,} files of "
         f"checkpoints, {seen.logs / _MB:.1f} MiB of logs; newest row {count.age:.1f} s old, "
