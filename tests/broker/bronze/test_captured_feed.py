@@ -65,7 +65,7 @@ def tables(
     send: Callable[..., None],
     catch_up: Callable[..., object],
 ) -> dict[str, list[dict[str, Any]]]:
-    """Rows of every table after the capture went through the example, as it is: sent to Kafka, or as a file."""
+    """Rows of every table after the capture went through the example: sent to Kafka, or as a file."""
     topic, folder = new_topic(), tmp_path_factory.mktemp("feed")
     pipeline = with_topic(load_pipeline(ROOT / "examples" / "earthquakes" / "pipeline.py"), topic)
     settings = make_settings(folder, broker, "bronze.max_offsets_per_trigger=6000")

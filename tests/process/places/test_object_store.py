@@ -239,7 +239,7 @@ def test_files_of_a_bucket_fill_local_tables(
     (tmp_path / "shop.py").write_text(_FILES.format(path=folder))
     with medallion(tmp_path, tmp_path / "shop.py", "bronze.max_offsets_per_trigger=30") as commands:
         refused = commands.start("backfill")
-        assert refused.code() == 1
+        assert refused.code() == 2
         assert "the jars of S3 are not loaded: set jars.s3 to true" in refused.stderr
         for _ in range(2):
             succeed(commands.start("backfill", "--set", "jars.s3=true"))
