@@ -90,6 +90,20 @@ def test_a_file_is_what_the_operating_system_says(disk: Any, spark: Any, tmp_pat
             disk.getFileStatus(at(spark, missing))
 
 
+def test_files_are_copied_as_state_snapshots_are(disk: Any, spark: Any, tmp_path: Path) -> None:
+    """By the methods with which Spark keeps and loads RocksDB's files."""
+    source, copy, back = tmp_path / "1.sst", tmp_path / "state" / "1.sst", tmp_path / "local" / "1.sst"
+    source.write_bytes(b"first")
+    disk.copyFromLocalFile(at(spark, source), at(spark, copy))
+    disk.copyToLocalFile(at(spark, copy), at(spark, back))
+    assert (copy.read_bytes(), back.read_bytes()) == (b"first", b"first")
+    source.write_bytes(b"second")
+    disk.copyFromLocalFile(True, True, at(spark, source), at(spark, copy))
+    assert (copy.read_bytes(), source.exists()) == (b"second", False)
+    with pytest.raises(Py4JJavaError, match=r"PathExistsException|already exists"):
+        disk.copyFromLocalFile(False, False, at(spark, back), at(spark, copy))
+
+
 def test_a_name_that_is_taken_is_not_taken_over(disk: Any, spark: Any, tmp_path: Path) -> None:
     """By neither of Hadoop's two interfaces; a free one is given, and folders move as ever."""
     (tmp_path / "a").write_text("a")

@@ -1,6 +1,7 @@
 package medallion.disk;
 
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileUtil;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsAction;
@@ -104,6 +105,26 @@ public class LocalDisk extends RawLocalFileSystem {
             throw new FileAlreadyExistsException(target.getPath());
         }
         Files.move(source.toPath(), target.toPath(), new CopyOption[0]);
+    }
+
+    /**
+     * Copies a file of this disk to this disk, for Spark's snapshots of a query's state. Hadoop's
+     * own method takes every file system of {@code file:} for its own class.
+     */
+    @Override
+    public void copyFromLocalFile(boolean move, boolean overwrite, Path from, Path to)
+            throws IOException {
+        FileUtil.copy(this, from, this, to, move, overwrite, getConf());
+        File target = pathToFile(to);
+        if (target.isFile()) {
+            Durable.file(target.toPath());
+            Durable.folder(target.toPath().getParent());
+        }
+    }
+
+    @Override
+    public void copyToLocalFile(boolean move, Path from, Path to, boolean raw) throws IOException {
+        FileUtil.copy(this, from, this, to, move, getConf());
     }
 
     private FileStatus status(Path path, LinkOption[] links) throws IOException {
