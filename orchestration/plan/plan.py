@@ -32,6 +32,7 @@ from orchestration.pipeline.lineage import in_data_order, sources
 from orchestration.plan.change import Change, QueryPlan
 from orchestration.plan.declared_columns import DeclaredColumns, declared_columns
 from orchestration.plan.judge import column_changes, differences, keeps_state, shape_of
+from orchestration.status.lease_holder import Holders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +110,10 @@ def _without_columns(declared: Table | Publish, settings: Settings, layout: Layo
             text = "its first micro-batch replaces all rows of the table"
             return QueryPlan(declared.table, (Change("checkpoint", "", "", "new", text),))
     changes = _declaration_changes(declared, settings, layout, last)
-    if isinstance(declared, Silver) and (refusal := cut_off_refusal(layout, declared, last)) is not None:
+    # A micro-batch that a job is writing now is not cut off: it ends before the next start.
+    is_written = Holders(layout).find(declared.table) is not None
+    refusal = cut_off_refusal(layout, declared, last) if isinstance(declared, Silver) else None
+    if refusal is not None and not is_written:
         changes = (*changes, Change("cut-off micro-batch", "", "", "refused", refusal.message))
     return QueryPlan(declared.table, (*changes, *_partition_changes(declared, settings, checkpoint)))
 
