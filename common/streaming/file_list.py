@@ -76,6 +76,7 @@ class FileList:
         self._newest.append(one)
         self.end = one.offset + one.rows
         self.files += 1
+        self.faults.pop(one.path, None)  # of an earlier look at it
         if "fault" in entry:
             self.faults[one.path] = entry["fault"]
 

@@ -328,6 +328,50 @@ def test_a_changed_file_and_an_unreadable_one_are_named(spark: Any, tmp_path: Pa
     assert "is not a Parquet file" in unreadable
 
 
+def test_names_and_quotes_of_any_kind(spark: Any, tmp_path: Path) -> None:
+    """A file named as its folder, colons, spaces and signs; a quote inside a field opens nothing."""
+    folder = tmp_path / "export"
+    names = ["a:b.csv", "export", "ü %41#?.csv", "x y/z.csv"]
+    for place, name in enumerate(names):
+        write(folder, name, b'%d,5" pipe\n%d,"a,""\nb"\n' % (place, place + 10))
+    files = Files("history", path=str(folder), format="csv", max_rows_per_trigger=3)
+    engine = engine_of(spark, tmp_path, Pipeline(name="shop", bronze=[files]))
+    engine.run("bronze")
+    expected = []
+    for name in sorted(names):
+        place = names.index(name)
+        expected += [(name, 0, b'%d,5" pipe' % place), (name, 1, b'%d,"a,""\nb"' % (place + 10))]
+    assert [one[1:] for one in bronze(engine)] == expected
+    single = Files("one", path=str(folder / "x y" / "z.csv"), format="csv")
+    (tmp_path / "other").mkdir()
+    other = engine_of(spark, tmp_path / "other", Pipeline(name="shop", bronze=[single]))
+    other.run("bronze")
+    headers = [one["headers"][0]["value"] for one in other.rows("bronze.one")]
+    assert headers == [b"z.csv", b"z.csv"]
+
+
+def test_a_file_that_had_no_records_is_read_when_it_has_some(spark: Any, tmp_path: Path) -> None:
+    """An empty one, and one that could not be read; nothing of them was read before."""
+    folder = tmp_path / "export"
+    write(folder, "1.jsonl", b"")
+    write(folder, "2.jsonl.gz", b"this is text, and not gzip")
+    write(folder, "3.jsonl", lines([0]))
+    engine = engine_of(spark, tmp_path, shop(folder))
+    engine.run("bronze")
+    assert [one[1] for one in bronze(engine)] == ["3.jsonl"]
+    (listed,) = Path(engine.layout.file_list_path("bronze.history")).glob("*.jsonl")
+    assert [json.loads(line).get("fault", "") for line in listed.read_text().splitlines()] == [
+        "",
+        "not a gzip file",
+        "",
+    ]
+    write(folder, "1.jsonl", lines([1]))
+    write(folder, "2.jsonl.gz", gzip.compress(lines([2])))
+    engine.run()
+    assert [one[1] for one in bronze(engine)] == ["3.jsonl", "1.jsonl", "2.jsonl.gz"]
+    check_gold(engine, range(3))
+
+
 def test_a_missing_folder_and_a_cut_file_are_one_error(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     engine = engine_of(spark, tmp_path, shop(folder, max_rows_per_trigger=2))

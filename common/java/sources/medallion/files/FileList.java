@@ -18,6 +18,7 @@ import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.TreeSet;
 
@@ -38,6 +39,7 @@ final class FileList {
     private final CheckpointFileManager files;
     private final ArrayList<ListedFile> listed = new ArrayList<ListedFile>();
     private final HashMap<String, long[]> known = new HashMap<String, long[]>();
+    private final HashSet<String> without = new HashSet<String>();
     private long parts;
     private long end;
 
@@ -72,9 +74,9 @@ final class FileList {
         return one != null && one[0] == status.getLen() && one[1] == status.getModificationTime();
     }
 
-    /** Whether a file of this path is in the list, of whatever size and time. */
-    boolean hasPath(String path) {
-        return known.containsKey(path);
+    /** Whether records of a file of this path are in the list, of whatever size and time. */
+    boolean hasRecordsOf(String path) {
+        return known.containsKey(path) && !without.contains(path);
     }
 
     /** The files with records from an offset on and before another one, in order. */
@@ -183,6 +185,11 @@ final class FileList {
 
     private void keep(ListedFile one) {
         listed.add(one);
+        if (one.rows == 0L) {
+            without.add(one.path);
+        } else {
+            without.remove(one.path);
+        }
         known.put(one.path, new long[] {one.size, one.modified});
         end = one.end();
     }

@@ -18,6 +18,9 @@ final class FileLook {
     /** A file that changed within this time is still being written. */
     static final long SETTLED_MS = 3000L;
 
+    /** What the path of the declared file begins with, where no folder is declared. */
+    private static final String ITSELF = "./";
+
     private FileLook() {}
 
     /**
@@ -36,7 +39,7 @@ final class FileLook {
                     folder + " is not there: no file and no folder. Create it, or correct path");
         }
         if (status.isFile()) {
-            found.put(root.getName(), status);
+            found.put(ITSELF + root.getName(), status);
             return found;
         }
         String base = status.getPath().toUri().getPath();
@@ -55,7 +58,17 @@ final class FileLook {
     /** The path of a file that a look has found. */
     static Path below(String folder, String path) {
         Path root = new Path(folder);
-        return root.getName().equals(path) ? root : new Path(root, new Path(null, null, path));
+        if (path.startsWith(ITSELF)) {
+            return root;
+        }
+        // A name may have a colon, so it is no path of its own.
+        String whole = root.toUri().getPath() + "/" + path;
+        return new Path(root.toUri().getScheme(), root.toUri().getAuthority(), whole);
+    }
+
+    /** The path of a file as rows have it. */
+    static String shown(String path) {
+        return path.startsWith(ITSELF) ? path.substring(ITSELF.length()) : path;
     }
 
     /** Whether one of these files may still be written. */

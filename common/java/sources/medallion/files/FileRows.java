@@ -56,7 +56,7 @@ final class FileRows implements PartitionReader<InternalRow> {
             throw new FileSourceException(
                     options.path
                             + ": "
-                            + slice().path
+                            + FileLook.shown(slice().path)
                             + " ends after record "
                             + (slice().row + done)
                             + ", and had more when it was found. Bring back the file as it was");
@@ -75,7 +75,9 @@ final class FileRows implements PartitionReader<InternalRow> {
             throw new IllegalStateException(slice.path, error);
         }
         long row = slice.row + done - 1L;
-        Object[] headers = {header(PATH, slice.path), header(ROW, Long.toString(row))};
+        Object[] headers = {
+            header(PATH, FileLook.shown(slice.path)), header(ROW, Long.toString(row))
+        };
         return new GenericInternalRow(
                 new Object[] {
                     null,

@@ -110,7 +110,7 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
     private void look() throws IOException {
         long now = System.nanoTime() / 1000000L;
         boolean isEarly = lookedAt != Long.MIN_VALUE && now - lookedAt < options.lookMs;
-        if (isBounded || isEarly || !waiting.isEmpty()) {
+        if (isBounded || isEarly || !waiting.isEmpty() || !changed.isEmpty()) {
             return;
         }
         lookedAt = now;
@@ -120,7 +120,7 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
             if (list().has(path, status) || FileLook.isBeingWritten(status)) {
                 continue;
             }
-            if (list().hasPath(path)) {
+            if (list().hasRecordsOf(path)) {
                 changed.add(
                         new ListedFile(
                                 path,
@@ -159,10 +159,12 @@ final class FileStream implements MicroBatchStream, SupportsTriggerAvailableNow 
         try {
             rows = options.files.count(file, conf, cuts);
         } catch (IOException error) {
-            if (!file.getFileSystem(conf).exists(file)) {
+            if (!options.files.isOfContent(error, file, conf)) {
                 throw error;
             }
             fault = String.valueOf(error.getMessage());
+        } catch (UncheckedIOException error) {
+            throw error.getCause();
         } catch (RuntimeException error) {
             fault = String.valueOf(error.getMessage());
         }

@@ -6,10 +6,11 @@ import java.util.Arrays;
 
 /**
  * Records that are lines. Empty lines are no records. In CSV a line break between quotes belongs to
- * the record.
+ * the record; a quote opens a field only at its begin, after a comma, semicolon, tab or bar.
  */
 final class Lines implements Records {
     private static final int BUFFER = 1 << 17;
+    private static final int MOST_BYTES = 1 << 28;
 
     private final InputStream in;
     private final boolean quotes;
@@ -67,6 +68,9 @@ final class Lines implements Records {
     private boolean readLine() throws IOException {
         length = 0;
         boolean inQuotes = false;
+        boolean mayOpen = true;
+        boolean wasClosed;
+        boolean wasQuote = false;
         boolean any = false;
         while (true) {
             if (at == filled && !fill()) {
@@ -78,8 +82,14 @@ final class Lines implements Records {
             while (at < filled && !isEnd) {
                 byte one = buffer[at++];
                 if (one == '"' && quotes) {
-                    inQuotes = !inQuotes;
+                    // A pair of quotes in a quoted field closes it and opens it again.
+                    wasClosed = inQuotes;
+                    inQuotes = !inQuotes && (mayOpen || wasQuote);
+                    wasQuote = wasClosed;
+                } else {
+                    wasQuote = false;
                 }
+                mayOpen = one == ',' || one == ';' || one == '\t' || one == '|';
                 isEnd = one == '\n' && !inQuotes;
             }
             append(from, isEnd ? at - 1 : at);
@@ -106,6 +116,10 @@ final class Lines implements Records {
 
     private void append(int from, int until) {
         int more = until - from;
+        if (length > MOST_BYTES - more) {
+            throw new IllegalStateException(
+                    "a record is longer than " + MOST_BYTES / 1048576 + " MiB");
+        }
         if (length + more > line.length) {
             line = Arrays.copyOf(line, Math.max(line.length * 2, length + more));
         }

@@ -1,14 +1,17 @@
 package medallion.files.records;
 
+import org.apache.avro.InvalidAvroMagicException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.io.compress.CompressionCodec;
 import org.apache.hadoop.io.compress.CompressionCodecFactory;
 
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.Serializable;
+import java.util.zip.ZipException;
 
 /** Opens a file of any format, and counts its records. */
 public final class OpenFile implements Serializable {
@@ -73,6 +76,22 @@ public final class OpenFile implements Serializable {
         } finally {
             records.close();
         }
+    }
+
+    /**
+     * Whether an error says that a file is not what its name and the declaration say, and not that
+     * it could not be read this time.
+     */
+    public boolean isOfContent(IOException error, Path path, Configuration conf) {
+        if (error instanceof EOFException
+                || error instanceof ZipException
+                || error instanceof InvalidAvroMagicException) {
+            return true;
+        }
+        // Decompressors throw no class of their own.
+        return error.getClass() == IOException.class
+                && new CompressionCodecFactory(conf).getCodec(path) != null
+                && !String.valueOf(error.getMessage()).contains("Input/output error");
     }
 
     private Records lines(Path path, Configuration conf, long begin) throws IOException {
