@@ -6,6 +6,7 @@
 from common.declare import (
     Aggregate,
     Avro,
+    Bronze,
     Bytes,
     ChangeFeed,
     ConsoleSink,
@@ -13,6 +14,7 @@ from common.declare import (
     Custom,
     Debezium,
     Expect,
+    Files,
     ForeachSink,
     Freshness,
     Gold,
@@ -55,6 +57,7 @@ from orchestration.cases.read.load import case
 __all__ = [
     "Aggregate",
     "Avro",
+    "Bronze",
     "Bytes",
     "ChangeFeed",
     "ConsoleSink",
@@ -62,6 +65,7 @@ __all__ = [
     "Custom",
     "Debezium",
     "Expect",
+    "Files",
     "ForeachSink",
     "Freshness",
     "Gold",

@@ -21,8 +21,9 @@ _DEFAULT_REGION = "us-east-1"
 
 
 def uses_s3a(settings: Settings) -> bool:
-    """Whether tables or checkpoints are on ``s3a://``."""
-    return any((path or "").startswith("s3a://") for path in (settings.warehouse, settings.checkpoints))
+    """Whether tables or checkpoints are on ``s3a://``, or files are read from there."""
+    paths = (settings.warehouse, settings.checkpoints)
+    return settings.jars.s3 or any((path or "").startswith("s3a://") for path in paths)
 
 
 def jar_sets(settings: Settings) -> tuple[str, ...]:

@@ -21,9 +21,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import unquote, urlsplit
 
 from common.config import object_store
@@ -59,12 +60,14 @@ class Layout:
         checkpoints: Folder or URI of the checkpoints, one per query name.
         local: Folder of the files that are always local: leases, logs, quality results.
         bronze: In a sandbox, where another environment's tables are: its bronze tables are read.
+        shared: Bronze tables of files whose records go into another table, and that table.
     """
 
     warehouse: str
     checkpoints: str
     local: Path
     bronze: str | None = None
+    shared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def of(cls, pipeline: Pipeline, settings: Settings) -> Layout:
@@ -78,6 +81,7 @@ class Layout:
             checkpoints=_root(settings.checkpoints, name, local / "checkpoints"),
             local=local,
             bronze=None if other is None else cls.of(pipeline, other).warehouse,
+            shared={one.table: one.into for one in pipeline.files if one.into is not None},
         )
 
     def require_own(self, tables: Iterable[str]) -> None:
@@ -98,13 +102,17 @@ class Layout:
 
     def table_path(self, table: str) -> str:
         """Path or URI of a table such as ``silver.quakes`` or ``silver.quakes__quarantine``."""
-        layer, _, name = table.partition(".")
+        layer, _, name = self.shared.get(table, table).partition(".")
         root = self.bronze if layer == "bronze" and self.bronze is not None else self.warehouse
         return f"{root}/{layer}/{name}"
 
     def checkpoint_path(self, query: str) -> str:
         """Path or URI of a query's checkpoint; a query has the name of the table that it writes."""
         return f"{self.checkpoints}/{query}"
+
+    def file_list_path(self, table: str) -> str:
+        """Path or URI of the list of files that a bronze table has read; it outlives the checkpoint."""
+        return f"{self.checkpoints}/{table}__files"
 
     @property
     def leases(self) -> Path:
@@ -162,7 +170,10 @@ def is_local(path: str) -> bool:
 def all_tables(pipeline: Pipeline) -> tuple[str, ...]:
     """Full names of all tables that a pipeline writes, side tables included, in the order of data flow."""
     names: list[str] = []
+    into = {files.table for files in pipeline.files if files.into is not None}
     for table in pipeline.tables:
+        if table.table in into:
+            continue
         names.append(table.table)
         names.extend(table.side_tables)
     return tuple(names)

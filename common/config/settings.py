@@ -443,6 +443,11 @@ class JarSettings(_Section):
         default=None, description="Folder of the jars; unset: medallion/jars in the user's cache folder."
     )
     ivy_settings: Path | None = Field(default=None, description="Your own ivysettings.xml, for a mirror.")
+    s3: bool = Field(
+        default=False,
+        description="Fetch and load the jars of S3 also where no table and no checkpoint is on s3a://, for "
+        "files that a pipeline reads from there.",
+    )
 
 
 class Settings(BaseSettings):

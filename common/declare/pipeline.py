@@ -34,6 +34,7 @@ from common.declare.field_types import (
     TableName,
     at_least_one,
 )
+from common.declare.files import Files
 from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
 from common.declare.intervals import length_of
 from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
@@ -45,12 +46,14 @@ from common.errors import PipelineError, Problem, nearest
 __all__ = [
     "Aggregate",
     "Avro",
+    "Bronze",
     "Bytes",
     "ChangeFeed",
     "ConsoleSink",
     "Csv",
     "Custom",
     "Debezium",
+    "Files",
     "ForeachSink",
     "Gold",
     "History",
@@ -333,7 +336,8 @@ class Silver:
         return (self.quarantine, self.late_table)
 
 
-Table = Topic | Silver | Gold
+Bronze = Topic | Files
+Table = Bronze | Silver | Gold
 
 
 @declared
@@ -342,7 +346,7 @@ class Pipeline:
 
     Attributes:
         name: The pipeline; its folder of tables and checkpoints has this name.
-        bronze: Bronze tables, each of one or more topics.
+        bronze: Bronze tables, each of one or more topics, or of files.
         silver: Silver tables of typed rows.
         gold: Gold tables.
         quality: Data-quality suites on silver and gold tables.
@@ -354,7 +358,7 @@ class Pipeline:
     EXAMPLES: ClassVar[Mapping[str, str]] = {"name": '"orders"', "bronze": '[Topic("orders")]'}
 
     name: TableName
-    bronze: Annotated[Sequence[Topic], AfterValidator(at_least_one)]
+    bronze: Annotated[Sequence[Bronze], AfterValidator(at_least_one)]
     silver: Annotated[Sequence[Silver], AfterValidator(tuple)] = ()
     gold: Annotated[Sequence[Gold], AfterValidator(tuple)] = ()
     quality: Annotated[Sequence[Quality], AfterValidator(tuple)] = ()
@@ -365,11 +369,33 @@ class Pipeline:
         """Faults of the field values in combination."""
         for option in self.kafka:
             yield from _reserved(option)
+        topics = [topic.table for topic in self.topics]
+        for files in self.files:
+            if files.into is not None and files.into not in topics:
+                known = nearest(files.into, topics) if topics else "the pipeline has no topic"
+                yield f"{files.table}: into={files.into!r} is no bronze table of a topic; {known}"
+        gone = {files.table: files.into for files in self.files if files.into is not None}
+        for silver in self.silver:
+            if silver.reads in gone:
+                yield (
+                    f"{silver.table} reads {silver.reads}, whose records go into {gone[silver.reads]}: "
+                    "read that table"
+                )
 
     @property
     def tables(self) -> tuple[Table, ...]:
         """All declared tables, bronze first."""
         return (*self.bronze, *self.silver, *self.gold)
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The bronze tables that are read from Kafka."""
+        return tuple(table for table in self.bronze if isinstance(table, Topic))
+
+    @property
+    def files(self) -> tuple[Files, ...]:
+        """The bronze tables that are read from files."""
+        return tuple(table for table in self.bronze if isinstance(table, Files))
 
     def query(self, name: str) -> Table | Publish:
         """The declaration of a query, by the name of its table or by ``publish.<name>``.

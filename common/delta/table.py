@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
+FILES_APPENDED = "files"
+"""Micro-batches of a query that appends files' records to the bronze table of a topic."""
+
 BY = (
     "first load",
     "replay",
@@ -42,6 +45,7 @@ BY = (
     "evolution",
     "lease",
     "retention",
+    FILES_APPENDED,
 )
 """Kinds of writes outside a query's micro-batches: such a commit's metadata names one of them."""
 

@@ -98,6 +98,7 @@ CASES: tuple[Case, ...] = (
         "files are missing",
         "java.io.FileNotFoundException java.nio.file.NoSuchFileException builtins.FileNotFoundError",
     ),
+    _case("operator", "files", "medallion.files.FileSourceException"),
     _case("data", "a value", "SparkArithmeticException SparkNumberFormatException SparkDateTimeException"),
     _case("data", "a value", "InvariantViolationException DeltaInvariantViolationException"),
     _case("data", "a record", "org.apache.kafka.common.errors.RecordTooLargeException"),

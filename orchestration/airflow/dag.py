@@ -92,7 +92,7 @@ def build_dag(  # noqa: PLR0913  # each names one thing that users set
 
 def _tasks(pipeline: Pipeline, common: Mapping[str, Any], freshness: timedelta | None) -> list[Any]:
     """All tasks but the last; returns those that the last one follows."""
-    topics = [name for topic in pipeline.bronze for name in topic.topic_names]
+    topics = [name for topic in pipeline.topics for name in topic.topic_names]
     tables = [table.table for table in pipeline.tables]
     backfill = MedallionOperator(
         task_id="backfill",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from common.config.driver_limits import DriverLimits
-from common.declare import Silver, Topic
+from common.declare import Bronze, Silver
 from common.delta.retention import ExpiredTopic
 from common.rows.driver_or_spark import Rows, SparkRows
 from orchestration.audit import batch_counts
@@ -113,7 +113,7 @@ class TableAudit:
     """
 
     spark: SparkSession
-    topic: Topic
+    topic: Bronze
     silver: Silver
     pins: Pins
     say: Say

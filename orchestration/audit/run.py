@@ -23,7 +23,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Silver, Topic
+from common.declare import Bronze, Pipeline, Silver, Topic
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.retention import expired_topics
@@ -108,8 +108,11 @@ def audit(  # noqa: PLR0913  # the options of the command
         AccountError: A data file that a table's log names is missing.
     """
     topic = next(each for each in pipeline.bronze if each.table == silver.reads)
-    last = last_commit_metadata(layout.table_path(topic.table), topic.table)
-    faults, not_compared = compare_with_broker(topic, last, ask)
+    faults: tuple[Fault, ...] = ()
+    not_compared = ""
+    if isinstance(topic, Topic):
+        last = last_commit_metadata(layout.table_path(topic.table), topic.table)
+        faults, not_compared = compare_with_broker(topic, last, ask)
 
     def once() -> Account:
         return _audit_once(spark, pipeline, topic, silver, layout, since, say, accepted)
@@ -148,7 +151,7 @@ def _has_moved(found: Account, layout: Layout) -> bool:
 def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     spark: SparkSession,
     pipeline: Pipeline,
-    topic: Topic,
+    topic: Bronze,
     silver: Silver,
     layout: Layout,
     since: Since,

@@ -19,6 +19,7 @@ from common.declare import Silver
 from common.delta.checkpoint import Checkpoint, DeltaPosition
 from common.delta.commit import Commit
 from common.delta.log import LogReader
+from common.delta.table import FILES_APPENDED
 from common.streaming.topic_identity import coordinate_ends
 
 Partition = tuple[str, int]
@@ -143,7 +144,8 @@ def read_log(table: str, path: str, query: str, first: int = 0) -> TableLog:
 def table_commit(commit: Commit, query: str) -> TableCommit:
     """A commit with its metadata, which is empty if the engine did not write it."""
     metadata = commit.metadata
-    if metadata.get("query") == query and isinstance(metadata.get("batch_id"), int):
+    is_batch = metadata.get("query") == query or metadata.get("by") == FILES_APPENDED
+    if is_batch and isinstance(metadata.get("batch_id"), int):
         return TableCommit(
             commit, metadata, metadata.get("query_id"), metadata["batch_id"], str(metadata.get("step", ""))
         )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Topic
+from common.declare import Files, Pipeline, Topic
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
@@ -22,11 +22,15 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What one query reads; ``effort.rows`` is None where the log or the broker does not say."""
+    """What one query reads; ``effort.rows`` is None where the log or the broker does not say.
+
+    ``is_counted_later``: the records of files are counted when they are read.
+    """
 
     table: str
     effort: Effort
     is_at_most: bool
+    is_counted_later: bool = False
 
 
 def estimate(
@@ -46,10 +50,14 @@ def estimate(
         records_per_second: Most records that one query reads per second; None: as many as it can.
     """
     brought: dict[str, tuple[int | None, int]] = {}
+    counted_later = {one.into or one.table for one in pipeline.files if one.table in tables}
     found = []
     for name in tables:
         declared = pipeline.table(name)
-        if isinstance(declared, Topic):
+        is_later = isinstance(declared, Files)
+        if isinstance(declared, Files):
+            rows, size, is_at_most = None, 0, False
+        elif isinstance(declared, Topic):
             rows, size = _records(layout, name, *topics.get(name, ({}, {})))
             is_at_most = False
         else:
@@ -58,11 +66,15 @@ def estimate(
             rows = _sum([one[0] for one in (*waits, *comes)])
             size = sum(one[1] for one in (*waits, *comes))
             is_at_most = any(one[0] != 0 for one in comes)
+            is_later = not counted_later.isdisjoint(streamed_sources(declared))
+            rows = None if is_later else rows
+        if is_later:
+            counted_later.add(name)
         brought[name] = rows, size
         took = Effort() if rows is None else effort(layout, name, rows, size)
         if took.seconds is not None and records_per_second:
             took = replace(took, seconds=max(took.seconds, (rows or 0) / records_per_second))
-        found.append(Reads(name, took, is_at_most))
+        found.append(Reads(name, took, is_at_most, is_later))
     return tuple(found)
 
 

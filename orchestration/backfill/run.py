@@ -175,7 +175,7 @@ def _firsts(found: Plan, table: str) -> Offsets:
 def _plan(pipeline: Pipeline, settings: Settings, layout: Layout, request: Request, address: str) -> Plan:
     begins, stops, ends = [], {}, {}
     tables = request.tables(pipeline)
-    topics = [one for one in pipeline.bronze if one.table in tables]
+    topics = [one for one in pipeline.topics if one.table in tables]
     _require_topics(topics, request.records)
     for topic in topics:
         begins += list(_begins(pipeline, settings, layout, topic, request.records, address))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from common.declare import Pipeline, Topic
+from common.declare import Bronze, Pipeline
 from common.errors import Problem, nearest
 from orchestration.cases.read.case import Record
 
 
-def topic_of(record: Record, pipeline: Pipeline) -> tuple[Topic, str] | None:
+def topic_of(record: Record, pipeline: Pipeline) -> tuple[Bronze, str] | None:
     """The bronze table that reads a record, and the record's topic; None if no table does."""
     if record.topic is None:
         only = pipeline.bronze[0]

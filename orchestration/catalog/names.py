@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Pipeline, Silver, Table, Topic
+from common.declare import Files, Pipeline, Silver, Table, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ def names(pipeline: Pipeline, settings: Settings, layout: Layout, layers: Sequen
     for declared in pipeline.tables:
         for table in (declared.table, *declared.side_tables):
             layer, _, name = table.partition(".")
-            if layer in layers and not (layer == "bronze" and layout.bronze is not None):
+            is_read_only = layer == "bronze" and layout.bronze is not None
+            if layer in layers and not is_read_only and table not in layout.shared:
                 comment = f"{_comment(declared, table)} Written by the pipeline {pipeline.name}."
                 yield Name(table, f"{prefix}{layer}", name, layout.table_path(table), comment)
 
@@ -53,6 +54,8 @@ def _comment(declared: Table, table: str) -> str:
         return f"Side table of {declared.table}: {suffix} rows."
     if isinstance(declared, Topic):
         return f"Records of Kafka as they were sent ({', '.join(declared.topic_names) or declared.pattern})."
+    if isinstance(declared, Files):
+        return f"Records of {declared.format} files as they were written ({declared.path})."
     source = f"from {declared.reads}"
     if isinstance(declared, Silver):
         return f"Typed and judged rows {source}, one per event."

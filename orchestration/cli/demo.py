@@ -134,7 +134,7 @@ def run(  # noqa: PLR0913  # one argument per option
         UsageError: No topic has a sample.
         MedallionError: A query failed.
     """
-    topics = [topic for topic in pipeline.bronze if topic.sample is not None]
+    topics = [topic for topic in pipeline.topics if topic.sample is not None]
     if not topics:
         raise UsageError(
             f"Pipeline {pipeline.name} has no topic with a sample. Declare one: Topic(…, sample=…)."

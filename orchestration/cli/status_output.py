@@ -156,8 +156,10 @@ def _alerts(alerts: AlertsFile) -> Iterator[Table]:
 
 def _title(status: Status, width: int) -> Iterator[Text]:
     name = f" {status.pipeline}"
-    broker = status.broker_note or f"kafka {status.broker}"
-    right = packed([broker, f"{status.at:%Y-%m-%d %H:%M:%S} UTC"], width - 2, _SEPARATOR)
+    broker = status.broker_note or (f"kafka {status.broker}" if status.broker else "")
+    right = packed(
+        [*([broker] if broker else []), f"{status.at:%Y-%m-%d %H:%M:%S} UTC"], width - 2, _SEPARATOR
+    )
     if len(right) == 1 and len(name) + 2 + len(right[0]) < width:
         room = width - len(name) - 1
         yield Text.assemble((name, "bold"), (f"{right[0]:>{room}} ", "dim"))
@@ -250,6 +252,8 @@ def _details(table: TableStatus, at: datetime) -> list[list[Text]]:
         details.append([_other(table.other)])
     if table.fields is not None and table.fields.unknown:
         details.append([_unknown(table.fields)])
+    if table.source_files is not None:
+        details += [[Text(text, style="yellow")] for text in table.source_files.problems()]
     if table.catalog is not None and table.catalog.error:
         details.append(
             [Text(f"catalog: not registered as {table.catalog.name}: {table.catalog.error}", style="yellow")]

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from bronze.table import INGESTED
 from common.config.paths import Layout
-from common.declare import Pipeline, Silver, Topic
+from common.declare import Bronze, Pipeline, Silver
 from common.declare.intervals import length_of
 from common.delta.commit import DataFile
 from common.delta.log import LogReader
@@ -79,7 +79,7 @@ def plan_expiry(  # noqa: PLR0913  # as an audit
     spark: SparkSession,
     pipeline: Pipeline,
     layout: Layout,
-    topic: Topic,
+    topic: Bronze,
     *,
     accepted: Collection[str] = (),
     say: Say = lambda text: None,

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from common.config.paths import Layout
-from common.declare import Pipeline, Table, Topic
+from common.declare import Bronze, Pipeline, Table
 from common.delta.commit import count_rows
 from common.errors import MedallionError
 from common.streaming.turns import Turns
@@ -56,12 +56,12 @@ class RegularExpiry:
     accepted: Collection[str] = ()
 
     @property
-    def topics(self) -> tuple[Topic, ...]:
+    def topics(self) -> tuple[Bronze, ...]:
         """The declarations of the bronze tables that have a retention, or one that was cut off."""
         return tuple(
             one
             for one in self.tables
-            if isinstance(one, Topic)
+            if isinstance(one, Bronze)
             and (one.keep is not None or is_cut_off(self.layout.table_path(one.table)))
         )
 
@@ -78,7 +78,7 @@ class RegularExpiry:
             except (PySparkException, Py4JError, MedallionError, OSError) as error:
                 _log.warning("%s: no retention this time: %s", topic.table, str(error).partition("\n")[0])
 
-    def _expire(self, spark: SparkSession, topic: Topic) -> bool:
+    def _expire(self, spark: SparkSession, topic: Bronze) -> bool:
         """Delete up to one commit's files; whether there are more."""
         spark.sparkContext.setJobGroup(_AUDITS, f"audits before the retention of {topic.table}")
         plan = plan_expiry(spark, self.pipeline, self.layout, topic, accepted=self.accepted)

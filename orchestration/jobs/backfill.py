@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Column
 
 from bronze.beginning import beginning_of
-from common.declare import Topic
+from common.declare import Files, Topic
 from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.machine.console import err, say
@@ -106,6 +106,8 @@ def _run_layer(job: Job, layer: Layer, each: Callable[[Stream], Stream | None]) 
 def _first_offsets(job: Job, table: str) -> Offsets:
     """The oldest offsets of a topic's partitions; empty for a table, and for topics chosen by a pattern."""
     declared = job.wiring.pipeline.table(table)
+    if isinstance(declared, Files):
+        return {declared.coordinate: {0: 0}}
     if not isinstance(declared, Topic) or not declared.topic_names:
         return {}
     path = job.wiring.layout.table_path(table)
@@ -122,6 +124,8 @@ def _rows_behind(job: Job, table: str, first: Offsets) -> int | None:
     last = checkpoint.last_committed()
     entry = checkpoint.planned_batch(last) if last is not None else None
     declared = wiring.pipeline.table(table)
+    if isinstance(declared, Files):
+        return None  # how many records files have is not known before they are read
     if isinstance(declared, Topic):
         return _offsets_behind(job, declared, kafka_position(entry) if entry else {}, first)
     total = 0

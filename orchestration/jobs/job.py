@@ -179,7 +179,7 @@ def open_job(  # noqa: PLR0913  # what a job is
         stack.enter_context(umask(settings.umask))
         leases = stack.enter_context(TableLeases(layout, tables, name, settings.lease_seconds))
         address: Future[str] = Future()
-        if "bronze" not in layers and not ("gold" in layers and sinks_on_pipeline_broker(pipeline)):
+        if not _needs_broker(pipeline, layers):
             address.set_result("")
         elif kafka.named_broker(pipeline, settings) is None and not _has_fixed_port(settings):
             address = stack.enter_context(_enter_in_background(open_broker(pipeline, settings)))
@@ -204,6 +204,12 @@ def open_job(  # noqa: PLR0913  # what a job is
             stack.enter_context(_watched_topics(wiring, supervisor))
         gates = stack.enter_context(QualityGates(wiring, supervisor, layers).running())
         yield Job(tuple(layers), wiring, supervisor, stop, gates, only)
+
+
+def _needs_broker(pipeline: Pipeline, layers: Sequence[Layer]) -> bool:
+    """Whether these layers read topics, or publish to topics of the pipeline's broker."""
+    reads = "bronze" in layers and bool(pipeline.topics)
+    return reads or ("gold" in layers and bool(sinks_on_pipeline_broker(pipeline)))
 
 
 def _supervisor(  # noqa: PLR0913, PLR0917  # a supervisor and what it watches
@@ -285,7 +291,7 @@ def _registered(wiring: Wiring, layers: Sequence[Layer], name: str) -> Iterator[
 def _watched_topics(wiring: Wiring, supervisor: Supervisor) -> Iterator[None]:
     """Stop the queries if a topic that they read is deleted or created again."""
     pipeline, settings = wiring.pipeline, wiring.settings
-    declared = {topic.table: topic for topic in pipeline.bronze}
+    declared = {topic.table: topic for topic in pipeline.topics}
 
     def lookup(table: str, names: Sequence[str]) -> Mapping[str, str]:
         options = kafka.client_options(settings, pipeline, declared[table])
@@ -370,14 +376,14 @@ def open_broker(pipeline: Pipeline, settings: Settings, *, new_topics: Collectio
     """
     named = kafka.named_broker(pipeline, settings)
     if named is not None:
-        options = kafka.client_options(settings, pipeline, pipeline.bronze[0])
+        options = kafka.client_options(settings, pipeline, next(iter(pipeline.topics), None))
         kafka.wait_reachable(named, options, _REACH_SECONDS)
         say(f"Kafka at {named}")
         yield named
         return
     with broker.start(settings) as embedded:
         address = embedded.bootstrap_servers
-        read = {name for topic in pipeline.bronze for name in topic.topic_names}
+        read = {name for topic in pipeline.topics for name in topic.topic_names}
         topics = sorted(read | {sink.topic for sink in sinks_on_pipeline_broker(pipeline)})
         missing = set(kafka.missing_topics(address, topics, {})) - set(new_topics)
         topic_checks.refuse_deleted(pipeline, Layout.of(pipeline, settings), missing, address)
@@ -393,7 +399,7 @@ def require_topics(pipeline: Pipeline, settings: Settings, address: str) -> None
         BrokerError: A topic is missing; names the topic, the most similar one, and the command to create it.
         TopicChangedError: A topic that bronze has read is missing.
     """
-    for topic in pipeline.bronze:
+    for topic in pipeline.topics:
         options = kafka.client_options(settings, pipeline, topic)
         missing = kafka.missing_topics(address, topic.topic_names, options)
         topic_checks.refuse_deleted(pipeline, Layout.of(pipeline, settings), missing, address)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from common.config.paths import Layout, is_local
-from common.declare import Custom, Gold, Pipeline, Silver, Topic
+from common.declare import Bronze, Custom, Gold, Pipeline, Silver
 from common.delta.checkpoint import Checkpoint
 from common.delta.lease.job_leases import TableLeases
 from common.errors import UsageError
@@ -62,7 +62,7 @@ def move_aside(checkpoint: str) -> str | None:
 
 def _gold(pipeline: Pipeline, table: str) -> Gold:
     declared = pipeline.table(table)
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         raise UsageError(
             f"{table} is bronze: records that Kafka no longer has would be lost. Only silver and gold can be "
             "rebuilt."

@@ -20,7 +20,7 @@ from typing import Any
 
 from common.config.paths import HISTORY, Layout
 from common.config.settings import Settings
-from common.declare import Pipeline, Topic
+from common.declare import Bronze, Pipeline
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.errors import MedallionError
@@ -287,7 +287,7 @@ class Recorder:
             rows = rows_between(declared, start, end, self._table_log)
         except MedallionError:
             return None
-        return written if rows is None and isinstance(declared, Topic) else rows
+        return written if rows is None and isinstance(declared, Bronze) else rows
 
     def _new_commits(self, name: str, book: _Book) -> dict[int, dict[str, Any]]:
         """Version, files, bytes and counts by micro-batch, from the commits since the last call."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Pipeline, Silver, Table, Topic
+from common.declare import Bronze, Pipeline, Silver, Table, Topic
 from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.lease.job_leases import TableLeases
@@ -110,7 +110,7 @@ def _changes(layout: Layout, declared: Table) -> list[Change]:
         declared.table,
         layout.table_path(declared.table),
         layout.checkpoint_path(declared.table),
-        has_state=not isinstance(declared, Topic),
+        has_state=not isinstance(declared, Bronze),
         side_tables={name: layout.table_path(name) for name in declared.side_tables},
     )
 

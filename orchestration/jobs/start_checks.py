@@ -10,15 +10,20 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from common.config.paths import Layout
-from common.declare import Custom, Gold, Publish, Silver, Table, Topic
+from common.declare import Bronze, Custom, Files, Gold, Publish, Silver, Table
 from common.declare.declared import source_of
 from common.delta import delta_rs
 from common.delta.checkpoint import Checkpoint, delete_interrupted_first_writes
 from common.delta.match.batch_match import SideStep, check_positions, check_steps
-from common.delta.match.checkpoint_match import check_checkpoint, check_side_table
-from common.errors import PipelineError, Problem
+from common.delta.match.checkpoint_match import (
+    check_checkpoint,
+    check_side_table,
+    is_out_of_sight,
+)
+from common.errors import CheckpointMismatchError, PipelineError, Problem
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
+from common.streaming.file_list import FileList
 from gold.query import Context, changed_attributes, marks_of, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
 from orchestration.pipeline import last_declaration, switch_record
@@ -42,7 +47,7 @@ def check_table(context: Context, declared: Table) -> LastCommit | None:
     make_checkpoint_startable(context, declared)
     _roll_back_torn_commits(context, declared)
     last = check_checkpoint_and_tables(context.layout, declared)
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         return last
     if not isinstance(declared, Silver):
         _warn_without_change_feed(context, declared)
@@ -101,7 +106,7 @@ def judge_declaration(
         accepted: Tables whose changed declarations are accepted.
     """
     table = declared.table
-    if isinstance(declared, Topic | Silver) or last is None or "declared" not in last or table in accepted:
+    if isinstance(declared, Bronze | Silver) or last is None or "declared" not in last or table in accepted:
         return None
     differs = changed_attributes(last["declared"], marks)
     if not differs:
@@ -150,7 +155,7 @@ def declaration_problem(
     declared: Table, last: LastCommit | None, accepted: Collection[str]
 ) -> Problem | None:
     """``judge_declaration`` by the marks of the declaration itself, for a plan."""
-    if isinstance(declared, Topic | Silver):
+    if isinstance(declared, Bronze | Silver):
         return None
     return judge_declaration(declared, last, marks_of(declared), accepted)
 
@@ -172,10 +177,17 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     if isinstance(declared, Silver):
         switch_record.refuse_unfinished(layout, declared.table)
     checkpoint = layout.checkpoint_path(declared.table)
-    can_refill = not isinstance(declared, Topic | Silver | Custom)
+    can_refill = not isinstance(declared, Bronze | Silver | Custom)
+    is_shared = declared.table in {*layout.shared, *layout.shared.values()}
     last = check_checkpoint(
-        declared.table, layout.table_path(declared.table), checkpoint, may_begin_anew=can_refill
+        declared.table,
+        layout.table_path(declared.table),
+        checkpoint,
+        may_begin_anew=can_refill,
+        is_shared=is_shared,
     )
+    if last is None and isinstance(declared, Files):
+        _refuse_list_without_checkpoint(layout, declared)
     for side_table in declared.side_tables:
         path = layout.table_path(side_table)
         check_side_table(side_table, path, checkpoint, declared.table)
@@ -188,9 +200,23 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     return last
 
 
+def _refuse_list_without_checkpoint(layout: Layout, files: Files) -> None:
+    """Refuse to read listed files again where the table cannot show whether it has their records."""
+    listed = FileList(layout.file_list_path(files.table))
+    listed.update(0)
+    checkpoint = layout.checkpoint_path(files.table)
+    is_unknown = is_out_of_sight(layout.table_path(files.table))
+    if is_unknown and listed.end and not Checkpoint(checkpoint).exists():
+        raise CheckpointMismatchError(
+            f"{files.table}: the list of files in {layout.file_list_path(files.table)} has {listed.end:,} "
+            f"records, but the checkpoint {checkpoint} is gone. Starting without it could write records "
+            f"twice. Restore the checkpoint, or write it again: medallion recover {files.table}"
+        )
+
+
 def _side_steps(layout: Layout, declared: Table) -> tuple[SideStep, ...]:
     """The steps that not every micro-batch of a table's query has."""
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         return ()
     if isinstance(declared, Silver):
         return silver_side_steps(declared, layout.table_path)

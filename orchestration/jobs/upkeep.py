@@ -132,6 +132,7 @@ class Upkeep:
                 swept_at=now,
             )
             for declared in tables
+            if declared.table not in layout.shared
             for table in (declared.table, *declared.side_tables)
         ]
         every = parse_duration(settings.delete_every)

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import bronze.files
 import bronze.query
 import gold.publish
 import gold.query
 import silver.query
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import KafkaSink, Pipeline, Publish, Silver, Table, Topic
+from common.declare import Bronze, Files, KafkaSink, Pipeline, Publish, Silver, Table, Topic
+from common.declare.declared import copy_with
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
@@ -73,7 +75,7 @@ class Wiring:
         last_commits = {
             declared.table: start_checks.check_table(self._context, declared) for declared in chosen
         }
-        for topic in self.pipeline.bronze if layer == "bronze" else ():
+        for topic in self.pipeline.topics if layer == "bronze" else ():
             self.topics[topic.table] = topic_identity(
                 self.pipeline, self.settings, self.layout, topic, self.bootstrap_servers
             )
@@ -126,7 +128,7 @@ class Wiring:
         next layer. On a small machine the first rows would have to wait for that.
         """
         declared = self.pipeline.query(stream.name)
-        if isinstance(declared, Topic) or Checkpoint(stream.checkpoint).exists():
+        if isinstance(declared, Bronze) or Checkpoint(stream.checkpoint).exists():
             return True
         found = LogReader(self.layout.table_path(declared.reads)).snapshot()
         return found is not None and found.rows != 0
@@ -143,7 +145,7 @@ class Wiring:
 
     def _read_by(self, table: str) -> Sequence[str]:
         declared = self.pipeline.query(table)
-        return () if isinstance(declared, Topic) else sorted(sources(declared))
+        return () if isinstance(declared, Bronze) else sorted(sources(declared))
 
     def tables(self, layer: Layer) -> Sequence[Table]:
         """The tables of one layer, in the order of data flow."""
@@ -165,6 +167,13 @@ class Wiring:
         usual = topic.max_offsets_per_trigger or self.settings.bronze.max_offsets_per_trigger
         return replace(topic, max_offsets_per_trigger=min(usual, self.most_records))
 
+    def _limited_files(self, files: Files) -> Files:
+        """As ``_limited``, for a bronze table of files."""
+        if self.most_records is None:
+            return files
+        usual = files.max_rows_per_trigger or self.settings.bronze.max_offsets_per_trigger
+        return copy_with(files, max_rows_per_trigger=min(usual, self.most_records))
+
     def _publication(self, declared: Publish) -> Stream:
         client: dict[str, str] = {}
         if isinstance(declared.to, KafkaSink):
@@ -181,7 +190,7 @@ class Wiring:
             PipelineError: The declaration does not fit the data.
             TableShapeError: A table exists with other columns.
         """
-        reads = () if isinstance(declared, Topic) else sources(declared)
+        reads = () if isinstance(declared, Bronze) else sources(declared)
         beside = declared.side_tables
         paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
         stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths)
@@ -189,6 +198,10 @@ class Wiring:
 
     def _build(self, declared: Table) -> Stream:
         name, settings, layout = self.pipeline.name, self.settings, self.layout
+        if isinstance(declared, Files):
+            return bronze.files.build_query(
+                self.spark, name, self._limited_files(declared), settings=settings, layout=layout
+            )
         if isinstance(declared, Topic):
             client = client_options(settings, self.pipeline, declared)
             return bronze.query.build_query(

@@ -68,16 +68,16 @@ def named_broker(pipeline: Pipeline, settings: Settings) -> str | None:
     )
     if named:
         return named
-    addresses = {topic.kafka.get(_SERVERS) for topic in pipeline.bronze}
+    addresses = {topic.kafka.get(_SERVERS) for topic in pipeline.topics}
     if len(addresses) > 1:
         found = ", ".join(
-            f"{topic.table}: {topic.kafka.get(_SERVERS) or 'none'}" for topic in pipeline.bronze
+            f"{topic.table}: {topic.kafka.get(_SERVERS) or 'none'}" for topic in pipeline.topics
         )
         text = (
             f"topics name different brokers ({found}); a pipeline reads from one broker: name it by kafka=…"
         )
         raise PipelineError([Problem(f"Pipeline {pipeline.name!r}", text)])
-    return addresses.pop()
+    return next(iter(addresses), None)
 
 
 def client_options(settings: Settings, pipeline: Pipeline, topic: Topic | None = None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Gold, Join, KafkaSink, Pipeline, Publish, Silver, Topic
+from common.declare import Aggregate, Files, Gold, Join, KafkaSink, Pipeline, Publish, Silver, Topic
 from orchestration.lineage.gold_sources import of_gold
 from orchestration.lineage.names import DatasetName, table_name, topic_name
 from orchestration.lineage.sources import (
@@ -98,6 +98,8 @@ class Datasets:
         declared = self._pipeline.query(query)
         if isinstance(declared, Topic):
             return self._of_topic(declared, declared.topic_names or topics)
+        if isinstance(declared, Files):
+            return self._of_files(declared)
         if isinstance(declared, Publish):
             return self._of_publish(declared)
         reads = [declared.reads]
@@ -120,6 +122,12 @@ class Datasets:
         output = Dataset(topic.table, self._name(topic.table), columns, of_bronze(tuple(columns)))
         inputs = tuple(Dataset("", name, _KAFKA_TYPES) for name in found)
         return QueryDatasets(inputs, (output,), {"topic": found})
+
+    def _of_files(self, files: Files) -> QueryDatasets:
+        found = table_name(files.folder)
+        columns = self._columns(self._path(files.table))
+        output = Dataset(files.table, self._name(files.table), columns, None)
+        return QueryDatasets((Dataset("", found, {}),), (output,), {})
 
     def _of_publish(self, publish: Publish) -> QueryDatasets:
         columns = self._columns(self._path(publish.reads))

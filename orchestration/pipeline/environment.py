@@ -22,7 +22,7 @@ def in_environment(pipeline: Pipeline, settings: Settings) -> Pipeline:
         publish = [_prefixed_sink(each, settings.own_prefix) for each in publish]
     changes: dict[str, Any] = {}
     if settings.topic_prefix:
-        changes["bronze"] = [_prefixed_topic(topic, settings.topic_prefix) for topic in pipeline.bronze]
+        changes["bronze"] = [_prefixed_topic(topic, settings.topic_prefix) for topic in pipeline.topics]
     if publish != list(pipeline.publish):
         changes["publish"] = publish
     return copy_with(pipeline, **changes) if changes else pipeline

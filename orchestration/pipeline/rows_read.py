@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from common.config.paths import Layout
-from common.declare import Join, Publish, Table, Topic
+from common.declare import Bronze, Join, Publish, Table
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
@@ -23,7 +23,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 def streamed_sources(declared: Table | Publish) -> tuple[str, ...]:
     """The tables that a query reads as streams, in the order of its checkpoint; none for a topic."""
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         return ()
     if isinstance(declared, Join) and declared.mode == "lookup":
         return (declared.reads,)
@@ -51,7 +51,7 @@ def rows_between(
     """
     if start is not None and start.batch_id == end.batch_id:
         return 0
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         return _records(start, end, first)
     total = 0
     for place, source in enumerate(streamed_sources(declared)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Join, Pipeline, Table, Topic
+from common.declare import Bronze, Join, Pipeline, Table
 from common.delta import table as delta_table
 from common.delta.log import column_types
 from common.errors import MedallionError
@@ -73,7 +73,7 @@ def declared_columns(
 
 def _build(wiring: Wiring, trial: Layout, declared: Table, found: DeclaredColumns) -> None:
     """Build one query, and read the columns of the tables that it creates."""
-    if isinstance(declared, Topic) or any(source in found.faults for source in sources(declared)):
+    if isinstance(declared, Bronze) or any(source in found.faults for source in sources(declared)):
         return  # the fault is that of its source
     try:
         wiring.stream(declared)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, Publish, Silver, Table, Topic, Upsert
+from common.declare import Aggregate, Bronze, ChangeFeed, Custom, Gold, Publish, Silver, Table, Upsert
 from common.delta.table import ShapeDifference, shape_difference
 from orchestration.pipeline.last_declaration import Declaration
 from orchestration.plan.change import Change, Effect
@@ -98,7 +98,7 @@ def _effect(
     declared: Table | Publish, name: str, old: str, new: str, refused: Sequence[str]
 ) -> tuple[Effect, str]:
     base = name.partition(".")[0]
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         return _BRONZE.get(base, ("next start", ""))
     if isinstance(declared, Publish):
         return _PUBLISH.get(base, ("next start", ""))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Pipeline, Publish, Silver, Table, Topic
+from common.declare import Bronze, Pipeline, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, column_types
 from common.errors import MedallionError
@@ -32,6 +32,7 @@ from orchestration.pipeline.lineage import in_data_order, sources
 from orchestration.plan.change import Change, QueryPlan
 from orchestration.plan.declared_columns import DeclaredColumns, declared_columns
 from orchestration.plan.judge import column_changes, differences, keeps_state, shape_of
+from orchestration.status.lease_holder import Holders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,10 +95,10 @@ def _without_columns(declared: Table | Publish, settings: Settings, layout: Layo
     is_new = not checkpoint.exists() and (
         isinstance(declared, Publish) or LogReader(layout.table_path(declared.table)).latest_version() is None
     )
-    if layout.bronze is not None and isinstance(declared, Topic):
+    if layout.bronze is not None and isinstance(declared, Bronze):
         return QueryPlan(declared.table)  # a sandbox only reads it
     if is_new:
-        reads = "" if isinstance(declared, Topic) else f"reads {declared.reads} from its first row"
+        reads = "" if isinstance(declared, Bronze) else f"reads {declared.reads} from its first row"
         return QueryPlan(declared.table, (Change("table", "", declared.table, "new", reads),))
     last: LastCommit | None = None
     if not isinstance(declared, Publish):
@@ -105,11 +106,14 @@ def _without_columns(declared: Table | Publish, settings: Settings, layout: Layo
             last = check_checkpoint_and_tables(layout, declared)
         except MedallionError as error:
             return QueryPlan(declared.table, (Change("checkpoint", "", "", "refused", str(error)),))
-        if last is None and checkpoint.last_committed() is None and not isinstance(declared, Topic | Silver):
+        if last is None and checkpoint.last_committed() is None and not isinstance(declared, Bronze | Silver):
             text = "its first micro-batch replaces all rows of the table"
             return QueryPlan(declared.table, (Change("checkpoint", "", "", "new", text),))
     changes = _declaration_changes(declared, settings, layout, last)
-    if isinstance(declared, Silver) and (refusal := cut_off_refusal(layout, declared, last)) is not None:
+    # A micro-batch that a job is writing now is not cut off: it ends before the next start.
+    is_written = Holders(layout).find(declared.table) is not None
+    refusal = cut_off_refusal(layout, declared, last) if isinstance(declared, Silver) else None
+    if refusal is not None and not is_written:
         changes = (*changes, Change("cut-off micro-batch", "", "", "refused", refusal.message))
     return QueryPlan(declared.table, (*changes, *_partition_changes(declared, settings, checkpoint)))
 
@@ -167,7 +171,7 @@ def _with_columns(
     found: QueryPlan, declared: Table | Publish, columns: DeclaredColumns, layout: Layout
 ) -> QueryPlan:
     """The plan with the differences of the columns of the query's tables."""
-    if isinstance(declared, Topic | Publish) or found.effect == "new":
+    if isinstance(declared, Bronze | Publish) or found.effect == "new":
         return found
     if (fault := columns.faults.get(declared.table)) is not None:
         return replace(found, changes=(*found.changes, Change("declaration", "", "", "refused", fault)))
@@ -180,7 +184,7 @@ def _with_columns(
 
 
 def _with_effort(found: QueryPlan, declared: Table | Publish, layout: Layout) -> QueryPlan:
-    if isinstance(declared, Topic) or found.effect not in {"new", "rebuild"}:
+    if isinstance(declared, Bronze) or found.effect not in {"new", "rebuild"}:
         return found
     effort = effort_of(layout, declared.table, sources(declared))
     # A source that the same start creates has no rows that could be counted.

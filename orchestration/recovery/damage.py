@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Custom, Join, Publish, Silver, Table, Topic
+from common.declare import Aggregate, Bronze, Custom, Join, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
@@ -47,7 +47,7 @@ def damage(layout: Layout, declared: Table | Publish, spark: SparkSource) -> tup
         found += () if found else source_damage(layout, declared)
     except TableError as error:
         found.append(_first_sentences(str(error)))
-    if not found and not isinstance(declared, Topic | Publish):
+    if not found and not isinstance(declared, Bronze | Publish):
         found += state_damage(layout, declared, spark)
     return tuple(found)
 
@@ -93,7 +93,7 @@ def checkpoint_damage(layout: Layout, declared: Table | Publish) -> Iterator[str
 
 def source_damage(layout: Layout, declared: Table | Publish) -> Iterator[str]:
     """Why a query cannot read on in its source tables from where its checkpoint is."""
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         return
     checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
     committed, planned = checkpoint.last_committed(), checkpoint.last_planned()
@@ -176,7 +176,7 @@ def has_state(declared: Table) -> bool:
 
 def needs_positions_only(declared: Table) -> bool:
     """Whether positions are all that the checkpoint of a table's query holds."""
-    return isinstance(declared, Topic) or (isinstance(declared, Silver) and declared.dedupe == "exact")
+    return isinstance(declared, Bronze) or (isinstance(declared, Silver) and declared.dedupe == "exact")
 
 
 def _left_side_tables(layout: Layout, declared: Table) -> Iterator[str]:

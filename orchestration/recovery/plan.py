@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.config.paths import Layout
-from common.declare import Custom, Pipeline, Publish, Silver, Table, Topic
+from common.declare import Bronze, Custom, Pipeline, Publish, Silver, Table
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
 from common.delta.retention import expired_text, expired_topics
@@ -100,11 +100,11 @@ def plan(
     steps: list[Step] = []
     renewed: set[str] = set()
     for declared in queries_in_order(pipeline):
-        if layout.bronze is not None and isinstance(declared, Topic):
+        if layout.bronze is not None and isinstance(declared, Bronze):
             continue  # the sandbox only reads it
         reasons = tuple(
             f"{source}, which it reads, is filled again"
-            for source in (() if isinstance(declared, Topic) else sources(declared))
+            for source in (() if isinstance(declared, Bronze) else sources(declared))
             if source in renewed
         )
         if not reasons and only in {None, declared.table}:
@@ -134,19 +134,19 @@ def _sufficient_repair(
             side_tables={name: layout.table_path(name) for name in declared.side_tables},
         )
     except MedallionError as error:
-        if isinstance(declared, Topic):
+        if isinstance(declared, Bronze):
             raise _beyond_repair(declared, (*reasons, str(error))) from error
         return None
     rest: Sequence[str] = reasons
     if changes:
         with _repaired_copy(layout, declared, changes) as copy:
             rest = damage(copy, declared, spark)
-    if rest and isinstance(declared, Topic):
+    if rest and isinstance(declared, Bronze):
         raise _beyond_repair(declared, rest)
     return None if rest else changes
 
 
-def _beyond_repair(declared: Topic, reasons: Sequence[str]) -> CheckpointMismatchError:
+def _beyond_repair(declared: Bronze, reasons: Sequence[str]) -> CheckpointMismatchError:
     return CheckpointMismatchError(
         f"{declared.table}: {'; '.join(reasons)}. Bronze is the last resort of all other tables, and its own "
         "commits are not enough to go on. Nothing was changed. Restore the table's newest copy; or, if Kafka "
@@ -179,7 +179,7 @@ _FOLDERS = {"offsets", "commits", "state", "sources"}
 
 def _filled_again(layout: Layout, declared: Table | Publish, reasons: tuple[str, ...]) -> Step | None:
     """The step that lets the next start fill a query's tables again; None if it does so anyway."""
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         raise _beyond_repair(declared, reasons)
     checkpoint = layout.checkpoint_path(declared.table)
     tables = () if isinstance(declared, Publish) else (*declared.side_tables, declared.table)

@@ -116,7 +116,7 @@ def accept_all_gaps(  # noqa: PLR0913  # the options of the command
         source = spark or _lazy_spark(pipeline, settings, stack)
         return tuple(
             accept_gaps(pipeline, settings, layout, topic, source, is_plan=is_plan)
-            for topic in pipeline.bronze
+            for topic in pipeline.topics
             if topic.table == only or (only is None and _has_read(layout, topic))
         )
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Join, Pipeline, Publish, Silver, Table, Topic
+from common.declare import Aggregate, Bronze, Files, Join, Pipeline, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.commit import from_epoch_ms
 from common.delta.log import LogReader, Snapshot
 from common.delta.retention import expired_text, expired_topics
 from common.errors import HistoryGoneError, TableError
+from common.streaming.file_list import FileList
 from orchestration.history.alert_state import read_alerts
 from orchestration.history.catalog_state import CatalogEntry, read_entries
 from orchestration.history.job_state import JobState, read_states
@@ -30,7 +31,16 @@ from orchestration.status import time_to_loss
 from orchestration.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
 from orchestration.status.lease_holder import Holder, Holders
-from orchestration.status.model import Freshness, Kept, Lag, Quarantine, Status, TableStatus, TimeToLoss
+from orchestration.status.model import (
+    Freshness,
+    Kept,
+    Lag,
+    Quarantine,
+    SourceFiles,
+    Status,
+    TableStatus,
+    TimeToLoss,
+)
 from orchestration.status.query_state import Planned, query_now
 from orchestration.status.reason_counts import ReasonCounter
 from orchestration.status.recent_rows import RecentCounter, RecentRows
@@ -40,6 +50,7 @@ from orchestration.status.topic_offsets import (
     Offsets,
     TopicOffsets,
     kept_before,
+    of_files,
     records_behind,
     uncommitted,
     unread_since,
@@ -91,15 +102,15 @@ class Collector:
         self._unread: dict[str, UnreadCounter] = {}
         self._needed: dict[str, list[int]] = {}
         """The versions of each table at which queries read on, as of the last time."""
+        self._file_lists: dict[str, FileList] = {}
         self._trail = RecordTrail(pipeline.tables, self.log, self._checkpoint)
 
     def collect(self) -> Status:
         """The status of every table now."""
         queries = (*self._pipeline.tables, *self._pipeline.publish)
         progress = {declared.table: self._progress(declared.table) for declared in queries}
-        offsets = self._broker.read(
-            {topic.table: _position(progress[topic.table]) for topic in self._pipeline.bronze}
-        )
+        topics = {topic.table: _position(progress[topic.table]) for topic in self._pipeline.topics}
+        offsets = self._broker.read(topics) if topics else TopicOffsets()
         at = datetime.now(UTC)
         jobs = read_states(self._layout.jobs)
         tables = tuple(self._seen(one, progress[one.table], at, offsets, jobs) for one in queries)
@@ -133,7 +144,7 @@ class Collector:
             reads=_reads(declared),
             path=self.log(name).path,
             now=None,
-            lag=Lag("records" if isinstance(declared, Topic) else "rows", note=fault),
+            lag=Lag("records" if isinstance(declared, Bronze) else "rows", note=fault),
             rows_per_second=None,
             last_batch_id=progress.planned.committed,
             watermark=progress.watermark,
@@ -167,10 +178,12 @@ class Collector:
         name = declared.table
         log = self.log(name)
         now = log.snapshot()
+        if isinstance(declared, Files):
+            offsets = of_files(declared, self._listed(declared), _position(progress))
         rate = self._rate(declared, progress, at, offsets)
         lag, loss = self._lag_and_loss(declared, progress, at, offsets, rate)
         holder = self._holders.find(name)
-        topic = declared if isinstance(declared, Topic) else None
+        topic = declared if isinstance(declared, Bronze) else None
         return TableStatus(
             table=name,
             kind=type(declared).__name__.lower(),
@@ -192,6 +205,7 @@ class Collector:
             loss=loss,
             uncommitted=None if topic is None else uncommitted(topic, offsets, _position(progress)),
             kept=None if topic is None or now is None else _kept(topic, log),
+            source_files=self._source_files(declared) if isinstance(declared, Files) else None,
         )
 
     def _failures(self, query: str, holder: Holder | None) -> QueryState | None:
@@ -218,10 +232,10 @@ class Collector:
         offsets: TopicOffsets,
         rate: float | None,
     ) -> tuple[Lag, TimeToLoss]:
-        unit = "records" if isinstance(declared, Topic) else "rows"
+        unit = "records" if isinstance(declared, Bronze) else "rows"
         if progress.note:
             return Lag(unit, note=progress.note), time_to_loss.UNKNOWN
-        if isinstance(declared, Topic):
+        if isinstance(declared, Bronze):
             return _kafka_lag(declared, _position(progress), at, offsets, rate)
         try:
             return self._delta_lag(declared.reads, progress.entry, at, rate)
@@ -263,7 +277,7 @@ class Collector:
             return None
 
         def read(start: PlannedBatch | None, end: PlannedBatch) -> int | None:
-            if start is None and isinstance(declared, Topic):
+            if start is None and isinstance(declared, Bronze):
                 # The checkpoint does not hold the first offsets, but the table holds every row.
                 now = self.log(declared.table).snapshot()
                 return now.rows if now else None
@@ -279,6 +293,8 @@ class Collector:
         source = self._trail.bronze_of(table)
         topic = next(one for one in self._pipeline.bronze if one.table == source)
         position = _position(self._progress(source))
+        if isinstance(topic, Files):
+            offsets = of_files(topic, self._listed(topic), position)
         behind = None if offsets.note else records_behind(topic, offsets, position)
         since = unread_since(topic, offsets, position)
         return self._trail.freshness(table, since, is_unread_known=behind == 0 or since is not None)
@@ -302,6 +318,14 @@ class Collector:
             return None
         counter = self._late.setdefault(declared.table, LateCounter(declared))
         return counter.count(log, now.version, now.table_id)
+
+    def _listed(self, files: Files) -> FileList:
+        path = self._layout.file_list_path(files.table)
+        return self._file_lists.setdefault(files.table, FileList(path))
+
+    def _source_files(self, files: Files) -> SourceFiles:
+        listed = self._listed(files)
+        return SourceFiles(listed.files, tuple(listed.changed), dict(listed.faults))
 
     def _checkpoint(self, table: str) -> Checkpoint:
         return Checkpoint(self._layout.checkpoint_path(table))
@@ -335,7 +359,7 @@ def _catalog(declared: Table | Publish, entries: Mapping[str, CatalogEntry]) -> 
 
 
 def _kafka_lag(
-    topic: Topic, position: Offsets | None, at: datetime, offsets: TopicOffsets, rate: float | None
+    topic: Bronze, position: Offsets | None, at: datetime, offsets: TopicOffsets, rate: float | None
 ) -> tuple[Lag, TimeToLoss]:
     if offsets.note:
         return Lag("records", note=offsets.note), time_to_loss.UNKNOWN
@@ -352,7 +376,7 @@ def _kafka_lag(
     return lag, time_to_loss.in_kafka(unread, offsets.retention.get(name, {}), kept, name)
 
 
-def _kept(topic: Topic, log: LogReader) -> Kept:
+def _kept(topic: Bronze, log: LogReader) -> Kept:
     """How long a bronze table keeps records, and what it no longer has."""
     topics = expired_topics(log.properties())
     expired = sum(end - first for one in topics.values() for first, end in one.offsets.values())
@@ -361,7 +385,7 @@ def _kept(topic: Topic, log: LogReader) -> Kept:
 
 def _reads(declared: Table | Publish) -> tuple[str, ...]:
     """The topics, or their pattern, or the tables that a query reads."""
-    if isinstance(declared, Topic):
+    if isinstance(declared, Bronze):
         return declared.topic_names or (declared.pattern or "",)
     return sources(declared)
 

@@ -23,7 +23,7 @@ def document(status: Status) -> dict[str, Any]:
     name, ``channels``: by name, why the last message was not delivered, ``raised``: each with ``rule``,
     ``table``, ``severity``, ``text``, ``since``, ``raised_at``, ``untold``: channels that were not sent it;
     null if no process has watched) and ``tables``, each with:
-    ``table``, ``layer``, ``kind`` (topic, silver, aggregate, upsert), ``reads`` (topics or a table),
+    ``table``, ``layer``, ``kind`` (topic, files, silver, aggregate, upsert), ``reads`` (topics or a table),
     ``path``, ``exists``, ``rows``, ``files``, ``bytes``, ``version``, ``committed_at``,
     ``lag`` (``unit``: records or rows; ``count``, ``versions``, ``files``, ``bytes``, ``note``, ``seconds``:
     age of the oldest unread one; ``numFilesOutstanding`` and ``numBytesOutstanding``: files and bytes under
@@ -52,7 +52,8 @@ def document(status: Status) -> dict[str, Any]:
     ``restarts_last_hour``, ``last_restarts``: ``at`` and ``subject`` of each; null if it has not failed),
     ``catalog`` (``name`` with the database, ``registered_at``, ``error``; null if no catalog is in use),
     ``retention`` (``keep``: how long a record is kept, null for ever; ``expired``: offsets in the ranges from
-    which records are deleted; null except for bronze).
+    which records are deleted; null except for bronze),
+    ``source_files`` (``count``, ``changed``: paths, ``faults``: by path; null except for tables of files).
     """
     return {
         "pipeline": status.pipeline,
@@ -116,6 +117,12 @@ def _table_document(table: TableStatus, at: datetime) -> dict[str, Any]:
         },
         "failures": table.failures and _failures_document(table.failures, at),
         "retention": table.kept and {"keep": table.kept.keep, "expired": table.kept.expired},
+        "source_files": table.source_files
+        and {
+            "count": table.source_files.count,
+            "changed": list(table.source_files.changed),
+            "faults": dict(table.source_files.faults),
+        },
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from common.declare import Table, Topic
+from common.declare import Bronze, Table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position, delta_position_of
 from common.delta.log import LogReader
 from common.errors import TableError
@@ -44,7 +44,7 @@ class RecordTrail:
         checkpoint: Callable[[str], Checkpoint],
     ) -> None:
         self._reads = {
-            name: (table.table, "" if isinstance(table, Topic) else sources(table)[0])
+            name: (table.table, "" if isinstance(table, Bronze) else sources(table)[0])
             for table in declared
             for name in (table.table, *table.side_tables)
         }

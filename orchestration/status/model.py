@@ -7,6 +7,7 @@ what they show. Times are UTC; a number that is not known is None, and the neare
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -174,12 +175,41 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """The files of a bronze table of files.
+
+    Attributes:
+        count: Files that were found, those that cannot be read included.
+        changed: Files that changed after they were found, and are not read again.
+        faults: Why files cannot be read, by path.
+    """
+
+    count: int
+    changed: tuple[str, ...]
+    faults: Mapping[str, str]
+
+    def problems(self) -> Iterator[str]:
+        """What a person should look at."""
+        if self.changed:
+            yield (
+                f"{_files(len(self.changed))} changed after being read ({self.changed[-1]}); "
+                "what is new there is not read"
+            )
+        for path, fault in tuple(self.faults.items())[-1:]:
+            yield f"{_files(len(self.faults))} cannot be read: {path}: {fault}"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+@dataclass(frozen=True, slots=True)
 class TableStatus:
     """The status of one table.
 
     Attributes:
         table: The full name.
-        kind: ``topic``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``.
+        kind: ``topic``, ``files``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``.
         reads: The topics or tables that the table's query reads.
         path: The table's path.
         now: Rows, files, bytes, version and newest commit; None before the first write.
@@ -205,6 +235,7 @@ class TableStatus:
         fault: Why the table cannot be read; its numbers are not known then. Empty if it can.
         catalog: The table in a catalog, with the error of a side table if it has none itself; None if no
             catalog is in use.
+        source_files: The files that a bronze table of files reads; None for other tables.
     """
 
     table: str
@@ -229,6 +260,7 @@ class TableStatus:
     kept: Kept | None = None
     fault: str = ""
     catalog: CatalogEntry | None = None
+    source_files: SourceFiles | None = None
 
     @property
     def layer(self) -> str:

@@ -30,7 +30,7 @@ class Problem:
 
 def problems(status: Status) -> tuple[Problem, ...]:
     """The problems of a pipeline now, critical ones first, then in the order of data flow."""
-    found = [problem for table in status.tables for problem in _of_table(table)]
+    found = [problem for table in status.tables for problem in (*_of_table(table), *_of_source_files(table))]
     if status.broker_note and any(table.holder for table in status.tables):
         found.insert(0, Problem("warning", "", f"Kafka: {status.broker_note}"))
     return tuple(sorted(found, key=lambda problem: problem.severity != "critical"))
@@ -71,6 +71,11 @@ def _of_table(table: TableStatus) -> Iterator[Problem]:
         yield Problem("warning", name, f"{table.late.count:,} {table.late.unit} came after the watermark")
     if table.fields is not None and table.fields.is_rename:
         yield Problem("warning", name, f"a field was probably renamed: {table.fields.text()}")
+
+
+def _of_source_files(table: TableStatus) -> Iterator[Problem]:
+    for text in () if table.source_files is None else table.source_files.problems():
+        yield Problem("warning", table.table, text)
 
 
 def duration(seconds: float) -> str:

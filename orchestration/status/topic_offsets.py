@@ -14,9 +14,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from common.config.settings import Settings
-from common.declare import Pipeline, Topic
+from common.declare import Bronze, Files, Pipeline
 from common.delta.commit import from_epoch_ms
 from common.errors import BrokerError, MedallionError
+from common.streaming.file_list import FileList
 from orchestration.status.model import Uncommitted
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class BrokerOffsets:
         from orchestration.kafka import client as kafka
 
         found: dict[Options, dict[str, Mapping[int, int]]] = {}
-        for topic in self._pipeline.bronze:
+        for topic in self._pipeline.topics:
             options = tuple(sorted(kafka.client_options(self._settings, self._pipeline, topic).items()))
             position = positions.get(topic.table) or {}
             own = found.setdefault(options, {})
@@ -186,7 +187,28 @@ class BrokerOffsets:
         return {place: since for place, (_, since) in still.items()}
 
 
-def records_behind(topic: Topic, offsets: TopicOffsets, position: Offsets | None) -> int | None:
+def of_files(files: Files, listed: FileList, position: Offsets | None) -> TopicOffsets:
+    """The offsets of a bronze table of files, as far as the records of its files were counted.
+
+    Args:
+        files: The declaration.
+        listed: The list of its files; what is new in it is read.
+        position: The next offset that bronze reads; None before its first micro-batch.
+    """
+    name = files.coordinate
+    read = (position or {}).get(name, {}).get(0, 0)
+    listed.update(read)
+    oldest = listed.oldest_unread()
+    return TopicOffsets(
+        first={name: {0: 0}},
+        end={name: {0: listed.end}},
+        high={name: {0: listed.end}},
+        unread_ms={} if oldest is None else {(name, 0, read): oldest.modified_ms},
+        retention={name: {"cleanup.policy.delete": 0}},
+    )
+
+
+def records_behind(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> int | None:
     """Number of Kafka records that bronze has yet to read; None if it is not known.
 
     A partition without a position is read from its oldest record, as Spark reads a new partition. Offsets
@@ -198,7 +220,7 @@ def records_behind(topic: Topic, offsets: TopicOffsets, position: Offsets | None
     return sum(max(0, offsets.end[name][partition] - start) for (name, partition), start in spans.items())
 
 
-def unread_since(topic: Topic, offsets: TopicOffsets, position: Offsets | None) -> datetime | None:
+def unread_since(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> datetime | None:
     """Kafka timestamp of the oldest unread record; None if none is unread, or if no timestamp was read."""
     if _is_unplaced(topic, position):
         return None
@@ -212,7 +234,7 @@ def unread_since(topic: Topic, offsets: TopicOffsets, position: Offsets | None) 
     return from_epoch_ms(min(found)) if found else None
 
 
-def kept_before(topic: Topic, offsets: TopicOffsets, position: Offsets | None) -> tuple[int | None, str]:
+def kept_before(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> tuple[int | None, str]:
     """The fewest records that a partition with unread records keeps before bronze's position, and its topic.
 
     Negative if Kafka has deleted unread records; None if no such partition has deleted a record yet.
@@ -226,7 +248,7 @@ def kept_before(topic: Topic, offsets: TopicOffsets, position: Offsets | None) -
     return min(found, default=(None, names[0]))
 
 
-def uncommitted(topic: Topic, offsets: TopicOffsets, position: Offsets | None) -> Uncommitted | None:
+def uncommitted(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> Uncommitted | None:
     """Records of open transactions in a table's topics; None if the broker did not answer."""
     if offsets.note:
         return None
@@ -240,17 +262,20 @@ def uncommitted(topic: Topic, offsets: TopicOffsets, position: Offsets | None) -
     return Uncommitted(records, seconds, is_at_least=since is not None and since == offsets.looking_since)
 
 
-def _is_unplaced(topic: Topic, position: Offsets | None) -> bool:
+def _is_unplaced(topic: Bronze, position: Offsets | None) -> bool:
     """Whether the place where a query will begin is not known before its first micro-batch."""
+    if isinstance(topic, Files):
+        return False
     is_later = topic.starting_offsets != "earliest" or topic.starting_timestamp is not None
     return position is None and is_later
 
 
-def _spans(topic: Topic, offsets: TopicOffsets, position: Offsets | None) -> dict[tuple[str, int], int]:
+def _spans(topic: Bronze, offsets: TopicOffsets, position: Offsets | None) -> dict[tuple[str, int], int]:
     """The next offset that bronze reads, of each partition that it reads."""
     found: dict[tuple[str, int], int] = {}
+    assign = None if isinstance(topic, Files) else topic.assign
     for name in set(topic.topic_names) | set(position or {}):
-        wanted = topic.assign[name] if topic.assign is not None and name in topic.assign else None
+        wanted = assign[name] if assign is not None and name in assign else None
         for partition in offsets.end.get(name, {}):
             if wanted is None or partition in wanted:
                 first = offsets.first.get(name, {}).get(partition, 0)

@@ -15,7 +15,7 @@ from common.declare.value_formats import Timestamps
 
 _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("The pipeline", ("Pipeline",)),
-    ("Bronze tables", ("Topic", "Message")),
+    ("Bronze tables", ("Topic", "Files", "Message")),
     ("Silver tables", ("Silver", "Rule", "Lookup")),
     ("Formats of values", ("Json", "Debezium", "Avro", "Csv", "Text", "Bytes")),
     ("Gold tables", ("Aggregate", "Upsert", "ChangeFeed", "History", "Join", "Custom")),
@@ -76,7 +76,7 @@ _TYPES: Mapping[str, str] = {
 EXAMPLE = Path(__file__).with_name("example_pipeline.py")
 """The page's example; a test runs it."""
 
-_UNIONS = ("Gold", "Hook", "Table", "Value", "gx")
+_UNIONS = ("Bronze", "Gold", "Hook", "Table", "Value", "gx")
 """Public names that are types of several classes, and the name of Great Expectations."""
 
 
@@ -187,6 +187,8 @@ def _type(annotation: str) -> str:  # noqa: PLR0911  # a return per kind
         return " or ".join(f'`"{word}"`' for word in get_args(Timestamps))
     if annotation == "Gold":
         return "gold table"
+    if annotation == "Bronze":
+        return "[Topic](#topic) or [Files](#files)"
     parts = [part for part in _split(annotation) if part != "None"]
     if len(parts) > 1 or parts[0] != annotation:
         return " or ".join(_type(part) for part in parts)

@@ -13,6 +13,7 @@ from medallion import (
     Custom,
     Debezium,
     Expect,
+    Files,
     ForeachSink,
     Freshness,
     History,
@@ -77,6 +78,8 @@ pipeline = Pipeline(
         Topic("rates", keep="90 days"),
         Topic("notes"),
         Topic("pictures"),
+        # What Kafka had deleted before this pipeline was made.
+        Files("old_payments", path="s3a://archive/payments", format="jsonl"),
     ],
     silver=[
         Silver(

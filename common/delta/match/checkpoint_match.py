@@ -20,8 +20,14 @@ _MOST_COMMITS = 1000
 """How many commits are searched for one by the query; commits of maintenance may come after it."""
 
 
-def check_checkpoint(
-    table: str, table_path: str, checkpoint_path: str, *, may_begin_anew: bool = False, query: str = ""
+def check_checkpoint(  # noqa: PLR0913
+    table: str,
+    table_path: str,
+    checkpoint_path: str,
+    *,
+    may_begin_anew: bool = False,
+    query: str = "",
+    is_shared: bool = False,
 ) -> Mapping[str, Any] | None:
     """Refuse a table that another checkpoint has written, or a later state of this checkpoint.
 
@@ -35,6 +41,7 @@ def check_checkpoint(
         may_begin_anew: The query's first micro-batch replaces all rows of the table, so that a query which
             has not committed one may start without its checkpoint.
         query: The query that writes the table; empty: the query of the table's own name.
+        is_shared: Another query writes the table too.
 
     Returns:
         The metadata of the query's newest commit; ``None`` where there is none, or where the next
@@ -59,6 +66,8 @@ def check_checkpoint(
     last = last_commit_metadata(table_path, found.query)
     found = replace(found, last=last)
     if may_begin_anew and found.committed is None and not found.has_lost_entries:
+        return None
+    if last is None and is_shared and is_out_of_sight(table_path):
         return None
     refusals = _WITHOUT_OWN_COMMIT if last is None else _WITH_OWN_COMMIT
     for applies, message in refusals:
@@ -276,6 +285,12 @@ def is_log_cleaned(table_path: str) -> bool:
     """Whether there is a table whose log no longer reaches back to its first commit."""
     log = LogReader(table_path)
     return log.latest_version() is not None and log.commit(0) is None
+
+
+def is_out_of_sight(table_path: str) -> bool:
+    """Whether a table has so many commits, or so few left, that one by a query may not be found."""
+    latest = LogReader(table_path).latest_version()
+    return latest is not None and (latest >= _MOST_COMMITS or is_log_cleaned(table_path))
 
 
 def _is_by(commit: Commit, query: str) -> bool:

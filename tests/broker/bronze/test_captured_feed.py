@@ -11,6 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 from deltalake import DeltaTable
 
 from common.config.paths import Layout
-from common.declare import Message
+from common.declare import Files, Message
 from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 from tests.support.oracles.oracle import Outcome, outcome
@@ -54,8 +55,9 @@ def made(captured: list[Message]) -> Outcome:
     return outcome(captured)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["topic", "files"])
 def tables(
+    request: pytest.FixtureRequest,
     captured: list[Message],
     broker: str,
     tmp_path_factory: pytest.TempPathFactory,
@@ -63,11 +65,15 @@ def tables(
     send: Callable[..., None],
     catch_up: Callable[..., object],
 ) -> dict[str, list[dict[str, Any]]]:
-    """Rows of every table after the capture went through the example, as it is."""
-    topic = new_topic()
+    """Rows of every table after the capture went through the example: sent to Kafka, or as a file."""
+    topic, folder = new_topic(), tmp_path_factory.mktemp("feed")
     pipeline = with_topic(load_pipeline(ROOT / "examples" / "earthquakes" / "pipeline.py"), topic)
-    settings = make_settings(tmp_path_factory.mktemp("feed"), broker, "bronze.max_offsets_per_trigger=6000")
-    send(topic, captured)
+    settings = make_settings(folder, broker, "bronze.max_offsets_per_trigger=6000")
+    if request.param == "topic":
+        send(topic, captured)
+    else:
+        files = Files("history", path=str(FOLDER / CAPTURE), format="jsonl", into="bronze.quakes")
+        pipeline = replace(pipeline, bronze=[*pipeline.bronze, files])
     catch_up(pipeline, settings)
     layout = Layout.of(pipeline, settings)
     names = (

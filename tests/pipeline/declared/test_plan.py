@@ -22,6 +22,7 @@ from common.declare import (
     Storage,
     Window,
 )
+from common.delta.lease.local_leases import Leases
 from common.delta.log import column_types
 from common.errors import MedallionError, UnknownFieldError
 from orchestration.jobs.rebuild import rebuild
@@ -297,6 +298,28 @@ def test_the_plan_is_what_the_next_start_did(
     found = {one.query: one for one in plan(engine.pipeline, engine.settings, engine.layout, lambda: spark)}
     assert found[case.query].effect == case.effect, found[case.query]
     check(engine, case, usual)
+
+
+def test_a_micro_batch_that_a_job_writes_is_not_called_cut_off(
+    spark: Any, before: Path, tmp_path: Path
+) -> None:
+    """Without the job it is: silver is written, and the checkpoint has not committed the micro-batch."""
+    pipeline = replace(
+        BASE, silver=[orders(rules=[Rule("amount_positive", "amount > 1")])], gold=[], publish=[]
+    )
+    engine = copied(spark, before, tmp_path, pipeline)
+    engine.undo_last_commit(ORDERS)
+
+    def found() -> tuple[str, list[str]]:
+        plans = plan(engine.pipeline, engine.settings, engine.layout)
+        (one,) = (each for each in plans if each.query == ORDERS)
+        return one.effect, [change.name for change in one.changes]
+
+    assert found()[0] == "refused"
+    assert "cut-off micro-batch" in found()[1]
+    with Leases(engine.layout.leases, [ORDERS], "run-silver"):
+        assert found()[0] == "next start"
+        assert "cut-off micro-batch" not in found()[1]
 
 
 def check(engine: Engine, case: Case, usual: Callable[[str], Rows]) -> None:

@@ -203,3 +203,50 @@ def test_two_hosts_one_table(
     assert "Traceback" not in job.stderr
     assert commits(second, "bronze.orders") == written
     check(second, FIRST + MORE)
+
+
+_FILES = """
+from medallion import Files, Json, Pipeline, Silver
+
+pipeline = Pipeline(
+    name="shop",
+    bronze=[Files("orders", path={path!r}, format="jsonl")],
+    silver=[
+        Silver(
+            "orders",
+            reads="bronze.orders",
+            value=Json("id int, version int, ms bigint"),
+            columns={{"id": "id", "version": "version", "ordered_at": "timestamp_millis(ms)"}},
+            key=["id", "version"],
+            event_time="ordered_at",
+            watermark="7 days",
+        )
+    ],
+)
+"""
+
+
+def test_files_of_a_bucket_fill_local_tables(
+    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a broker. Without the jars of S3, the start names the setting that loads them."""
+    for name, value in server.variables.items():
+        monkeypatch.setenv(name, value)
+    folder = f"s3a://{BUCKET}/export"
+    for part in range(3):
+        lines = [message(n).value or b"" for n in range(part * 20, part * 20 + 20)]
+        object_store.put(folder, f"{part}.jsonl", b"\n".join(lines))
+    (tmp_path / "shop.py").write_text(_FILES.format(path=folder))
+    with medallion(tmp_path, tmp_path / "shop.py", "bronze.max_offsets_per_trigger=30") as commands:
+        refused = commands.start("backfill")
+        assert refused.code() == 2
+        assert "the jars of S3 are not loaded: set jars.s3 to true" in refused.stderr
+        for _ in range(2):
+            succeed(commands.start("backfill", "--set", "jars.s3=true"))
+        bronze = rows(commands, "bronze.orders")
+        assert [row["value"] for row in sorted(bronze, key=lambda row: int(row["offset"]))] == [
+            message(n).value for n in range(60)
+        ]
+        silver = Counter((row["id"], row["version"]) for row in rows(commands, "silver.orders"))
+        assert silver == versions(60)
+        succeed(commands.start("audit"))

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from common.config.settings import Settings
-from common.declare import Pipeline, Topic
+from common.declare import Bronze, Files, Pipeline
 from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
@@ -171,7 +171,9 @@ def _grow(branch: Tree, table: str, pipeline: Pipeline) -> None:
             _grow(branch.add(reader.table), reader.table, pipeline)
 
 
-def _source(topic: Topic) -> str:
+def _source(topic: Bronze) -> str:
+    if isinstance(topic, Files):
+        return f"{topic.format} files in {topic.path}"
     if topic.pattern is not None:
         return f"topics like {topic.pattern}"
     names = topic.topic_names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.declare import Gold, Silver, Topic
+from common.declare import Bronze, Gold, Silver
 from common.delta.log import LogReader
 from common.errors import UsageError
 from common.machine.console import out, say
@@ -53,7 +53,7 @@ def rebuild(  # the options of the command
         raise UsageError(
             f"{table}: only the rebuild of a silver table can be taken back; RESTORE brings back a version"
         )
-    if plan and not isinstance(declared, Topic):
+    if plan and not isinstance(declared, Bronze):
         _print_effort(ready, declared, as_json=as_json)
         return
     _rebuild_gold(ready, table, as_json=as_json)

@@ -187,19 +187,19 @@ def _rate(text: str) -> float | None:
 def _target(pipeline: Pipeline, name: str | None, *, is_sample: bool) -> tuple[Topic, str]:
     """The bronze table and the Kafka topic of a name, or the only possible ones without a name."""
     if name is None:
-        able = [table for table in pipeline.bronze if table.sample or not is_sample]
+        able = [table for table in pipeline.topics if table.sample or not is_sample]
         if len(able) != 1:
             tables = able or pipeline.bronze
             why = "several topics have a sample" if able else "no topic has a sample, and --from is not given"
             known = ", ".join(table.name for table in tables)
             raise UsageError(f"--topic is missing: {why if is_sample else 'there are several'} ({known}).")
         return able[0], _topic_of(able[0])
-    for table in pipeline.bronze:
+    for table in pipeline.topics:
         if name in table.topic_names or (table.pattern and re.fullmatch(table.pattern, name)):
             return table, name
         if name in (table.name, table.table):
             return table, _topic_of(table)
-    known_names = [known for table in pipeline.bronze for known in (table.name, *table.topic_names)]
+    known_names = [known for table in pipeline.topics for known in (table.name, *table.topic_names)]
     raise UsageError(f"--topic {name}: the pipeline reads no such topic; {nearest(name, known_names)}")
 
 

@@ -80,6 +80,7 @@ CHAINS = [
     ("operator", [("java.io.IOException", "No space left on device")]),
     ("operator", [("java.nio.file.AccessDeniedException", "/data")]),
     ("operator", [("java.io.FileNotFoundException", "/data/part-0.parquet")]),
+    ("operator", [("medallion.files.FileSourceException", "/archive is not there")]),
     ("operator", [("org.apache.spark.sql.AnalysisException", "[UNRESOLVED_COLUMN] x")]),
     # Data.
     ("data", [("org.apache.spark.SparkArithmeticException", "[DIVIDE_BY_ZERO]")]),

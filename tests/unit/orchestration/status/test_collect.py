@@ -343,6 +343,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
         "job": None,
         "fault": "",
         "catalog": None,
+        "source_files": None,
         "failures": None,
         "retention": {"keep": None, "expired": 0},
         "query": {

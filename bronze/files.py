@@ -1,0 +1,70 @@
+"""Files to bronze: every record appended as it stands in its file, once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bronze.driver_or_spark import DriverBatch
+from bronze.query import raw
+from bronze.table import PROPERTIES, SCHEMA
+from common.config.object_store import uses_s3a
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Files
+from common.delta import table as delta_table
+from common.delta.micro_batch import MicroBatch
+from common.errors import UsageError
+from common.rows.row_size import RowSizeEstimate
+from common.streaming.query import Stream
+
+SOURCE = "medallion.files.FileSource"
+LOOK_MS = 5_000
+"""Time between two looks at the folder: a look lists every file in it."""
+
+
+def build_query(
+    spark: SparkSession, pipeline: str, files: Files, *, settings: Settings, layout: Layout
+) -> Stream:
+    """The query of one bronze table of files; creates the table where there is none.
+
+    Raises:
+        TableShapeError: The table exists with other columns.
+        UsageError: The files are on S3, whose jars are not loaded.
+    """
+    if files.path.startswith("s3a://") and not uses_s3a(settings):
+        raise UsageError(
+            f"{files.table} reads {files.path}, and the jars of S3 are not loaded: set jars.s3 to true."
+        )
+    path = layout.table_path(files.table)
+    delta_table.ensure(spark, files.table, path, SCHEMA, PROPERTIES)
+    folder = files.folder
+    options = {
+        "path": folder,
+        "format": files.format,
+        "header": str(files.header).lower(),
+        "topic": files.coordinate,
+        "list": layout.file_list_path(files.table),
+        "maxRows": str(files.max_rows_per_trigger or settings.bronze.max_offsets_per_trigger),
+        "lookMs": str(LOOK_MS),
+    }
+    limits = settings.driver_limits
+    driver_batch = DriverBatch(path, limits, RowSizeEstimate(limits.batch_bytes))
+    tasks = spark.sparkContext.defaultParallelism
+
+    def write(frame: DataFrame, batch: MicroBatch) -> None:
+        if files.into is not None:
+            batch = replace(batch, facts={**batch.facts, "by": delta_table.FILES_APPENDED})
+        with driver_batch.rows(frame.coalesce(tasks), batch) as rows:
+            delta_table.append(rows, path, batch, "append", {})
+
+    return Stream(
+        pipeline=pipeline,
+        name=files.table,
+        frame=raw(spark.readStream.format(SOURCE).options(**options).load()),
+        write=write,
+        checkpoint=layout.checkpoint_path(files.table),
+        trigger=settings.bronze.trigger,
+        source=f"files in {folder}",
+    )

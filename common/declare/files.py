@@ -1,0 +1,109 @@
+"""The declaration of files as a source: history that Kafka no longer has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
+
+from common.declare.declared import declared, folder_of
+from common.declare.field_types import Interval, TableName
+from common.declare.intervals import length_of
+
+PREFIX = "files:"
+"""What the column ``topic`` of such rows begins with; no Kafka topic can have a colon in its name."""
+
+
+@declared
+class Files:
+    """One bronze table that is read from files, such as an export of what Kafka has deleted.
+
+    Grain: one row per record of a file, once, in bronze's envelope. ``topic`` is ``files:<name>``,
+    ``partition`` is 0, and ``offset`` counts the records of all files in the order in which they were read:
+    files that are found by one look are read by the order of their paths. ``kafka_timestamp`` is the file's
+    time of modification. The headers ``path`` and ``row`` name the file, and the record's place in it from 0.
+
+    Which file has which offsets is written to a list beside the checkpoint before the first of its records is
+    read. A file that changes after it was listed is not read again: ``medallion status`` names it.
+
+    Attributes:
+        name: The table: ``bronze.<name>``.
+        path: A folder with all folders below it, or one file: absolute, relative to the folder of the
+            pipeline file, or a URI such as ``s3a://bucket/export``. Names that begin with ``.`` or ``_`` are
+            left out, so that a file can be written under such a name and be renamed when it is whole.
+        format: ``jsonl``: a line of a file is a record, as it stands; ``csv``: the same, where a quoted field
+            may have line breaks; ``parquet`` and ``avro`` (container files): a record is written as JSON
+            text, for ``Json`` in silver. Lines of files whose names end with ``.gz`` are decompressed.
+        header: Whether the first line of each CSV file has the names of the columns; it is no record then.
+        max_rows_per_trigger: Most records per micro-batch; unset: the setting
+            ``bronze.max_offsets_per_trigger``.
+        into: The bronze table of a topic, such as ``bronze.orders``, to which the records are appended, so
+            that one silver table reads what Kafka has and what it no longer has; unset: a table of its own.
+            The query, its checkpoint and its status keep the name ``bronze.<name>``.
+        keep: How long bronze keeps a record after it has read it, as for ``Topic``; unset: for ever. With
+            ``into`` the topic says it.
+    """
+
+    LAYER: ClassVar[str] = "bronze"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "name": '"history"',
+        "path": '"s3a://archive/orders"',
+        "format": '"jsonl"',
+    }
+
+    name: TableName
+    path: str
+    format: Literal["jsonl", "csv", "parquet", "avro"]
+    header: bool = False
+    max_rows_per_trigger: int | None = None
+    into: str | None = None
+    keep: Interval | None = None
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if not self.path.strip():
+            yield "path is empty; name a folder or a file"
+        if self.header and self.format != "csv":
+            yield f"header is for format 'csv'; files of format {self.format!r} have no line of names"
+        if (most := self.max_rows_per_trigger) is not None and most < 1:
+            yield f"max_rows_per_trigger is {most}; it must be at least 1"
+        if self.keep is not None and self.into is not None:
+            yield f"keep is for a table of its own; the topic of {self.into} says how long it keeps records"
+        if self.keep is not None and not length_of(self.keep).milliseconds:
+            yield f"keep={self.keep!r} keeps nothing; leave keep out to keep every record"
+
+    @property
+    def table(self) -> str:
+        """``bronze.<name>``: the query, and its table unless the records go into another one."""
+        return f"bronze.{self.name}"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """The tables that the query writes besides the one of its own name: none."""
+        return ()
+
+    @property
+    def folder(self) -> str:
+        """Path or URI of the folder or file; a relative path begins at the folder of the pipeline file."""
+        if "://" not in self.path:
+            return str((folder_of(self) / self.path).resolve())
+        return self.path
+
+    @property
+    def coordinate(self) -> str:
+        """The value of the column ``topic`` of the rows."""
+        return f"{PREFIX}{self.name}"
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The one value of the column ``topic``, as a bronze table of Kafka has the names of its topics."""
+        return (self.coordinate,)
+
+    @property
+    def pattern(self) -> None:
+        """None: the values of the column ``topic`` are known."""
+        return
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Every offset has a record."""
+        return False

@@ -1,0 +1,204 @@
+package medallion.files;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager$;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.TreeSet;
+
+/**
+ * Which files were found, in which order, and which offsets their records have.
+ *
+ * <p>Kept in a folder beside the checkpoint, as parts of JSON lines that are written once and never
+ * changed: {@code 00000000000000000000.jsonl} and so on. A part is written before an offset in it
+ * becomes known to Spark, so a micro-batch that is read again has the same records.
+ */
+@SuppressWarnings("cast") // the compiler of set-up knows no type arguments
+final class FileList {
+    private static final String SUFFIX = ".jsonl";
+    private static final int DIGITS = 20;
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private final Path folder;
+    private final CheckpointFileManager files;
+    private final ArrayList<ListedFile> listed = new ArrayList<ListedFile>();
+    private final HashMap<String, long[]> known = new HashMap<String, long[]>();
+    private final HashSet<String> without = new HashSet<String>();
+    private long parts;
+    private long end;
+
+    FileList(String folder, Configuration conf) throws IOException {
+        this.folder = new Path(folder);
+        this.files = CheckpointFileManager$.MODULE$.create(this.folder, conf);
+        files.mkdirs(this.folder);
+        TreeSet<String> names = new TreeSet<String>();
+        for (FileStatus status : files.list(this.folder)) {
+            if (status.getPath().getName().matches("\\d+\\.jsonl")) {
+                names.add(status.getPath().getName());
+            }
+        }
+        for (Object name : names) {
+            if (!name.equals(nameOf(parts))) {
+                throw new FileSourceException(
+                        folder + " lacks " + nameOf(parts) + "; restore the folder from a copy");
+            }
+            read((String) name);
+            parts++;
+        }
+    }
+
+    /** The offset after the last record of the last file. */
+    long end() {
+        return end;
+    }
+
+    /** Whether a file of this path, size and time is in the list. */
+    boolean has(String path, FileStatus status) {
+        long[] one = (long[]) known.get(path);
+        return one != null && one[0] == status.getLen() && one[1] == status.getModificationTime();
+    }
+
+    /** Whether records of a file of this path are in the list, of whatever size and time. */
+    boolean hasRecordsOf(String path) {
+        return known.containsKey(path) && !without.contains(path);
+    }
+
+    /** The files with records from an offset on and before another one, in order. */
+    List<ListedFile> between(long from, long until) {
+        int low = 0;
+        int high = listed.size();
+        while (low < high) {
+            int middle = (low + high) >>> 1;
+            if (((ListedFile) listed.get(middle)).end() <= from) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        ArrayList<ListedFile> found = new ArrayList<ListedFile>();
+        for (int at = low; at < listed.size(); at++) {
+            ListedFile one = (ListedFile) listed.get(at);
+            if (one.offset >= until) {
+                break;
+            }
+            if (one.rows > 0L) {
+                found.add(one);
+            }
+        }
+        return found;
+    }
+
+    /**
+     * Write a part with new files and with files that are not what they were when they were read.
+     */
+    void add(List<ListedFile> more, List<ListedFile> changed) throws IOException {
+        StringBuilder text = new StringBuilder();
+        for (ListedFile one : more) {
+            ObjectNode node = JSON.createObjectNode();
+            node.put("path", one.path).put("size", one.size).put("modified_ms", one.modified);
+            node.put("offset", one.offset).put("rows", one.rows);
+            if (one.cuts.length > 0) {
+                ArrayNode cuts = node.putArray("cuts");
+                for (int at = 0; at < one.cuts.length; at++) {
+                    cuts.add(one.cuts[at]);
+                }
+            }
+            if (!one.fault.isEmpty()) {
+                node.put("fault", one.fault);
+            }
+            text.append(JSON.writeValueAsString(node)).append('\n');
+        }
+        for (ListedFile one : changed) {
+            ObjectNode node = JSON.createObjectNode();
+            node.put("changed", one.path).put("size", one.size).put("modified_ms", one.modified);
+            text.append(JSON.writeValueAsString(node)).append('\n');
+        }
+        OutputStream out = files.createAtomic(new Path(folder, nameOf(parts)), false);
+        out.write(text.toString().getBytes(StandardCharsets.UTF_8));
+        out.close();
+        parts++;
+        for (ListedFile one : more) {
+            keep(one);
+        }
+        for (ListedFile one : changed) {
+            known.put(one.path, new long[] {one.size, one.modified});
+        }
+    }
+
+    private void read(String name) throws IOException {
+        BufferedReader lines =
+                new BufferedReader(
+                        new InputStreamReader(
+                                files.open(new Path(folder, name)), StandardCharsets.UTF_8));
+        try {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                JsonNode node = JSON.readTree(line);
+                long size = numberOf(node, "size");
+                long modified = numberOf(node, "modified_ms");
+                if (node.has("changed")) {
+                    known.put(textOf(node, "changed"), new long[] {size, modified});
+                } else {
+                    JsonNode cuts = (JsonNode) node.path("cuts");
+                    long[] places = new long[cuts.size()];
+                    for (int at = 0; at < places.length; at++) {
+                        places[at] = ((JsonNode) cuts.get(at)).asLong();
+                    }
+                    keep(
+                            new ListedFile(
+                                    textOf(node, "path"),
+                                    size,
+                                    modified,
+                                    numberOf(node, "offset"),
+                                    numberOf(node, "rows"),
+                                    places,
+                                    textOf(node, "fault")));
+                }
+            }
+        } finally {
+            lines.close();
+        }
+    }
+
+    private static String textOf(JsonNode node, String name) {
+        return ((JsonNode) node.path(name)).asText("");
+    }
+
+    private static long numberOf(JsonNode node, String name) {
+        return ((JsonNode) node.path(name)).asLong();
+    }
+
+    private void keep(ListedFile one) {
+        listed.add(one);
+        if (one.rows == 0L) {
+            without.add(one.path);
+        } else {
+            without.remove(one.path);
+        }
+        known.put(one.path, new long[] {one.size, one.modified});
+        end = one.end();
+    }
+
+    private static String nameOf(long part) {
+        StringBuilder digits = new StringBuilder(Long.toString(part));
+        while (digits.length() < DIGITS) {
+            digits.insert(0, '0');
+        }
+        return digits + SUFFIX;
+    }
+}

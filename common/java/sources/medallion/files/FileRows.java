@@ -1,0 +1,105 @@
+package medallion.files;
+
+import medallion.files.records.Records;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.unsafe.types.UTF8String;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+
+/** The rows of one task, with the columns of Kafka's source. */
+@SuppressWarnings("cast") // the compiler of set-up knows no type arguments
+final class FileRows implements PartitionReader<InternalRow> {
+    private static final int LOG_APPEND = 1;
+    private static final UTF8String PATH = UTF8String.fromString("path");
+    private static final UTF8String ROW = UTF8String.fromString("row");
+
+    private final FilePart part;
+    private final FileOptions options;
+    private final Configuration conf;
+    private final UTF8String topic;
+    private int at = -1;
+    private long done;
+    private Records records;
+
+    FileRows(FilePart part, FileOptions options, Configuration conf) {
+        this.part = part;
+        this.options = options;
+        this.conf = conf;
+        this.topic = UTF8String.fromString(options.topic);
+    }
+
+    private FilePart.Slice slice() {
+        return (FilePart.Slice) part.slices.get(at);
+    }
+
+    @Override
+    public boolean next() throws IOException {
+        while (records == null || done == slice().rows) {
+            close();
+            if (at + 1 == part.slices.size()) {
+                return false;
+            }
+            at++;
+            done = 0L;
+            FilePart.Slice slice = slice();
+            Path path = FileLook.below(options.path, slice.path);
+            records = options.files.at(path, conf, slice.row, slice.cutRow, slice.cut);
+        }
+        if (!records.next()) {
+            throw new FileSourceException(
+                    options.path
+                            + ": "
+                            + FileLook.shown(slice().path)
+                            + " ends after record "
+                            + (slice().row + done)
+                            + ", and had more when it was found. Bring back the file as it was");
+        }
+        done++;
+        return true;
+    }
+
+    @Override
+    public InternalRow get() {
+        FilePart.Slice slice = slice();
+        byte[] value;
+        try {
+            value = records.value();
+        } catch (IOException error) {
+            throw new IllegalStateException(slice.path, error);
+        }
+        long row = slice.row + done - 1L;
+        Object[] headers = {
+            header(PATH, FileLook.shown(slice.path)), header(ROW, Long.toString(row))
+        };
+        return new GenericInternalRow(
+                new Object[] {
+                    null,
+                    value,
+                    topic,
+                    Integer.valueOf(0),
+                    Long.valueOf(slice.offset + done - 1L),
+                    Long.valueOf(slice.modified * 1000L),
+                    Integer.valueOf(LOG_APPEND),
+                    new GenericArrayData(headers)
+                });
+    }
+
+    private static InternalRow header(UTF8String name, String text) {
+        return new GenericInternalRow(new Object[] {name, text.getBytes(StandardCharsets.UTF_8)});
+    }
+
+    @Override
+    public void close() throws IOException {
+        if (records != null) {
+            records.close();
+            records = null;
+        }
+    }
+}

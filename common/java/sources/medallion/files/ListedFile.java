@@ -1,0 +1,53 @@
+package medallion.files;
+
+/** A file in the list: which offsets its records have, and from where they can be read. */
+final class ListedFile {
+    /** Path below the source's folder. */
+    final String path;
+
+    final long size;
+
+    /** Milliseconds since the epoch. */
+    final long modified;
+
+    /** Offset of the first record. */
+    final long offset;
+
+    final long rows;
+
+    /** Pairs: the number of a record, and the byte from which it can be read. */
+    final long[] cuts;
+
+    /** Why the file cannot be read; empty if it can. */
+    final String fault;
+
+    ListedFile(
+            String path,
+            long size,
+            long modified,
+            long offset,
+            long rows,
+            long[] cuts,
+            String fault) {
+        this.path = path;
+        this.size = size;
+        this.modified = modified;
+        this.offset = offset;
+        this.rows = rows;
+        this.cuts = cuts;
+        this.fault = fault;
+    }
+
+    long end() {
+        return offset + rows;
+    }
+
+    /** The index of the last cut that is not after a record; -2 if there is none. */
+    int cutBefore(long row) {
+        int found = -2;
+        for (int at = 0; at < cuts.length && cuts[at] <= row; at += 2) {
+            found = at;
+        }
+        return found;
+    }
+}
