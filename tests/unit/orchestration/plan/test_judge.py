@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.config.settings import Settings
-from common.declare import Publish, Rule, Topic
+from common.declare import Publish, Reading, Rule, Topic
 from common.delta.table import shape_difference
 from gold.table.declaration_marks import meaning
 from orchestration.jobs.start_checks import judge_declaration
@@ -101,11 +101,18 @@ def test_columns_of_silver(want: dict[str, str], effect: str) -> None:
     assert {each.effect for each in found} == {effect}
 
 
-def test_columns_of_gold_come_by_a_rebuild_unless_one_is_gone() -> None:
+def test_columns_of_gold_change_by_a_rebuild() -> None:
     gold, have = GOLD["counts"], {"country": "string", "n": "bigint"}
-    more = shape_of(gold, gold.table, have, have | {"most": "int"})
+    for want in (have | {"most": "int"}, {"country": "string", "most": "int"}, have | {"n": "int"}):
+        found = column_changes(gold, gold.table, shape_of(gold, gold.table, have, want))
+        assert {each.effect for each in found} == {"rebuild"}
+
+
+def test_a_history_that_keeps_earlier_rows_gets_columns_and_loses_none() -> None:
+    gold, have = replace(GOLD["states"], reading=Reading(starting_version=1)), {"id": "string", "n": "int"}
+    more = shape_of(gold, gold.table, have, have | {"m": "int"})
     assert [each.effect for each in column_changes(gold, gold.table, more)] == ["rebuild"]
-    other = shape_of(gold, gold.table, have, {"country": "string", "most": "int"})
+    other = shape_of(gold, gold.table, have, {"id": "string", "m": "int"})
     assert {each.effect for each in column_changes(gold, gold.table, other)} == {"refused"}
 
 

@@ -1,0 +1,138 @@
+"""A rebuilt gold table gets other columns: the first micro-batch replaces rows and columns by one commit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrameWriter
+
+from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
+from common.errors import QueryFailedError, TableShapeError
+from orchestration.jobs.rebuild import rebuild
+from tests.conftest import IN_DRIVER, make_settings
+from tests.pipeline.gold.test_starts import BY_COUNTRY, COMMITS, READS, Ran
+from tests.support.engine import Engine
+
+LATEST = Upsert(
+    "latest",
+    reads=READS,
+    key=["k"],
+    newest_by=["n"],
+    columns=["k", "country", "n"],
+    delete_when="n < 0",
+    storage=BY_COUNTRY,
+)
+COUNTS = Aggregate(
+    "counts",
+    reads=READS,
+    by=["country"],
+    measures={"rows": "count(*)", "most": "max(n)"},
+    storage=Storage(cluster_by=["country"]),
+)
+AGAIN = replace(COUNTS, name="again", mode="recompute", storage=Storage(change_feed=True))
+STATES = History("states", reads=READS, key=["k"], valid_by="at", columns=["n"])
+BEFORE = (LATEST, COUNTS, AGAIN, STATES)
+TEXT = "cast(n as string)"
+NOW = (
+    # Without the column that partitions the table, and with a key and an order of another type.
+    replace(LATEST, columns={"k": "concat(k, '!')", "n": "cast(n as bigint)"}),
+    replace(COUNTS, by={"land": "country"}, measures={"number": "count(*)"}, storage=Storage()),
+    replace(AGAIN, by={"n": "n % 2 = 0"}, measures={"rows": f"max({TEXT})"}),
+    replace(STATES, columns=["country"]),
+)
+ROWS = [(k, country, n) for commit in COMMITS for k, country, n in commit]
+
+
+def declare(ran: Ran, folder: Path, *gold: Any) -> None:
+    """The same tables under another declaration."""
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=gold)
+    ran.engine = Engine(ran.engine.spark, pipeline, make_settings(folder, "none:1"))
+
+
+def outcomes(path: str) -> list[tuple[tuple[str, ...], int]]:
+    """Columns and number of rows of each version of a table, one after the other, without repeats."""
+    found: list[tuple[tuple[str, ...], int]] = []
+    for version in range(DeltaTable(path).version() + 1):
+        rows = DeltaTable(path, version=version).to_pyarrow_table()
+        one = (tuple(sorted(rows.column_names)), rows.num_rows)
+        if not found or found[-1] != one:
+            found.append(one)
+    return found
+
+
+def test_every_kind_gets_other_columns_by_one_commit(spark: Any, tmp_path: Path) -> None:
+    """Readers see the former rows and columns, then the new ones; also after a start that failed."""
+    ran = Ran(spark, tmp_path, IN_DRIVER, *BEFORE)
+    for commit in COMMITS:
+        ran.bring(commit)
+    ran.engine.run("gold")
+    before = ran.content()
+    for gold in NOW:
+        declare(ran, tmp_path, gold)
+        with pytest.raises((TableShapeError, QueryFailedError), match=f"medallion rebuild {gold.table}"):
+            ran.engine.run("gold")
+    declare(ran, tmp_path, *NOW)
+    held = {gold.table: ran.engine.version(gold.table) for gold in NOW}
+    for gold in NOW:
+        assert rebuild(ran.engine.pipeline, ran.engine.layout, gold.table)
+    full = mock.patch.object(DataFrameWriter, "save", side_effect=OSError("no space left on device"))
+    with full, pytest.raises(QueryFailedError, match="no space left on device"):
+        ran.engine.run("gold")
+    assert ran.content() == before
+    ran.engine.run("gold")
+
+    newest = {k: n for k, _, n in sorted(ROWS, key=lambda row: row[2])}
+    assert ran.values("gold.latest", "k", "n") == Counter((f"{k}!", n) for k, n in newest.items() if n > 0)
+    lands = Counter(country for _, country, _ in ROWS)
+    assert ran.values("gold.counts", "land", "number") == Counter(lands.items())
+    even = {True: max(str(n) for *_, n in ROWS if n % 2 == 0), False: max(str(n) for *_, n in ROWS if n % 2)}
+    assert ran.values("gold.again", "n", "rows") == Counter(even.items())
+    assert set(ran.engine.rows("gold.states")[0]) >= {"country", "k"}
+    assert "n" not in ran.engine.rows("gold.states")[0]
+    for gold in NOW:
+        path = ran.engine.path(gold.table)
+        assert ran.engine.version(gold.table) == held[gold.table] + 1
+        assert len(outcomes(path)) == 3, "created, filled, and replaced by one commit"
+    assert DeltaTable(ran.engine.path("gold.again")).metadata().configuration["delta.enableChangeDataFeed"]
+    assert DeltaTable(ran.engine.path("gold.latest")).metadata().partition_columns == []
+
+    ran.bring([("a", "DE", 99), ("f", "", -2)])
+    ran.engine.run("gold")
+    assert ran.values("gold.latest", "k", "n")["a!", 99] == 1
+    assert ran.values("gold.counts", "land", "number")["DE", lands["DE"] + 1] == 1
+    assert ran.values("gold.again", "n", "rows")[False, "99"] == 1
+
+
+def test_a_table_without_declared_columns_gets_those_of_its_source(spark: Any, tmp_path: Path) -> None:
+    """By a rebuild; without one it keeps the columns that it was created with."""
+    gold = Upsert("latest", reads=READS, key=["k"], newest_by=["n"])
+    ran = Ran(spark, tmp_path, IN_DRIVER, gold)
+    ran.bring(COMMITS[0])
+    ran.engine.run("gold")
+    spark.sql(f"ALTER TABLE delta.`{ran.engine.path(READS)}` ADD COLUMNS (more string)")
+    ran.bring(COMMITS[1])
+    ran.engine.run("gold")
+    assert "more" not in ran.engine.rows("gold.latest")[0]
+    assert rebuild(ran.engine.pipeline, ran.engine.layout, gold.table)
+    ran.engine.run("gold")
+    assert {row["more"] for row in ran.engine.rows("gold.latest")} == {None}
+
+
+def test_a_history_that_keeps_earlier_rows_refuses_other_columns(spark: Any, tmp_path: Path) -> None:
+    """Its first micro-batch reads the rows of the table; nothing is written."""
+    ran = Ran(spark, tmp_path, IN_DRIVER, STATES)
+    ran.bring(COMMITS[0])
+    ran.engine.run("gold")
+    before = ran.content()
+    later = replace(STATES, columns=["country"], reading=Reading(starting_version=1))
+    declare(ran, tmp_path, later)
+    assert rebuild(ran.engine.pipeline, ran.engine.layout, later.table)
+    with pytest.raises((TableShapeError, QueryFailedError), match="new name"):
+        ran.engine.run("gold")
+    assert ran.content() == before
