@@ -12,8 +12,18 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrameWriter
 
-from common.declare import Aggregate, History, Pipeline, Reading, Storage, Topic, Upsert
-from common.errors import QueryFailedError, TableShapeError
+from common.declare import (
+    Aggregate,
+    ForeachSink,
+    History,
+    Pipeline,
+    Publish,
+    Reading,
+    Storage,
+    Topic,
+    Upsert,
+)
+from common.errors import QueryFailedError, SourceReplacedError, TableShapeError
 from orchestration.jobs.rebuild import rebuild
 from tests.conftest import IN_DRIVER, make_settings
 from tests.pipeline.gold.test_starts import BY_COUNTRY, COMMITS, READS, Ran
@@ -136,3 +146,48 @@ def test_a_history_that_keeps_earlier_rows_refuses_other_columns(spark: Any, tmp
     with pytest.raises((TableShapeError, QueryFailedError), match="new name"):
         ran.engine.run("gold")
     assert ran.content() == before
+
+
+def test_readers_of_a_table_whose_columns_were_replaced_are_refused_in_words(
+    spark: Any, tmp_path: Path
+) -> None:
+    """No stream reads on there: not one that is built again without end, and not in silence."""
+    sent = tmp_path / "sent"
+
+    def send(row: Any) -> None:
+        with sent.open("a", encoding="utf-8") as file:
+            file.write(f"{row.k}\n")
+
+    latest = Upsert("latest", reads=READS, key=["k"], newest_by=["n"], storage=Storage(change_feed=True))
+    numbers = Aggregate(
+        "numbers", reads="gold.latest", by=["n"], measures={"rows": "count(*)"}, mode="recompute"
+    )
+    publication = Publish("sent", reads="gold.latest", to=ForeachSink(send))
+
+    def declared(gold: Any) -> Pipeline:
+        return Pipeline(name="shop", bronze=[Topic("orders")], gold=[gold, numbers], publish=[publication])
+
+    ran = Ran(spark, tmp_path, IN_DRIVER)
+    settings = ran.engine.settings
+    ran.engine = Engine(spark, declared(latest), settings)
+    ran.bring(COMMITS[0])
+    ran.engine.run("gold")
+    ran.engine.publish()
+    rows = sent.read_text(encoding="utf-8")
+    assert len(rows.split()) == len(COMMITS[0])
+
+    now = replace(latest, columns={"k": "k", "n": "n", "land": "country"})
+    ran.engine = Engine(spark, declared(now), settings)
+    assert rebuild(ran.engine.pipeline, ran.engine.layout, "gold.latest")
+    with pytest.raises(
+        SourceReplacedError, match=r"gold\.latest were replaced.*medallion rebuild gold\.numbers"
+    ):
+        ran.engine.run("gold")
+    with pytest.raises(SourceReplacedError, match=r"gold\.latest were replaced.*under a new name"):
+        ran.engine.publish()
+    assert sent.read_text(encoding="utf-8") == rows
+    assert rebuild(ran.engine.pipeline, ran.engine.layout, "gold.numbers")
+    ran.bring(COMMITS[1])
+    ran.engine.run("gold")
+    newest = {k: n for k, _, n in sorted((*COMMITS[0], *COMMITS[1]), key=lambda row: row[2])}
+    assert ran.values("gold.numbers", "n", "rows") == Counter((n, 1) for n in newest.values())
