@@ -121,6 +121,8 @@ def _print_comparison(silver: Silver, found: Comparison) -> None:
     before, now = found.checksums
     say(f"checksum of {silver.table}: {before} before, {now} now")
     say(f"rows of {silver.table}: {found.added:,} new, {found.removed:,} gone, {found.changed:,} changed")
+    if found.copies:
+        say(f"{found.copies:,} rows have the same values, and the coordinates of another copy of the event")
     for row in found.sample:
         place = f"{row['_kafka_topic']}/{row['_kafka_partition']}/{row['_kafka_offset']}"
         say(visible(f"  {place}: {row['live'] or 'no row'} -> {row['shadow'] or 'no row'}"))
