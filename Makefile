@@ -20,7 +20,7 @@ setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about thirteen minutes on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about eight minutes on two cores
 	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --draws 25 --budget 600 --timeout 600 $(ARGS)
 
 test-rest: setup $(VENV)/.installed-dev ## what test-all has besides test: every death, both ways to write, lives drawn anew
