@@ -109,7 +109,7 @@ def _rebuild_silver(ready: Context, silver: Silver, *, plan: bool, undo: bool, a
     if done.comparison is not None:
         _print_comparison(silver, done.comparison)
     for table in done.again:
-        say(f"{table} reads appends only: the next start of the gold job fills it again")
+        say(f"{table} cannot follow replaced rows: the next start of the gold job fills it again")
     for table in done.by_hand:
         say(f"{table} cannot be filled again, and keeps what it has of the former rows: give it a new name")
     say(f"{silver.table}: the next start of the jobs goes on from there; to check: medallion audit")
