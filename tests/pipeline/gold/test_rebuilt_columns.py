@@ -23,7 +23,7 @@ from common.declare import (
     Topic,
     Upsert,
 )
-from common.errors import QueryFailedError, SourceReplacedError, TableShapeError
+from common.errors import CheckpointMismatchError, QueryFailedError, SourceReplacedError, TableShapeError
 from orchestration.jobs.rebuild import rebuild
 from tests.conftest import IN_DRIVER, make_settings
 from tests.pipeline.gold.test_starts import BY_COUNTRY, COMMITS, READS, Ran
@@ -191,3 +191,23 @@ def test_readers_of_a_table_whose_columns_were_replaced_are_refused_in_words(
     ran.engine.run("gold")
     newest = {k: n for k, _, n in sorted((*COMMITS[0], *COMMITS[1]), key=lambda row: row[2])}
     assert ran.values("gold.numbers", "n", "rows") == Counter((n, 1) for n in newest.values())
+
+
+def test_a_table_that_somebody_else_has_written_is_not_replaced(spark: Any, tmp_path: Path) -> None:
+    """Neither with the same columns nor with others; an empty one is taken."""
+    gold = Aggregate("counts", reads=READS, by=["country"], measures={"rows": "count(*)"})
+    ran = Ran(spark, tmp_path, IN_DRIVER, gold)
+    path = ran.engine.path(gold.table)
+    ran.bring(COMMITS[0])
+    for ddl in ("country string, rows bigint", "name string"):
+        rows = spark.createDataFrame([("DE", 1)] if "," in ddl else [("mine",)], ddl)
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+        before = (ran.content(), ran.engine.version(gold.table))
+        with pytest.raises(
+            CheckpointMismatchError, match="holds rows that no query of this name has written"
+        ):
+            ran.engine.run("gold")
+        assert (ran.content(), ran.engine.version(gold.table)) == before
+    spark.sql(f"DELETE FROM delta.`{path}`")
+    ran.engine.run("gold")
+    assert ran.values("gold.counts", "country", "rows") == Counter((c, 1) for _, c, _ in COMMITS[0])
