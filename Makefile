@@ -34,8 +34,9 @@ unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 
 chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/failures/proof.md: hours; its numbers are variables, as in chaos-short
 	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
-		RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/recover/test_recover.py $(ARGS)
+		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/recover/test_recover.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
+	@PYTHONPATH=. $(BIN)/python -m tests.bench --only soak --no-page
 
 chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form, which CI runs: minutes
 	@CHAOS_CUTS=$${CHAOS_CUTS:-12} KILL_CASES=$${KILL_CASES:-6} RECOVER_CASES=$${RECOVER_CASES:-6} \
