@@ -20,7 +20,7 @@ setup: $(VENV)/.installed ## install what a run needs: packages, Java, jars
 demo: setup ## send sample events from Kafka to gold, and watch them for a minute
 	@$(BIN)/medallion demo $(ARGS)
 
-test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about thirteen minutes on two cores
+test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about eight minutes on two cores
 	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --draws 25 --budget 600 --timeout 600 $(ARGS)
 
 test-rest: setup $(VENV)/.installed-dev ## what test-all has besides test: every death, both ways to write, lives drawn anew
@@ -34,8 +34,9 @@ unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 
 chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/failures/proof.md: hours; its numbers are variables, as in chaos-short
 	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
-		RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/recover/test_recover.py $(ARGS)
+		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/recover/test_recover.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
+	@PYTHONPATH=. $(BIN)/python -m tests.bench --only soak --no-page
 
 chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form, which CI runs: minutes
 	@CHAOS_CUTS=$${CHAOS_CUTS:-12} KILL_CASES=$${KILL_CASES:-6} RECOVER_CASES=$${RECOVER_CASES:-6} \

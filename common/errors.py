@@ -22,6 +22,7 @@ MedallionError                  exit 1, the base class; never raised itself
 │   └── CatalogError            a catalog has another table of this name; a warning, which ends nothing
 ├── QueryFailedError            a streaming query failed; names the query and the cause
 │   ├── SourceChangedError      the query's source table has new columns; the query restarts with them
+│   ├── SourceReplacedError     the columns of the query's source table were replaced; it cannot be read on
 │   ├── TransientFailureError   the broker, a store or the network does not answer; the query restarts
 │   ├── RuleFailedError         a row broke a rule with on_fail="fail"
 │   ├── ChangeRefusedError      a change feed has an unknown operation, such as a truncation
@@ -237,6 +238,25 @@ class SourceChangedError(QueryFailedError):
     """The source table of a query has new columns; the query goes on once it is built again."""
 
     retryable = True
+
+
+class SourceReplacedError(QueryFailedError):
+    """Columns of the source table of a query were removed, renamed or got another type."""
+
+    def __init__(self, query: str, source: str, checkpoint: str) -> None:
+        is_publication = query.startswith("publish.")
+        super().__init__(
+            query,
+            f"the columns of {source} were replaced, and the query's checkpoint {checkpoint} is one of the "
+            "former columns. "
+            + (
+                f"Nothing is sent twice or left out by now. To send all rows of {source} again, move the "
+                "checkpoint away. To send only what comes from now on, declare the publication under a new "
+                "name with reading=Reading(starting_version=…)."
+                if is_publication
+                else f"Fill the table again: medallion rebuild {query}."
+            ),
+        )
 
 
 class RuleFailedError(QueryFailedError):

@@ -50,6 +50,11 @@ class GoldTable:
         """Whether a row that its source deletes or replaces leaves this table too."""
         return True
 
+    @property
+    def replaces_columns(self) -> bool:
+        """Whether the first micro-batch of its query replaces all rows and columns that the table has."""
+        return True
+
 
 @declared
 class Aggregate(GoldTable):
@@ -237,6 +242,11 @@ class History(GoldTable):
     columns: Expressions
     delete_when: str | None = None
 
+    @property
+    def replaces_columns(self) -> bool:
+        """Unless it begins at a later version: then it keeps the rows of the time before."""
+        return not self.reading.has_start
+
 
 @declared
 class Join(GoldTable):
@@ -343,6 +353,11 @@ class Custom(GoldTable):
     def side_tables(self) -> tuple[str, ...]:
         """The tables that the function writes, except the one of the query's name."""
         return tuple(f"gold.{name}" for name in self.tables if name != self.name)
+
+    @property
+    def replaces_columns(self) -> bool:
+        """Its function decides what it writes."""
+        return False
 
     @property
     def takes_rows_back(self) -> bool:

@@ -79,6 +79,7 @@ def ensure(  # noqa: PLR0913
     may_have_more: bool = False,
     adds: str | None = None,
     refill: str = "",
+    refill_replaces_columns: bool = False,
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> None:
@@ -87,8 +88,9 @@ def ensure(  # noqa: PLR0913
     Properties and layout are set at creation only: afterwards they belong to the table's operator. With
     ``may_have_more`` the table may have columns beside those of the schema. With ``adds``, the pipeline's
     name, columns that the table lacks are added to it, if that is the only difference. ``refill`` is the
-    command that fills the table again, for the message of the error: with ``adds`` it helps whatever differs,
-    otherwise if columns are missing.
+    command that fills the table again, for the message of the error: with ``adds`` or
+    ``refill_replaces_columns`` it helps whatever differs, otherwise if columns are missing. With both of them
+    columns that differ are left to the query's first micro-batch, which replaces the table (``append``).
 
     Raises:
         TableShapeError: The table has other columns or types than ``schema``.
@@ -114,8 +116,11 @@ def ensure(  # noqa: PLR0913
     if adds is not None and difference.missing and not (difference.undeclared or difference.retyped):
         add_columns(spark, adds, table, path, [schema[name] for name in difference.missing])
         return
+    if adds is not None and refill_replaces_columns:
+        return
     if difference:
-        helps = refill and (adds is not None or not (difference.undeclared or difference.retyped))
+        is_any = adds is not None or refill_replaces_columns
+        helps = refill and (is_any or not (difference.undeclared or difference.retyped))
         raise TableShapeError(
             f"{table} at {path} has other columns than the pipeline declares: {difference.text}. "
             + (f"Fill the table again with the declared columns: {refill}. Or give" if helps else "Give")
@@ -251,6 +256,9 @@ def append(  # noqa: PLR0913  # a write has this many parts
 ) -> None:
     """Append a batch, or replace the whole table with ``mode="overwrite"``; once per identity.
 
+    The first micro-batch of a query also replaces the columns of a table where they differ from those of its
+    rows; the table then is partitioned by what is left of its partition columns.
+
     Args:
         rows: The rows; those whose number is known fill as few files as they can, others one per partition.
         path: The table.
@@ -265,14 +273,31 @@ def append(  # noqa: PLR0913  # a write has this many parts
     metadata = batch.metadata(step, counts)
     if isinstance(rows, DataFrame):
         rows = SparkRows(rows)
-    arrow = rows.arrow
+    has_other_columns = mode == "overwrite" and batch.batch_id == 0 and _has_other_columns(path, rows)
+    arrow = None if has_other_columns else rows.arrow
     if arrow is not None and delta_rs.try_write(
         path, rows.limits, metadata, lambda table: table.append(arrow, metadata, mode=mode)
     ):
         return
     # The whole table, whatever the session says of partitions.
     writer = rows.packed(by).write.format("delta").mode(mode).option("partitionOverwriteMode", "static")
+    if has_other_columns:
+        kept = [name for name in _partition_columns(rows.session, path) if name in rows.columns]
+        writer = writer.option("overwriteSchema", "true").partitionBy(*kept)
     writer.option("userMetadata", metadata).save(path)
+
+
+def _has_other_columns(path: str, rows: Rows) -> bool:
+    """Whether a table has other columns or types than rows."""
+    have = _logged_types(path) or column_types(rows.session.read.format("delta").load(path).schema)
+    return bool(shape_difference(have, column_types(rows.schema)))
+
+
+def _partition_columns(spark: SparkSession, path: str) -> list[str]:
+    from delta.tables import DeltaTable
+
+    found = DeltaTable.forPath(spark, path).detail().select("partitionColumns").first()
+    return [] if found is None else list(found[0])
 
 
 def append_nothing(rows: Rows, path: str, batch: MicroBatch, step: str, counts: Mapping[str, Any]) -> None:

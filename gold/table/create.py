@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType, TimestampNTZType, VariantType
 
-from common.declare import Aggregate, Custom, Storage
+from common.declare import Aggregate, Custom, Gold, Storage
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.errors import TableShapeError
@@ -98,11 +98,11 @@ def ensure(  # noqa: PLR0913  # what a table is created with
     """Create a gold table where there is none; check the columns of one that exists.
 
     With ``is_replaced`` every micro-batch replaces all rows of the table. A table that its query is about to
-    fill again gets the columns that were declared since.
+    fill again may have other columns: the first micro-batch replaces them too.
 
     Raises:
-        TableShapeError: The table has other columns or types than ``schema``, or would have types that not
-            every reader knows.
+        TableShapeError: The table has other columns or types than ``schema`` and is not filled again; or it
+            would have types that not every reader knows.
     """
     newer = [field.name for field in schema if contains_type(field.dataType, TimestampNTZType, VariantType)]
     if newer and not storage.newer_types:
@@ -111,8 +111,8 @@ def ensure(  # noqa: PLR0913  # what a table is created with
             "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
             "leave the other readers behind by name: storage=Storage(newer_types=True)."
         )
-    fills = any(one.table == table and not isinstance(one, Custom) for one in context.pipeline.gold)
-    begins = fills and Checkpoint(context.layout.checkpoint_path(table)).last_committed() is None
+    gold = _filling(context, table)
+    begins = gold is not None and begins_anew(context, gold)
     delta_table.ensure(
         context.spark,
         table,
@@ -121,7 +121,21 @@ def ensure(  # noqa: PLR0913  # what a table is created with
         properties(storage, is_replaced=is_replaced),
         may_have_more=may_have_more,
         adds=context.pipeline.name if begins else None,
-        refill=f"medallion rebuild {table}" if fills and not begins else "",
+        refill=f"medallion rebuild {gold.table}" if gold is not None and not begins else "",
+        refill_replaces_columns=gold is not None and gold.replaces_columns,
         partition_by=storage.partition_by or (),
         cluster_by=storage.cluster_by or (),
     )
+
+
+def begins_anew(context: Context, gold: Gold) -> bool:
+    """Whether the next micro-batch of a gold table's query is its first one."""
+    return Checkpoint(context.layout.checkpoint_path(gold.table)).last_committed() is None
+
+
+def _filling(context: Context, table: str) -> Gold | None:
+    """The declaration whose query fills a table or has it as a side table; None for a function of a user."""
+    for gold in context.pipeline.gold:
+        if not isinstance(gold, Custom) and table in {gold.table, *gold.side_tables}:
+            return gold
+    return None

@@ -93,9 +93,12 @@ def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
 def _with_table_columns(
     context: Context, gold: Upsert | ChangeFeed, frame: DataFrame, path: str
 ) -> DataFrame:
-    """The versions without columns that the source got later than the table; a change feed adds them."""
+    """The versions without columns that the source got later than the table; a change feed adds them.
+
+    A table that is filled again gets all columns of its source.
+    """
     existing = delta_table.columns(context.spark, path)
-    if gold.columns is not None or not existing:
+    if gold.columns is not None or not existing or create.begins_anew(context, gold):
         return frame
     more = [name for name in table_columns(frame) if name not in existing]
     if more and isinstance(gold, ChangeFeed):

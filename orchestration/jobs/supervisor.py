@@ -16,6 +16,7 @@ import functools
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,7 +25,13 @@ from typing import TYPE_CHECKING, TypeVar
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from common.errors import BrokerAwayError, MedallionError, RegistryError, SourceChangedError
+from common.errors import (
+    BrokerAwayError,
+    MedallionError,
+    RegistryError,
+    SourceChangedError,
+    SourceReplacedError,
+)
 from common.machine.console import say
 from common.machine.service_manager import ServiceManager
 from common.machine.stop_signals import handled
@@ -42,6 +49,8 @@ Result = TypeVar("Result")
 _POLL_SECONDS, _BOUNDARY_SECONDS = 0.2, 0.05
 _BROKER_SECONDS = 1.0
 _GONE_SECONDS = 10.0
+_MOST_REBUILDS = 3
+"""How often a query whose source has new columns is built again before it has read anything."""
 
 
 class StopSignal:
@@ -112,6 +121,7 @@ class Supervisor:
         self._bounded: set[str] = set()
         self._restarts: dict[str, Restarts] = {}
         self._failed: dict[str, MedallionError] = {}
+        self._rebuilt: Counter[str] = Counter()
         self._changing = threading.RLock()
         self._pausing = 0
         self._timeout = stop_timeout_seconds
@@ -310,6 +320,8 @@ class Supervisor:
                 self._fail(query.name, failure)
 
     def _note_that_it_works(self, query: RunningQuery) -> None:
+        if query.name in self._rebuilt and any(True for _ in query.progress()):
+            del self._rebuilt[query.name]
         restarts = self._restarts.get(query.name)
         if restarts is None or restarts.began is None:
             return
@@ -326,8 +338,16 @@ class Supervisor:
         return failure.retryable and (is_always or not self._policy.fail_fast)
 
     def _rebuild(self, place: int, query: RunningQuery) -> None:
-        """Rebuild a query whose source has new columns; it goes on from its checkpoint."""
-        if query.stream.again is not None and not self._stop.is_requested():
+        """Rebuild a query whose source has new columns; it goes on from its checkpoint.
+
+        One that fails so time after time, and reads nothing in between, has lost its source: columns were
+        removed, renamed or got another type.
+        """
+        if self._rebuilt[query.name] >= _MOST_REBUILDS:
+            source = ", ".join(query.stream.reads)
+            self._fail(query.name, SourceReplacedError(query.name, source, query.stream.checkpoint))
+        elif query.stream.again is not None and not self._stop.is_requested():
+            self._rebuilt[query.name] += 1
             say(f"{query.name}: the table that it reads has new columns; the query is restarted with them")
             stream, is_bounded = query.stream.again(), query.name in self._bounded
             self.queries[place] = self._begin(stream, available_now=is_bounded)
@@ -404,7 +424,7 @@ class Supervisor:
 
     def _needs_rebuild(self, query: RunningQuery) -> bool:
         """Whether the query failed because its source has new columns, which the next poll repairs."""
-        is_changed = isinstance(query.failure(), SourceChangedError)
+        is_changed = isinstance(query.failure(), SourceChangedError) and query.name not in self._failed
         return is_changed and query.stream.again is not None and not self._stop.is_requested()
 
     def _first_failure(self) -> MedallionError | None:

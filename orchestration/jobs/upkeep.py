@@ -103,6 +103,21 @@ class _Kept:
     sweep_seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A compaction that is due.
+
+    Attributes:
+        kept: The table.
+        files: Its live files.
+        tier: The tier that has many of them.
+    """
+
+    kept: _Kept
+    files: int
+    tier: int
+
+
 class Upkeep:
     """Compacts the tables of a process and deletes their old files, until it is stopped."""
 
@@ -139,14 +154,19 @@ class Upkeep:
         self._sweep_seconds = every.seconds if every is not None else 0.0
 
     def look(self, spark: SparkSession) -> None:
-        """Do what is due at every table, as far as the budget has room.
+        """Do what is due at every table, as far as the budget has room: first where the most files are.
 
         Args:
             spark: A session of the caller's own.
         """
+        due: list[_Due] = []
+        for kept in self._kept if self.budget.has_room() else ():
+            if not kept.is_clustered:
+                self._guarded(kept, lambda: due.extend(self._due(kept)))  # noqa: B023  # called at once
+        for one in sorted(due, key=lambda each: -each.files):
+            if self.budget.has_room():
+                self._guarded(one.kept, lambda: self._compact(spark, one))  # noqa: B023  # called at once
         for kept in self._kept:
-            if self.budget.has_room() and not kept.is_clustered:
-                self._guarded(kept, lambda: self._compact(spark, kept))  # noqa: B023  # called at once
             if self.budget.has_room() and self._is_sweep_due(kept):
                 kept.swept_at, kept.sweep_seconds, kept.has_swept = self._clock(), None, True
                 self._guarded(kept, lambda: self._sweep(spark, kept))  # noqa: B023  # called at once
@@ -160,24 +180,30 @@ class Upkeep:
         except (PySparkException, Py4JError, DeltaError, MedallionError, OSError) as error:
             _log.warning("%s: no upkeep this time: %s", kept.table, str(error).partition("\n")[0])
 
-    def _compact(self, spark: SparkSession, kept: _Kept) -> None:
+    def _due(self, kept: _Kept) -> Iterator[_Due]:
+        """The compaction that a table needs, if it needs one."""
         version = kept.log.latest_version()
         # A commit adds a file or more; fewer commits than that cannot have filled a tier, or seldom.
         if version is None or version - kept.looked_at < self._settings.small_files // 2:
             return
-        kept.looked_at = version
         sizes = self._file_sizes(kept.path)
         tier = compaction.due_tier(sizes, self._settings.small_files)
         if tier is None or len(sizes) < kept.least_files:
-            return
+            kept.looked_at = version
+        else:
+            yield _Due(kept, len(sizes), tier)
+
+    def _compact(self, spark: SparkSession, due: _Due) -> None:
+        kept = due.kept
+        kept.looked_at = kept.log.latest_version() or 0
         metadata = delta_table.maintenance_metadata(self._pipeline.name, kept.table, "compaction")
         self.compactions += 1
         with self._turns.take(kept.query), self.budget.work():
-            compaction.compact_tier(spark, kept.path, metadata, tier, self._limits)
-        kept.looked_at = kept.log.latest_version() or version
+            compaction.compact_tier(spark, kept.path, metadata, due.tier, self._limits)
+        kept.looked_at = kept.log.latest_version() or kept.looked_at
         # Small files of many partitions stay as they are until there are many more of them.
         left, many = len(self._file_sizes(kept.path)), self._settings.small_files
-        kept.least_files = left + many if left > len(sizes) - many // 2 else 0
+        kept.least_files = left + many if left > due.files - many // 2 else 0
 
     def _is_sweep_due(self, kept: _Kept) -> bool:
         """Whether old files are to be deleted: seldom, but more often where the table keeps them shortly."""

@@ -161,9 +161,11 @@ def column_changes(declared: Table, table: str, difference: ShapeDifference) -> 
 def _way_out(declared: Table, difference: ShapeDifference) -> tuple[Effect, str]:
     if isinstance(declared, Silver):
         return "rebuild", "the table has other columns than the declaration"
-    refills = isinstance(declared, Gold) and not isinstance(declared, Custom)
-    if refills and not difference.undeclared and not difference.retyped:
-        return "rebuild", "a rebuild adds the column and fills it for all rows"
+    if isinstance(declared, Gold) and not isinstance(declared, Custom):
+        if declared.replaces_columns:
+            return "rebuild", "a rebuild replaces rows and columns by one commit"
+        if not difference.undeclared and not difference.retyped:
+            return "rebuild", "a rebuild adds the column and fills it for all rows"
     text = "the table has other columns than the declaration. Give the changed table a new name"
     return "refused", text
 

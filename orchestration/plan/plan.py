@@ -55,6 +55,11 @@ _WITHOUT_COLUMNS = {
 }
 """Attributes that decide no column and no type."""
 
+_REPLACED = "a stream cannot read on where columns were replaced"
+_PUBLISHED_ON = (
+    ". Declare the publication under a new name, with the version at which it is to begin; or move its "
+    "checkpoint away, to send all rows again"
+)
 _KEPT = re.compile(r"__before_|__shadow$")
 """In the name of a folder beside the checkpoints: one that was moved aside, or that of a rebuild."""
 
@@ -85,6 +90,7 @@ def plan(
             _with_columns(each, declaration, declared, layout)
             for each, declaration in zip(found, queries, strict=True)
         ]
+    found = list(with_replaced_sources(found, queries))
     found = [_with_effort(each, one, layout) for each, one in zip(found, queries, strict=True)]
     return (*found, *_not_declared(pipeline, layout))
 
@@ -181,6 +187,29 @@ def _with_columns(
         if have and want is not None:
             more += column_changes(declared, table, shape_of(declared, table, have, want))
     return replace(found, changes=(*found.changes, *more))
+
+
+def with_replaced_sources(
+    found: Sequence[QueryPlan], queries: Sequence[Table | Publish]
+) -> Iterator[QueryPlan]:
+    """The plans, with what follows for queries whose source loses a column or gets another type.
+
+    A rebuild of silver fills its gold tables again by itself.
+    """
+    replaced = {
+        each.query
+        for each in found
+        if any(one.name.startswith("column ") and one.old and one.effect == "rebuild" for one in each.changes)
+    }
+    for each, declared in zip(found, queries, strict=True):
+        read = set() if isinstance(declared, Bronze | Silver) else replaced & set(sources(declared))
+        more: list[Change] = []
+        for name in sorted(read if each.effect != "new" else ()):
+            if isinstance(declared, Publish):
+                more.append(Change(f"columns of {name}", "", "", "refused", _REPLACED + _PUBLISHED_ON))
+            elif name.startswith("gold."):
+                more.append(Change(f"columns of {name}", "", "", "rebuild", _REPLACED))
+        yield replace(each, changes=(*each.changes, *more))
 
 
 def _with_effort(found: QueryPlan, declared: Table | Publish, layout: Layout) -> QueryPlan:

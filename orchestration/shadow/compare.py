@@ -14,13 +14,15 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 
 from common.declare import Silver
 from orchestration.shadow.layout import ShadowLayout
-from silver.read.column_names import COORDINATES
+from silver.read.column_names import ARRIVAL, COORDINATES, KAFKA_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOWN = 5
 """Most rows that differ in a comparison."""
+
+_SHOWN = ("live", "shadow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,11 @@ class Comparison:
     Attributes:
         live: Rows of each table of the query; ``shadow`` likewise.
         checksums: A checksum of silver's rows in both, over the columns that both have; equal for equal rows.
-        added: Rows that only the shadow has, by their coordinates.
-        removed: Rows that only the live table has.
+        added: Rows that only the shadow has, by their coordinates, without ``copies``.
+        removed: Rows that only the live table has, without ``copies``.
         changed: Rows that both have, with other values.
+        copies: Rows whose values both have under other coordinates: of two copies of an event that arrived
+            together, each table may keep any.
         sample: Some of the rows that differ: coordinates, and both rows as JSON, null where one is absent.
     """
 
@@ -42,12 +46,13 @@ class Comparison:
     added: int
     removed: int
     changed: int
+    copies: int
     sample: Sequence[Mapping[str, Any]]
 
     @property
     def is_equal(self) -> bool:
-        """Whether silver's rows are the same."""
-        return not (self.added or self.removed or self.changed)
+        """Whether silver's rows are the same, down to their coordinates."""
+        return not (self.added or self.removed or self.changed or self.copies)
 
 
 def compare(spark: SparkSession, silver: Silver, live: Mapping[str, str], shadow: ShadowLayout) -> Comparison:
@@ -68,16 +73,25 @@ def compare(spark: SparkSession, silver: Silver, live: Mapping[str, str], shadow
     found = _side_by_side(mine.select(*both), other.select(*both)).persist()
     try:
         kinds = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
-        sample = [row.asDict() for row in found.where("kind <> 'same'").limit(SHOWN).collect()]
+        one_sided = found.where("values IS NOT NULL").groupBy("values")
+        sides = one_sided.agg(
+            F.count_if(F.col("kind") == "added").alias("added"),
+            F.count_if(F.col("kind") == "removed").alias("removed"),
+        )
+        pairs = sides.withColumn("pairs", F.least("added", "removed")).where("pairs > 0")
+        copies = pairs.agg(F.sum("pairs").alias("sum")).collect()[0]["sum"] or 0
+        differ = found.where("kind <> 'same'").join(pairs.select("values"), "values", "left_anti")
+        sample = [row.asDict() for row in differ.select(*COORDINATES, *_SHOWN).limit(SHOWN).collect()]
     finally:
         found.unpersist()
     return Comparison(
         live={table: read(path).count() for table, path in live.items()},
         shadow={table: read(shadow.table_path(table)).count() for table in live},
         checksums=(_checksum(mine.select(*both)), _checksum(other.select(*both))),
-        added=kinds.get("added", 0),
-        removed=kinds.get("removed", 0),
+        added=kinds.get("added", 0) - copies,
+        removed=kinds.get("removed", 0) - copies,
         changed=kinds.get("changed", 0),
+        copies=copies,
         sample=sample,
     )
 
@@ -95,10 +109,15 @@ def _differs(live: str, shadow: str, name: str, kind: DataType) -> Column:
 
 
 def _side_by_side(mine: DataFrame, other: DataFrame) -> DataFrame:
-    """Each coordinate of either table with its kind of difference, and both rows as JSON."""
+    """Each coordinate of either table with its kind of difference, and both rows as JSON.
+
+    ``values`` is the row without its arrival if only one of the tables has the coordinate, else null.
+    """
+    own = [name for name in mine.columns if name not in {*ARRIVAL, KAFKA_TIMESTAMP}]
 
     def packed(frame: DataFrame, name: str) -> DataFrame:
-        return frame.select(*COORDINATES, F.to_json(F.struct(*frame.columns)).alias(name))
+        row, values = (F.to_json(F.struct(*names)) for names in (frame.columns, own))
+        return frame.select(*COORDINATES, row.alias(name), values.alias(f"{name}_values"))
 
     found = packed(mine, "live").join(packed(other, "shadow"), list(COORDINATES), "full_outer")
     kind = (
@@ -107,7 +126,8 @@ def _side_by_side(mine: DataFrame, other: DataFrame) -> DataFrame:
         .when(F.col("live") != F.col("shadow"), "changed")
         .otherwise("same")
     )
-    return found.withColumn("kind", kind)
+    values = F.when(kind.isin("added", "removed"), F.coalesce("live_values", "shadow_values"))
+    return found.select(*COORDINATES, "live", "shadow", kind.alias("kind"), values.alias("values"))
 
 
 def _checksum(frame: DataFrame) -> str:

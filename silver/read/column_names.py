@@ -37,5 +37,8 @@ COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 ARRIVAL = ("_ingested_at", *COORDINATES)
 """The columns of a silver table that order rows by arrival: of one key the first row stays."""
 
+KAFKA_TIMESTAMP = "_kafka_timestamp"
+"""The column of a silver table with the time that Kafka has for the record."""
+
 WATERMARK = "_watermark"
 """The column of the table of late rows: the watermark by which a row was late."""

@@ -20,7 +20,19 @@ from tests.bench.measure import machine
 from tests.bench.measure.stats import ratio
 from tests.bench.reporting.report import Report, Section
 from tests.bench.run import OURS, PEERS, Run, Workload
-from tests.bench.workloads import drain, endurance, files, flat, freshness, heap, idle, restart, state, upkeep
+from tests.bench.workloads import (
+    drain,
+    endurance,
+    files,
+    flat,
+    freshness,
+    heap,
+    idle,
+    restart,
+    soak,
+    state,
+    upkeep,
+)
 
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,
@@ -36,8 +48,12 @@ WORKLOADS: Mapping[str, Workload] = {
     "flat": flat.flat,
     "state": state.state,
     "scale_out": scale_out.scale_out,
+    "soak": soak.soak,
 }
 """By name, in the order in which they run."""
+
+ASKED = ("soak",)
+"""Those that run only where ``--only`` names them."""
 
 QUICK = ("drain", "freshness")
 """Those of ``--quick``: in six minutes on two cores."""
@@ -46,7 +62,7 @@ QUICK = ("drain", "freshness")
 def main(words: Sequence[str] | None = None) -> int:
     """Run, report; the exit code."""
     given = _parser().parse_args(words)
-    names = given.only or (QUICK if given.quick else tuple(WORKLOADS))
+    names = given.only or (QUICK if given.quick else [name for name in WORKLOADS if name not in ASKED])
     with tempfile.TemporaryDirectory(prefix="medallion-bench-", dir=given.scratch) as scratch:
         folder = Path(scratch)
         with topic.running(folder / "broker") as broker:

@@ -110,17 +110,14 @@ def kill_before_the_first_batch(commands: Medallion) -> None:
 
 @dataclass
 class Feed:
-    """The example's events, sent a few at a time until told to stop."""
+    """Events, sent a few at a time until told to stop."""
 
     sent: list[Message] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
     failures: list[BaseException] = field(default_factory=list)
 
-    def run(self, send: Callable[[list[Message]], None]) -> None:
+    def run(self, send: Callable[[list[Message]], None], source: Iterator[Message]) -> None:
         """Send; to be run in a thread of its own."""
-        sample = load_pipeline(EXAMPLE).bronze[0].sample
-        assert sample is not None
-        source = sample(23)
         try:
             while not self.stop.is_set():
                 portion = list(islice(source, PORTION))
@@ -132,11 +129,18 @@ class Feed:
             self.failures.append(error)
 
 
+def example_events() -> Iterator[Message]:
+    """The example's events, the same in each run."""
+    sample = load_pipeline(EXAMPLE).bronze[0].sample
+    assert sample is not None
+    return sample(23)
+
+
 @contextmanager
-def feeding(send: Callable[[list[Message]], None]) -> Iterator[Feed]:
+def feeding(send: Callable[[list[Message]], None], source: Iterator[Message]) -> Iterator[Feed]:
     """Events come in while inside."""
     feed = Feed()
-    thread = threading.Thread(target=feed.run, args=(send,))
+    thread = threading.Thread(target=feed.run, args=(send, source))
     thread.start()
     try:
         yield feed
@@ -203,7 +207,7 @@ def aftermath(
         kill_before_the_first_batch(commands)
         jobs = {layer: Job(commands, layer) for layer in TABLE}
         kills = []
-        with feeding(lambda portion: send(topic, portion)) as feed:
+        with feeding(lambda portion: send(topic, portion), example_events()) as feed:
             for layer, kind in chance.sample(planned, len(planned)):
                 job = jobs[layer]
                 job.await_growth()

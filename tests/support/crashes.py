@@ -32,7 +32,7 @@ def run_through_crashes(run: Callable[[], object], crashes: Mapping[int, bool]) 
         for _ in range(len(crashes) + 1):
             try:
                 run()
-            except QueryFailedError as error:
+            except (QueryFailedError, RuntimeError) as error:  # the latter: before any query has started
                 assert "killed here" in str(error)  # noqa: PT017  # any other error is a failure of the test
             else:
                 return len(crashes) - len(left)

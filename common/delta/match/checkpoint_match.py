@@ -66,6 +66,7 @@ def check_checkpoint(  # noqa: PLR0913
     last = last_commit_metadata(table_path, found.query)
     found = replace(found, last=last)
     if may_begin_anew and found.committed is None and not found.has_lost_entries:
+        _refuse_foreign_rows(found)
         return None
     if last is None and is_shared and is_out_of_sight(table_path):
         return None
@@ -220,6 +221,19 @@ _WITH_OWN_COMMIT: _Refusals = (
         ),
     ),
 )
+
+
+def _refuse_foreign_rows(start: _Start) -> None:
+    """Refuse to replace rows that the query has not written."""
+    if start.last is not None or is_out_of_sight(start.table_path):
+        return
+    found = LogReader(start.table_path).snapshot()
+    if found is not None and found.rows != 0:
+        raise CheckpointMismatchError(
+            f"{start.table}: the table at {start.table_path} holds rows that no query of this name has "
+            "written, and the first micro-batch would replace them. Nothing was written. Give the table of "
+            "the pipeline another name, or move the other table away."
+        )
 
 
 def check_side_table(table: str, table_path: str, checkpoint_path: str, query: str) -> None:

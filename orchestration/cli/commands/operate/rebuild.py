@@ -109,7 +109,7 @@ def _rebuild_silver(ready: Context, silver: Silver, *, plan: bool, undo: bool, a
     if done.comparison is not None:
         _print_comparison(silver, done.comparison)
     for table in done.again:
-        say(f"{table} reads appends only: the next start of the gold job fills it again")
+        say(f"{table} cannot follow replaced rows: the next start of the gold job fills it again")
     for table in done.by_hand:
         say(f"{table} cannot be filled again, and keeps what it has of the former rows: give it a new name")
     say(f"{silver.table}: the next start of the jobs goes on from there; to check: medallion audit")
@@ -121,6 +121,8 @@ def _print_comparison(silver: Silver, found: Comparison) -> None:
     before, now = found.checksums
     say(f"checksum of {silver.table}: {before} before, {now} now")
     say(f"rows of {silver.table}: {found.added:,} new, {found.removed:,} gone, {found.changed:,} changed")
+    if found.copies:
+        say(f"{found.copies:,} rows have the same values, and the coordinates of another copy of the event")
     for row in found.sample:
         place = f"{row['_kafka_topic']}/{row['_kafka_partition']}/{row['_kafka_offset']}"
         say(visible(f"  {place}: {row['live'] or 'no row'} -> {row['shadow'] or 'no row'}"))

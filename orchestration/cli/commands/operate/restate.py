@@ -103,7 +103,7 @@ def _restate(ready: Context, silver: Silver, records: RecordRange, *, as_json: b
     for table, numbers in done.changes.items():
         say(f"{table}: {_changes_text(numbers)}")
     for table in done.again:
-        say(f"{table} reads appends only: the next start of the gold job fills it again")
+        say(f"{table} cannot follow replaced rows: the next start of the gold job fills it again")
     for table in done.by_hand:
         say(f"{table} cannot be filled again, and keeps what it has of the former rows: give it a new name")
     if done.has_changed:

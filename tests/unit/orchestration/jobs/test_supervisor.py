@@ -19,6 +19,7 @@ from common.errors import (
     RegistryError,
     RuleFailedError,
     SourceChangedError,
+    SourceReplacedError,
     TransientFailureError,
 )
 from orchestration.jobs import supervisor as supervising
@@ -445,6 +446,35 @@ class Source:
     def again() -> str:
         """The new one."""
         return "gold.x anew"
+
+
+class SourceOfPublication(Source):
+    """A stream of a publication."""
+
+    name = "publish.x"
+    reads = ("gold.x",)
+    checkpoint = "/checkpoints/publish.x"
+
+
+def test_a_query_that_cannot_read_its_source_on_fails_with_what_to_do(
+    restarts: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns of the source were replaced: to build the query again would change nothing, however often."""
+    monkeypatch.setattr(supervising, "say", lambda text: None)
+    watching = supervisor(Query("publish.x"))
+    for _ in range(3):
+        query = Query("publish.x")
+        query.stream, query.is_active = SourceOfPublication, False  # type: ignore[attr-defined]
+        query.died_of = SourceChangedError("publish.x", "other columns")
+        watching.queries[0] = query  # type: ignore[call-overload]
+        assert watching.poll() is None
+    watching.queries[0] = query  # type: ignore[call-overload]
+    watching.poll()
+    failure = watching._first_failure()
+    assert isinstance(failure, SourceReplacedError)
+    assert "the columns of gold.x were replaced" in str(failure)
+    assert "/checkpoints/publish.x" in str(failure)
+    assert not watching._is_any_active()
 
 
 @pytest.mark.parametrize("is_bounded", [False, True])

@@ -117,6 +117,34 @@ def rows(layout: Layout) -> Counter[int]:
     return Counter(table["n"].to_pylist())
 
 
+def test_the_table_with_the_most_files_comes_first(layout: Layout) -> None:
+    """Where there is little room, a table that is declared early does not take all of it."""
+    clock = Clock()
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders"), Topic("others")])
+    keeping = Upkeep(
+        pipeline,
+        layout,
+        pipeline.bronze,
+        turns=Turns(),
+        settings=MaintenanceSettings(cpu_share=0.1, small_files=4),
+        limits=DriverLimits(1_000, 10_000, fsync=False),
+        clock=clock,
+    )
+    keeping.budget.has_room = lambda: keeping.compactions == 0  # type: ignore[method-assign]
+    for table, commits in (("bronze.orders", 5), ("bronze.others", 9)):
+        for n in range(commits):
+            write_deltalake(layout.table_path(table), pa.table({"n": [n]}), mode="append")
+    keeping.look(NO_SPARK)
+    files = {
+        table: len(LogReader(layout.table_path(table)).file_sizes())
+        for table in ("bronze.orders", "bronze.others")
+    }
+    assert files == {"bronze.orders": 5, "bronze.others": 1}
+    keeping.budget.has_room = lambda: True  # type: ignore[method-assign]
+    keeping.look(NO_SPARK)
+    assert len(LogReader(layout.table_path("bronze.orders")).file_sizes()) == 1
+
+
 def test_many_small_files_become_one_and_no_stream_sees_a_change(layout: Layout) -> None:
     clock = Clock()
     keeping = upkeep(layout, clock)

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from common.config.settings import Settings
-from common.declare import Publish, Rule, Topic
+from common.declare import Publish, Reading, Rule, Topic
 from common.delta.table import shape_difference
 from gold.table.declaration_marks import meaning
 from orchestration.jobs.start_checks import judge_declaration
 from orchestration.pipeline.last_declaration import FILE, described, recorded, remember
 from orchestration.plan.change import EFFECTS, Change, QueryPlan
 from orchestration.plan.judge import column_changes, differences, shape_of
+from orchestration.plan.plan import with_replaced_sources
 from tests.support.oracles.plan_shop import GOLD, PUBLISH, noted_negative, orders
 
 TOPIC = Topic("orders")
@@ -101,11 +102,42 @@ def test_columns_of_silver(want: dict[str, str], effect: str) -> None:
     assert {each.effect for each in found} == {effect}
 
 
-def test_columns_of_gold_come_by_a_rebuild_unless_one_is_gone() -> None:
+def test_columns_of_gold_change_by_a_rebuild() -> None:
     gold, have = GOLD["counts"], {"country": "string", "n": "bigint"}
-    more = shape_of(gold, gold.table, have, have | {"most": "int"})
+    for want in (have | {"most": "int"}, {"country": "string", "most": "int"}, have | {"n": "int"}):
+        found = column_changes(gold, gold.table, shape_of(gold, gold.table, have, want))
+        assert {each.effect for each in found} == {"rebuild"}
+
+
+def test_a_query_that_reads_a_table_whose_columns_are_replaced_cannot_go_on() -> None:
+    """A publication, and gold that reads gold; a rebuild of silver fills its gold tables again by itself."""
+    numbers = replace(GOLD["counts"], name="numbers", reads="gold.latest", mode="recompute")
+    queries = (orders(), GOLD["latest"], numbers, PUBLISH, replace(PUBLISH, name="more", reads="gold.latest"))
+    gone, added = Change("column a", "int", "", "rebuild"), Change("column b", "", "int", "rebuild")
+
+    def effects_of(*changes: Change) -> dict[str, str]:
+        plans = [
+            QueryPlan(one.table, changes if one.table in {"silver.orders", "gold.latest"} else ())
+            for one in queries
+        ]
+        return {one.query: one.effect for one in with_replaced_sources(plans, queries)}
+
+    unchanged = {"gold.numbers": "unchanged", "publish.sent": "unchanged", "publish.more": "unchanged"}
+    assert effects_of(added) == {"silver.orders": "rebuild", "gold.latest": "rebuild"} | unchanged
+    assert effects_of(gone) == {
+        "silver.orders": "rebuild",
+        "gold.latest": "rebuild",
+        "gold.numbers": "rebuild",
+        "publish.sent": "refused",
+        "publish.more": "refused",
+    }
+
+
+def test_a_history_that_keeps_earlier_rows_gets_columns_and_loses_none() -> None:
+    gold, have = replace(GOLD["states"], reading=Reading(starting_version=1)), {"id": "string", "n": "int"}
+    more = shape_of(gold, gold.table, have, have | {"m": "int"})
     assert [each.effect for each in column_changes(gold, gold.table, more)] == ["rebuild"]
-    other = shape_of(gold, gold.table, have, {"country": "string", "most": "int"})
+    other = shape_of(gold, gold.table, have, {"id": "string", "m": "int"})
     assert {each.effect for each in column_changes(gold, gold.table, other)} == {"refused"}
 
 

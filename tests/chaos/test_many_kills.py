@@ -1,0 +1,113 @@
+"""All kinds of gold under SIGKILL, again and again, by real processes with a real broker.
+
+The tables are compared, as multisets, with those of a job that reads the same topic and is never killed, and
+the audit must balance. ``SIGKILLS=60`` kills so often; ``CHAOS_SEED`` draws the moments again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from common.delta.log import LogReader
+from orchestration.pipeline.lineage import written_by
+from tests.chaos.all_kinds import PIPELINE, events
+from tests.chaos.test_kill import feeding
+from tests.support.processes import PAUSING, Command, Medallion, await_that, is_caught_up, medallion
+
+pytestmark = pytest.mark.long
+
+KILLS = int(os.environ.get("SIGKILLS", "3"))
+BOUNDS = (*PAUSING, "bronze.max_offsets_per_trigger=400", "spark.state_store=rocksdb")
+ON_TOPIC = """
+from dataclasses import replace
+from tests.chaos.all_kinds import PIPELINE
+pipeline = replace(PIPELINE, bronze=[replace(PIPELINE.bronze[0], topics=[{topic!r}])])
+"""
+TABLES = [name for table in (*PIPELINE.silver, *PIPELINE.gold) for name in written_by(table)]
+
+
+def versions(commands: Medallion) -> dict[str, int]:
+    """The newest version of each table."""
+    found = {table: LogReader(commands.layout.table_path(table)).latest_version() for table in TABLES}
+    return {table: -1 if version is None else version for table, version in found.items()}
+
+
+def kill(job: Command, kind: str) -> None:
+    """End a job, or one of its two processes, without a word."""
+    if kind == "group":
+        job.kill_group()
+        return
+    if kind == "python":
+        job.signal(signal.SIGKILL)
+    elif (jvm := job.jvm) is not None:
+        os.kill(jvm, signal.SIGKILL)
+    job.code()
+
+
+def content(commands: Medallion) -> dict[str, Counter[str]]:
+    """Rows of all tables, without the columns that depend on when a record arrived."""
+    found = {}
+    for table in TABLES:
+        path = commands.layout.table_path(table)
+        if not DeltaTable.is_deltatable(path):
+            found[table] = Counter()
+            continue
+        rows = DeltaTable(path).to_pyarrow_table()
+        names = [name for name in rows.column_names if not name.startswith("_")]
+        if table.endswith("__quarantine"):
+            names = ["topic", "partition", "offset", "reasons"]
+        found[table] = Counter(map(repr, rows.select(sorted(names)).to_pylist()))
+    return found
+
+
+def test_every_kind_of_gold_is_that_of_a_job_that_was_never_killed(
+    broker: str, topic: str, send: Callable[..., None], tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("CHAOS_SEED", secrets.randbelow(10**6)))
+    print(f"CHAOS_SEED={seed}, {KILLS} kills")  # noqa: T201  # pytest shows it with a failure
+    chance = random.Random(seed)  # noqa: S311  # repeatable is what matters
+    file = tmp_path / "kinds.py"
+    file.write_text(ON_TOPIC.format(topic=topic), encoding="utf-8")
+    kinds: Counter[str] = Counter()
+    with medallion(tmp_path / "killed", file, f"kafka.bootstrap_servers={broker}") as commands:
+        with feeding(lambda portion: send(topic, portion), events(seed)) as feed:
+            for number in range(KILLS):
+                before = versions(commands)
+                job = commands.start("up", more=BOUNDS)
+                # It has written every gold table since its start, or is about to.
+                await_that(
+                    lambda: sum(now > before[t] for t, now in versions(commands).items()) > len(TABLES) // 2,  # noqa: B023
+                    "half of the tables have grown",
+                    job,
+                )
+                time.sleep(chance.uniform(0, 3))
+                kind = chance.choice(["group", "python", "jvm"])
+                kill(job, kind)
+                kinds[kind] += 1
+                print(f"kill {number + 1}: {kind}", flush=True)  # noqa: T201
+            job = commands.start("up", more=BOUNDS)
+        await_that(lambda: is_caught_up(commands), "all is caught up", job)
+        job.signal(signal.SIGTERM)
+        assert job.code() == 0, job.stderr
+        audit = commands.run("audit")
+        assert audit.code() == 0, audit.stdout + audit.stderr
+        found = content(commands)
+    with medallion(tmp_path / "calm", file, f"kafka.bootstrap_servers={broker}") as commands:
+        calm = commands.run("backfill")
+        assert calm.code() == 0, calm.stderr
+        expected = content(commands)
+    print(f"{len(feed.sent):,} messages, kills: {dict(kinds)}")  # noqa: T201
+    for table, rows in expected.items():
+        assert (rows - found[table], found[table] - rows) == (Counter(), Counter()), table
+    assert sum(expected["silver.orders"].values()) > 0
+    assert {table for table, rows in expected.items() if rows} >= {gold.table for gold in PIPELINE.gold}
