@@ -26,6 +26,7 @@ from tests.bench.workloads import (
     files,
     flat,
     freshness,
+    gold_tables,
     heap,
     idle,
     restart,
@@ -36,9 +37,11 @@ from tests.bench.workloads import (
 
 WORKLOADS: Mapping[str, Workload] = {
     "drain": drain.drained,
+    "millions": drain.millions,
     "bronze": drain.bronze,
     "malformed": drain.malformed,
     "freshness": freshness.freshness,
+    "gold_tables": gold_tables.gold_tables,
     "restart": restart.restart,
     "files": files.files,
     "upkeep": upkeep.upkeep,

@@ -51,14 +51,15 @@ class Ours:
 
     Args:
         settings: Further settings, as ``--set`` takes them.
+        pipeline: Text of the pipeline file, with ``{topic}`` for its topic.
     """
 
     name = "ours"
     what = "`medallion`, its default settings"
     drops_beyond = False
 
-    def __init__(self, settings: Sequence[str] = ()) -> None:
-        self._settings = tuple(settings)
+    def __init__(self, settings: Sequence[str] = (), pipeline: str = PIPELINE) -> None:
+        self._settings, self._pipeline = tuple(settings), pipeline
 
     def drain(self, folder: Path, source: Source, *, bronze_only: bool = False) -> Started:
         """``medallion backfill``, or ``run bronze --available-now``."""
@@ -73,7 +74,7 @@ class Ours:
         """Any verb over the folder's tables; its output is in ``<folder>/<verb>.log``."""
         folder.mkdir(parents=True, exist_ok=True)
         file, settings = folder / "shop.py", folder / "medallion.yaml"
-        file.write_text(PIPELINE.format(topic=source.topic), encoding="utf-8")
+        file.write_text(self._pipeline.format(topic=source.topic), encoding="utf-8")
         settings.touch()
         given = (
             f"data_dir={folder / 'data'}",

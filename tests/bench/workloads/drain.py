@@ -1,4 +1,4 @@
-"""W1, W1b, W10: what is in the topic, drained into fresh tables by each contender, one after the other.
+"""W1, W1b, W1c, W10: what is in the topic, drained into fresh tables by each contender, one after the other.
 
 A topic is filled once. In each round every contender starts a new process over an empty folder, ours first;
 clock and CPU run from its start to its end, that of its JVM included. A run whose tables differ from the
@@ -22,7 +22,18 @@ from tests.bench.measure.oracle import Expected, Tables, differences, expected
 from tests.bench.measure.stats import Goal, ratio
 from tests.bench.reporting.report import Section
 from tests.bench.run import OURS, Run
-from tests.bench.workloads.drain_report import BROKER, Drain, Drained, bars, goals, intro, lines, why
+from tests.bench.workloads.drain_report import (
+    BROKER,
+    Drain,
+    Drained,
+    bars,
+    further,
+    further_goal,
+    goals,
+    intro,
+    lines,
+    why,
+)
 
 _TIMEOUT_SECONDS = 3_600.0
 
@@ -131,6 +142,29 @@ def drained(run: Run) -> Section:
         drains,
         [failure for drain in drains for failure in drain.failures],
         [bars("Drain", drain) for drain in drains],
+    )
+
+
+MILLIONS = (1, 2, 5, 10)
+MOST_PER_MILLION = 20.0
+"""CPU seconds of each further million."""
+
+
+def millions(run: Run) -> Section:
+    """W1c: what each further million costs; the largest beside the loop."""
+    counts = [count * (10_000 if run.quick else 1_000_000) for count in MILLIONS]
+    drains = [
+        measured(run, f"millions-{count}", Stream(), count, 1, ("polars",) if count == counts[-1] else ())
+        for count in counts
+    ]
+    text = further(drains)
+    return Section(
+        "millions",
+        "Drain: what each further million costs",
+        [*text, "", *lines(drains[-1], "The largest of them:")],
+        [further_goal(drains, MOST_PER_MILLION), *goals(drains[-1])],
+        drains,
+        [failure for drain in drains for failure in drain.failures],
     )
 
 

@@ -30,7 +30,7 @@ from tests.bench.workloads.shop import (
 
 MEASURED = 4
 """Micro-batches of a turn."""
-MOST_COMMIT, MOST_MERGE = 1.15, 1.5
+MOST_COMMIT, MOST_MERGE, MOST_WHOLE = 1.15, 1.5, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +109,23 @@ def flat(run: Run) -> Section:
 
 
 def goals(found: Flat, times: int) -> list[Goal]:
-    """By the largest table that was measured; of the whole micro-batch a note tells."""
-    told = "" if times == 100 else f"of {times} times the table, not of 100; "
-
-    def whole(hop: str) -> str:
-        return number(ratio(found.whole_cpu(hop, times), found.whole_cpu(hop, 1)))
-
+    """By the largest table that was measured: of the write alone, and of the whole micro-batch."""
+    told = "" if times == 100 else f"of {times} times the table, not of 100"
     return [
-        Goal(
-            f"W3 {hop}, CPU at {times} times the table / at 1",
-            ratio(found.cpu(hop, times), found.cpu(hop, 1)),
-            MOST_MERGE if layer == "gold" else MOST_COMMIT,
-            "at most",
-            f"{told}the whole micro-batch {whole(hop)} times",
-        )
+        Goal(f"W3 {hop}, CPU{part} at {times} times the table / at 1", ratio(*grown), bound, "at most", told)
         for hop, (layer, _) in HOPS.items()
+        for part, grown, bound in (
+            (
+                "",
+                (found.cpu(hop, times), found.cpu(hop, 1)),
+                MOST_MERGE if layer == "gold" else MOST_COMMIT,
+            ),
+            (
+                " of the whole micro-batch",
+                (found.whole_cpu(hop, times), found.whole_cpu(hop, 1)),
+                MOST_WHOLE,
+            ),
+        )
     ]
 
 

@@ -326,7 +326,7 @@ def _goals(found: Sequence[Fresh]) -> list[Goal]:
     rate, why = ours.per_second, ours.usage.refusal or ""
     p50, p99 = (ours.gold(share).seconds if not why else None for share in ("p50", "p99"))
     if rate > SLOW:
-        goals = [Goal(f"W2 {rate:,}/s, gold p99, s", p99, 6.0, "at most", why)]
+        goals = [Goal(f"W2 {rate:,}/s, gold p99, s", p99, 10.0, "at most", why)]
     else:
         goals = [
             Goal(f"W2 {rate:,}/s, gold p50, s", p50, 1.5, "at most", why),

@@ -167,3 +167,26 @@ def test_the_check_fails_where_the_tutorial_did_not_count() -> None:
     section = Section("drain", "Drain", [], raw=[runs])
     assert not command.is_cheap_enough(Report(MACHINE, {}, [section]), 0.1)
     assert not command.is_cheap_enough(Report(MACHINE, {}, []), 0.1)
+
+
+def test_what_a_further_million_costs_is_taken_from_the_smallest_and_the_largest_drain() -> None:
+    def of(millions: int, seconds: float, cpu: float) -> Drain:
+        run = replace(drained("ours", seconds, cpu), events=millions * 1_000_000)
+        return Drain(run.events, 1, (run,))
+
+    drains = [of(1, 40, 70), of(2, 50, 95), of(10, 200, 250)]
+    assert drain.per_further_million(drains) == 20
+    assert drain.further_goal(drains, 20.0).is_met
+    rows = [line.split(" | ")[:5] for line in drain.further(drains)[-3:]]
+    assert rows == [
+        ["| 1,000,000", "40.0", "70.0", "25,000", "-"],
+        ["| 2,000,000", "50.0", "95.0", "40,000", "25"],
+        ["| 10,000,000", "200.0", "250.0", "50,000", "19.4"],
+    ]
+
+
+def test_a_drain_that_failed_has_no_figures() -> None:
+    good = Drain(1_000_000, 1, (drained("ours", 40, 70),))
+    bad = Drain(2_000_000, 1, (replace(drained("ours", 50, 95, "rows are missing"), events=2_000_000),))
+    assert drain.further([good, bad])[-1].startswith("| 2,000,000 | failed | failed | - | - |")
+    assert drain.further_goal([good, bad], 20.0).is_met is None
