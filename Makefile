@@ -50,7 +50,7 @@ cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one m
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
 	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/user_interface/test_demo.py tests/process/user_interface/test_page.py $(ARGS)
 
-bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance.md: some hours
+bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance*.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)
 	@PYTHONPATH=. $(BIN)/python tests/bench/parts/strict_json.py
 	@PYTHONPATH=. $(BIN)/python tests/bench/parts/merge_cost.py

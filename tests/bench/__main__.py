@@ -1,8 +1,9 @@
 """``python -m tests.bench``: the workloads, one after the other, on one broker; see ``--help``.
 
 Progress goes to stderr, the tables to stdout, the files to ``--out``, and the sections, unless ``--no-page``,
-to docs/performance.md. The exit code is 1 where tables were not what they should be, or where the check
-``--cpu-at-least`` fails; a goal that is missed is told and fails nothing.
+to docs/performance-tables.md and the goals to docs/performance.md. The exit code is 1 where tables were not
+what they should be, or where the check ``--cpu-at-least`` fails; a goal that is missed is told and fails
+nothing.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cpu-at-least", type=float, metavar="X", help="fail where the tutorial's CPU is less"
     )
-    parser.add_argument("--no-page", action="store_true", help="leave docs/performance.md as it is")
+    parser.add_argument("--no-page", action="store_true", help="leave the pages of docs as they are")
     parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of the report")
     parser.add_argument("--scratch", type=Path, help="where tables are made; unset: the system's folder")
     return parser

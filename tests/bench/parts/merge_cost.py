@@ -1,7 +1,8 @@
 """What a micro-batch of gold costs: by the size of the table, and by the groups that it touches.
 
 ``PYTHONPATH=. python tests/bench/parts/merge_cost.py``, or ``make bench``. Writes its sections of
-docs/performance.md. What is compared runs in one process and takes turns; the first of each is thrown away.
+docs/performance-tables.md. What is compared runs in one process and takes turns; the first of each is thrown
+away.
 """
 
 from __future__ import annotations

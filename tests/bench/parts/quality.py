@@ -1,8 +1,9 @@
 """What a suite costs: ten expectations beside one hand-written aggregation of the same facts, by DuckDB.
 
 ``PYTHONPATH=. python tests/bench/parts/quality.py``, or ``make bench``. Needs neither Spark nor a broker.
-Writes its section of docs/performance.md. Both ways are interleaved, so that what else the machine does hits
-both alike. The command as a whole, with the Data Docs, is measured on a table of ten rows: its fixed cost.
+Writes its section of docs/performance-tables.md. Both ways are interleaved, so that what else the machine
+does hits both alike. The command as a whole, with the Data Docs, is measured on a table of ten rows: its
+fixed cost.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 ``JacksonReader.java`` beside this module reads as strictly by Jackson's streaming parser. The engine's own
 reader stays for as long as it is at least 1.3 times as fast.
 
-``python tests/bench/parts/strict_json.py``, or ``make bench``. Writes its section of docs/performance.md:
-the numbers, and what they were measured on. Ways are interleaved, so that what else the machine does hits all
-alike.
+``python tests/bench/parts/strict_json.py``, or ``make bench``. Writes its section of
+docs/performance-tables.md: the numbers, and what they were measured on. Ways are interleaved, so that what
+else the machine does hits all alike.
 """
 
 from __future__ import annotations

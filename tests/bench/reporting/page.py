@@ -1,7 +1,9 @@
-"""docs/performance.md, of which each bench writes its own sections, and what they are measured with.
+"""The pages of docs that a bench writes, and what their figures are measured with.
 
-A section is found by its title and replaced whole; the others stay. The table of goals alone is kept row by
-row: a run puts its own goals in, each with its date, and leaves those of workloads that it did not run.
+``docs/performance-tables.md`` has the sections of all workloads. A section is found by its title and replaced
+whole; the others stay. ``docs/performance.md`` has the goals, kept row by row: a run puts its own goals in,
+each with its date, and leaves those of workloads that it did not run. The rest of that page is written by
+hand.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
+_DOCS = Path(__file__).parents[3] / "docs"
+PAGE = _DOCS / "performance.md"
+TABLES = _DOCS / "performance-tables.md"
 
 
 class Cost(NamedTuple):
@@ -39,7 +43,7 @@ def _cpu_seconds(counters: Path) -> float:
 
 
 def write(title: str, lines: Sequence[str], spark: Any) -> str:
-    """Put a section, measured in a session of Spark, into the page; hands the section back."""
+    """Put a section, measured in a session of Spark, into the page of tables; hands the section back."""
     java = spark._jvm.System.getProperty("java.version")
     machine = (
         f"{platform.machine()}, {cpu_name()}; Java {java}, Spark {spark.version}, "
@@ -54,9 +58,9 @@ def section(title: str, lines: Sequence[str], machine: str) -> str:
 
 
 def put(title: str, lines: Sequence[str], machine: str) -> str:
-    """Put a section in the place of the one of that title, or at the page's end; hands the section back."""
+    """Put a section in the place of the one of that title, or at the end; hands the section back."""
     text = section(title, lines, machine)
-    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), title, text), encoding="utf-8")
+    TABLES.write_text(replaced(TABLES.read_text(encoding="utf-8"), title, text), encoding="utf-8")
     return text
 
 
@@ -67,7 +71,7 @@ def replaced(page: str, title: str, text: str) -> str:
 
 
 def put_goals(rows: Sequence[Sequence[str]], machine: str) -> None:
-    """Bring the table of goals up to date; it is the page's first section.
+    """Bring the table of goals up to date: the first section of docs/performance.md.
 
     Args:
         rows: Cells of ``GOAL_HEAD`` but for the date. A row of the same first cell is replaced.

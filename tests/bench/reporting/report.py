@@ -27,7 +27,7 @@ class Section:
 
     Attributes:
         name: Of the workload, as ``--only`` takes it.
-        title: Of its section in docs/performance.md.
+        title: Of its section in docs/performance-tables.md.
         lines: Markdown: what was run, and a table.
         goals: What should have come out.
         raw: Every figure behind the lines, for the JSON file.
@@ -58,7 +58,7 @@ class Report:
         return [f"{section.name}: {failure}" for section in self.sections for failure in section.failures]
 
     def write(self, folder: Path, *, to_docs: bool) -> None:
-        """Write the three files, and the sections of docs/performance.md, but for those with a failure."""
+        """Write the three files, and goals and sections to docs/, but for those with a failure."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / JSON_FILE).write_text(json.dumps(plain(self), indent=1), encoding="utf-8")
         parts = [page.section(one.title, one.lines, machine_line(self.machine)) for one in self.sections]

@@ -134,26 +134,33 @@ def test_plots_of_nothing_are_pictures_all_the_same() -> None:
     assert "nan" not in text
 
 
-def test_docs_get_the_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "PAGE", tmp_path / "performance.md")
-    page.PAGE.write_text(PAGE)
+@pytest.fixture
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The page that people read, and the one of tables; with two sections each."""
+    found = tmp_path / "performance.md", tmp_path / "performance-tables.md"
+    for name, file in zip(("PAGE", "TABLES"), found, strict=True):
+        monkeypatch.setattr(page, name, file)
+        file.write_text(PAGE)
+    return found
+
+
+def titles(file: Path) -> list[str]:
+    return [line for line in file.read_text().splitlines() if line.startswith("## ")]
+
+
+def test_docs_get_the_sections_and_the_goals(tmp_path: Path, pages: tuple[Path, Path]) -> None:
     report().write(tmp_path, to_docs=True)
-    text = page.PAGE.read_text()
-    assert [line for line in text.splitlines() if line.startswith("## ")] == [
-        "## Goals",
-        "## One",
-        "## Two",
-        "## Drain & more",
+    assert [titles(file) for file in pages] == [
+        ["## Goals", "## One", "## Two"],
+        ["## One", "## Two", "## Drain & more"],
     ]
 
 
-def test_docs_get_no_section_with_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "PAGE", tmp_path / "performance.md")
-    page.PAGE.write_text(PAGE)
+def test_docs_get_no_section_with_a_failure(tmp_path: Path, pages: tuple[Path, Path]) -> None:
     whole = report().sections[0]
     report_ = Report(MACHINE, {}, [replace(whole, failures=["ours: silver: 1 row lost"])])
     report_.write(tmp_path, to_docs=True)
-    assert page.PAGE.read_text() == PAGE
+    assert [file.read_text() for file in pages] == [PAGE, PAGE]
     assert report_.failures == ["drain: ours: silver: 1 row lost"]
 
 
