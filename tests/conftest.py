@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -101,6 +102,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"{versions}, {platform.machine()} x{os.cpu_count()}",
         f"drawn tests: {draws or 100} examples where the test sets no number",
     ]
+
+
+@pytest.fixture
+def heeds_hangup() -> Iterator[None]:
+    """SIGHUP has its usual effect, in this process and what it starts, also in a run under ``nohup``."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

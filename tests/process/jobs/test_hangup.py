@@ -16,6 +16,7 @@ from tests.support.processes import DEADLINE_SECONDS, await_that, medallion
 pytestmark = pytest.mark.long
 
 
+@pytest.mark.usefixtures("heeds_hangup")
 def test_sighup_to_all_processes_of_a_terminal_drains_and_stops_the_broker(tmp_path: Path) -> None:
     """The JVM gets the signal too, as from a closed terminal, and is needed until the job has stopped."""
     with medallion(tmp_path) as commands:

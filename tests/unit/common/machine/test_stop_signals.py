@@ -15,6 +15,8 @@ from common.machine.stop_signals import hangup_ignored
 
 ROOT = Path(__file__).parents[4]
 
+pytestmark = pytest.mark.usefixtures("heeds_hangup")
+
 _JOB = """
 import os, signal, sys, time
 from common.machine.stop_signals import handled

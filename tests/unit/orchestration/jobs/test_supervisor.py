@@ -182,6 +182,7 @@ def test_an_error_at_a_poll_still_ends_the_queries() -> None:
     assert query.stopped_while_idle is True
 
 
+@pytest.mark.usefixtures("heeds_hangup")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_each_signal_is_a_stop_while_installed_and_what_it_was_after(
     number: signal.Signals, handlers: None
@@ -198,6 +199,7 @@ def test_each_signal_is_a_stop_while_installed_and_what_it_was_after(
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.usefixtures("heeds_hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_a_job_starts_is_an_interrupt(number: signal.Signals, handlers: None) -> None:
     before = signal.getsignal(number)
