@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
+# A worker that dies ends the run with a report: with another one in its place the rest would wait for ever.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 UV ?= $(BIN)/uv
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
