@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -54,6 +55,9 @@ def _crashing(writes: Iterator[int], crashes: dict[int, bool]) -> Iterator[None]
     """Count every write of a table; raise before or right after each write that is to crash.
 
     What is left of a marked micro-batch is its mark, as after a SIGKILL.
+
+    Crashes are logged, and pytest keeps each log record until the test is over, with all that its traceback
+    refers to: about 5 MB of Spark's heap per crash. So the loggers' records do not reach pytest.
     """
 
     def crashing(write: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,6 +73,8 @@ def _crashing(writes: Iterator[int], crashes: dict[int, bool]) -> Iterator[None]
         return run
 
     with ExitStack() as stack:
+        for logger in map(logging.getLogger, ("py4j", "medallion.supervisor")):
+            stack.enter_context(mock.patch.object(logger, "propagate", False))
         for owner, name in (
             (DataFrameWriter, "save"),
             (DeltaMergeBuilder, "execute"),
