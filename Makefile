@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 # A worker that dies ends the run with a report: with another one in its place the rest would wait for ever.
-WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+WORKERS := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 UV ?= $(BIN)/uv
+# Tests of processes wait a lot: a third worker needs what they leave of two cores.
+LONG := -n 3 $(WORKERS) --optimize
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
@@ -22,13 +24,13 @@ demo: setup ## send sample events from Kafka to gold, and watch them for a minut
 	@$(BIN)/medallion demo $(ARGS)
 
 test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about eight minutes on two cores
-	@$(BIN)/python -m pytest $(WORKERS) -m "not long" --draws 25 --budget 600 --timeout 600 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 $(WORKERS) -m "not long" --draws 25 --budget 600 --timeout 600 $(ARGS)
 
 test-rest: setup $(VENV)/.installed-dev ## what test-all has besides test: every death, both ways to write, lives drawn anew
-	@$(BIN)/python -m pytest $(WORKERS) -m "long or drawn" $(ARGS)
+	@$(BIN)/python -m pytest $(LONG) -m "long or drawn" $(ARGS)
 
 test-all: setup $(VENV)/.installed-dev ## test and test-rest in one run
-	@$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest $(LONG) $(ARGS)
 
 unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 	@$(BIN)/python -m pytest tests/unit $(ARGS)

@@ -25,6 +25,7 @@ from tests.support.heap import release_tables
 from tests.support.run_cost import RunCost
 
 if TYPE_CHECKING:
+    from common.spark.session import Compiled
     from orchestration.cases.session import CaseSession
 
 _BEGAN = time.monotonic()
@@ -48,6 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--budget", metavar="SECONDS", help="warn in the last line if the run takes longer")
     parser.addoption(
         "--draws", metavar="NUMBER", help="examples of a drawn test that sets no number; unset: 100"
+    )
+    parser.addoption(
+        "--optimize", action="store_true", help="optimize Spark's code fully: pays off in long runs"
     )
     parser.addoption("--stop-after", metavar="SECONDS", help="skip the tests that have not begun by then")
 
@@ -78,7 +82,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark in {kind, *(fixtures & {"spark", "broker"}), *(["drawn"] if is_drawn else [])}:
             item.add_marker(mark)
     if _WORKER:
-        items.sort(key=lambda item: -KINDS.index(item.path.relative_to(Path(__file__).parent).parts[0]))
+        items[:] = mixed(items)
+
+
+def mixed(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Tests that wait for processes, evenly among those that compute: all cores have work at all times.
+
+    The tests of a file stay together. Unit tests, which are short, come last: the workers end together.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting, computing, last = [], [], []
+    for file, found in files.items():
+        kind = file.relative_to(Path(__file__).parent).parts[0]
+        (last if kind == "unit" else waiting if kind in _WITHOUT_SPARK else computing).append(found)
+    groups = waiting, computing
+    both = [(place / len(group), found) for group in groups for place, found in enumerate(group)]
+    both.sort(key=lambda each: each[0])
+    return [item for found in [*(found for _, found in both), *last] for item in found]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -150,7 +172,7 @@ SESSION = (
 
 
 @pytest.fixture(scope="session")
-def spark(session_dir: Path) -> Iterator[Any]:
+def spark(session_dir: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A real Spark session with the engine's own settings, small and quick to compile."""
     from common.spark.session import build_session
 
@@ -158,7 +180,8 @@ def spark(session_dir: Path) -> Iterator[Any]:
         file=_empty(session_dir),
         overrides=SESSION,
     )
-    session = build_session(settings, "tests", session_dir / "log", compiled="quickly")
+    compiled: Compiled = "all" if request.config.getoption("--optimize") else "quickly"
+    session = build_session(settings, "tests", session_dir / "log", compiled=compiled)
     yield session
     session.stop()
 
