@@ -272,7 +272,7 @@ class Supervisor:
     def _is_fed(self, stream: Stream) -> bool:
         """Whether no query of this process still has to write a table that ``stream`` reads."""
         waiting = {other.name for other, _ in self._waiting}
-        active = {query.name for query in self.queries if query.is_active or self._needs_rebuild(query)}
+        active = {query.name for query in self.queries if query.is_active or self._is_undecided(query)}
         failing = {name for name, restarts in self._restarts.items() if restarts.began is not None}
         return (waiting | active | failing).isdisjoint(stream.reads)
 
@@ -420,12 +420,18 @@ class Supervisor:
         return is_failing or (bool(self._waiting) and not self._failed)
 
     def _is_any_active(self) -> bool:
-        return any(query.is_active or self._needs_rebuild(query) for query in self.queries)
+        return any(query.is_active or self._is_undecided(query) for query in self.queries)
 
-    def _needs_rebuild(self, query: RunningQuery) -> bool:
-        """Whether the query failed because its source has new columns, which the next poll repairs."""
-        is_changed = isinstance(query.failure(), SourceChangedError) and query.name not in self._failed
-        return is_changed and query.stream.again is not None and not self._stop.is_requested()
+    def _is_undecided(self, query: RunningQuery) -> bool:
+        """Whether the query failed and the next poll decides what follows; until then it is not at its end.
+
+        A query may fail between a poll and the look whether any query is left.
+        """
+        name, failure = query.name, query.failure()
+        if failure is None or name in self._failed or name in self.gate.closed_for:
+            return False
+        is_repairable = not isinstance(failure, SourceChangedError) or query.stream.again is not None
+        return is_repairable and not self._stop.is_requested()
 
     def _first_failure(self) -> MedallionError | None:
         """The error of the first query that failed and is not restarted."""
@@ -433,7 +439,7 @@ class Supervisor:
             return next(iter(self._failed.values()))
         for query in self.queries:
             failure = query.failure()
-            if failure is None or self._needs_rebuild(query) or self._is_retried(failure):
+            if failure is None or self._is_undecided(query) or self._is_retried(failure):
                 continue
             return failure
         return None

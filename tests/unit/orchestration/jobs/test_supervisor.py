@@ -234,6 +234,12 @@ class OneStream:
         self.name = name
 
 
+class Reader(OneStream):
+    """A stream of bronze.x."""
+
+    reads = ("bronze.x",)
+
+
 class Mended(Query):
     """A query that may be started again."""
 
@@ -295,6 +301,48 @@ def test_a_stop_while_a_query_waits_ends_without_an_error(restarts: list[tuple[s
     watching = supervisor(silver, stop=stop)
     watching.run(stop.request)
     assert restarts == []
+
+
+@pytest.mark.parametrize("is_bounded", [False, True])
+def test_a_query_that_fails_right_after_a_look_is_restarted_and_the_run_does_not_end_as_done(
+    restarts: list[tuple[str, bool]], said: list[str], *, is_bounded: bool
+) -> None:
+    """A backfill whose broker was away at that moment would end with exit code 0, and have read nothing."""
+    bronze = Mended("bronze.x")
+    watching = supervisor(bronze)
+    if is_bounded:
+        watching._bounded.add("bronze.x")  # as `start` does
+    looks: list[int] = []
+
+    def after_the_look() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            bronze.lose_registry()
+        elif restarts:
+            watching.queries[0].stop()  # as a query that has read all
+
+    watching.watch = after_the_look
+    watching.run()
+    assert restarts == [("bronze.x", is_bounded)]
+
+
+def test_a_reader_does_not_start_at_the_failure_of_the_query_that_writes_its_table(
+    restarts: list[tuple[str, bool]], said: list[str]
+) -> None:
+    """It would end before the rows that the restarted query writes."""
+    bronze = Mended("bronze.x")
+    watching = supervisor(bronze)
+    reader: Any = Reader("silver.x")
+    watching._waiting.append((reader, lambda: watching._is_fed(reader)))
+    bronze.lose_registry()
+    while not restarts:
+        assert watching.poll() is None
+    assert restarts == [("bronze.x", False)]
+    watching.queries[0].done.append({})  # type: ignore[attr-defined]
+    watching.queries[0].stop()
+    watching.poll()
+    watching.poll()
+    assert restarts == [("bronze.x", False), ("silver.x", False)]
 
 
 def test_with_fail_fast_another_failure_ends_all_though_one_waits(restarts: list[tuple[str, bool]]) -> None:
