@@ -42,6 +42,7 @@ LEASE, COUNTS = "common/delta/lease/local_leases.py", "orchestration/audit/batch
 SEAL, SECRET = "common/java/sealed_file.py", "common/config/references.py"
 DELTA = f"{UNIT}/common/delta"
 STREAMING = f"{UNIT}/common/streaming"
+SUPERVISOR, JOBS = "orchestration/jobs/supervisor.py", f"{UNIT}/orchestration/jobs/test_supervisor.py"
 ACCOUNTS = "tests/pipeline/silver/test_accounts.py::test_every_offset_is_in_its_one_place"
 VERBS = "tests/pipeline/silver/test_verbs.py"
 CHANGES = "tests/pipeline/gold/test_changes.py"
@@ -569,6 +570,22 @@ BUGS: tuple[Bug, ...] = (
         "",
         f"{UNIT}/common/config/test_references.py",
     ),
+    # The supervisor of the queries.
+    Bug(
+        "a query that fails between two looks counts as ended",
+        SUPERVISOR,
+        "return is_repairable and not self._stop.is_requested()",
+        "return False",
+        JOBS,
+    ),
+    Bug(
+        "a reader with an end starts while the query that writes its table still runs",
+        SUPERVISOR,
+        "return (waiting | active | failing).isdisjoint(stream.reads)",
+        "return waiting.isdisjoint(stream.reads)",
+        JOBS,
+    ),
+    Bug("a stop lets queries begin another micro-batch", SUPERVISOR, "self.gate.close()", "pass", JOBS),
     # What rows go through, on a real Spark.
     Bug(
         "rejected rows are dropped",
