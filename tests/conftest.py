@@ -150,7 +150,7 @@ def broker_settings(session_dir: Path, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def broker(broker_settings: Settings) -> Iterator[str]:
     """Address of a real Kafka broker."""
-    from orchestration.embedded_broker import lifecycle as embedded
+    from orchestration.access.embedded_broker import lifecycle as embedded
 
     with embedded.start(broker_settings) as running:
         yield running.bootstrap_servers
@@ -198,7 +198,7 @@ def release_memory(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def new_topic(broker: str) -> Callable[[], str]:
     """A function that creates a topic with three partitions and a unique name."""
-    from orchestration.kafka import client as kafka
+    from orchestration.access.kafka import client as kafka
 
     def make() -> str:
         name = f"topic_{_WORKER}{next(_counter)}"

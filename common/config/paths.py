@@ -33,7 +33,7 @@ from common.declare import Pipeline
 from common.errors import UsageError
 
 HISTORY = "ops.micro_batches"
-"""The table with the history of micro-batches (``orchestration.history.micro_batches``)."""
+"""The table with the history of micro-batches (``orchestration.access.history.micro_batches``)."""
 
 GAPS = "ops.gaps"
 """The table with the offsets that are lost and accepted as lost (``orchestration.audit.accepted_gaps``)."""

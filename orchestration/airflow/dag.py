@@ -10,8 +10,8 @@ from typing import Any
 from airflow.sdk import DAG, Asset
 
 from common.declare import Pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.airflow.operator import FreshnessOperator, MedallionOperator
-from orchestration.pipeline.load_file import load_pipeline
 
 _SCHEME = "x-medallion"
 

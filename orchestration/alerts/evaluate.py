@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from common.config.alert_settings import AlertRule, Kind
+from orchestration.access.history.alert_state import Key
 from orchestration.alerts.facts import Facts
 from orchestration.alerts.volume import explain, is_unusual
-from orchestration.history.alert_state import Key
 from orchestration.status.model import Lag, TableStatus
 from orchestration.status.problems import duration
 

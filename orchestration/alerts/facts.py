@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from orchestration.access.history.alert_state import Restarts
 from orchestration.alerts.volume import HourVolume
-from orchestration.history.alert_state import Restarts
 from orchestration.quality.last_results import LastResult
 from orchestration.status.model import Status, TableStatus
 

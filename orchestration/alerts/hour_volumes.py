@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from common.delta.log import latest_version
+from orchestration.access.query.duckdb_views import Database
 from orchestration.alerts.volume import HourVolume
-from orchestration.query.duckdb_views import Database
 
 _HOUR, _DAY = 3_600, 86_400
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from common.config.alert_settings import AlertRule
+from orchestration.access.history.alert_state import AlertState, Key
 from orchestration.alerts.evaluate import Observation
-from orchestration.history.alert_state import AlertState, Key
 
 _FORGOTTEN = timedelta(days=1)
 """After so long, the end of an alert is no news for a channel that does not work."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from orchestration.access.history.alert_state import AlertState
 from orchestration.alerts.lifecycle import Due
-from orchestration.history.alert_state import AlertState
 from orchestration.status.problems import duration
 
 _LINES = 50

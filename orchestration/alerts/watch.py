@@ -22,18 +22,18 @@ from pathlib import Path
 
 from common.config.alert_settings import AlertSettings
 from common.machine.console import say
-from orchestration.alerts.channels import Channel, open_channels
-from orchestration.alerts.evaluate import observe
-from orchestration.alerts.facts import Facts, count_restarts
-from orchestration.alerts.lifecycle import Due, advance, due, sent
-from orchestration.alerts.messages import compose
-from orchestration.history.alert_state import (
+from orchestration.access.history.alert_state import (
     AlertsFile,
     AlertState,
     lock_file,
     read_alerts,
     write_alerts,
 )
+from orchestration.alerts.channels import Channel, open_channels
+from orchestration.alerts.evaluate import observe
+from orchestration.alerts.facts import Facts, count_restarts
+from orchestration.alerts.lifecycle import Due, advance, due, sent
+from orchestration.alerts.messages import compose
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0
 """Seconds after which a channel that failed is tried again: doubled each time, up to the second."""

@@ -21,9 +21,9 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import UsageError
+from orchestration.access.kafka import client as kafka
+from orchestration.access.progress.record_range import RecordRange
 from orchestration.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
-from orchestration.kafka import client as kafka
-from orchestration.pipeline.record_range import RecordRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

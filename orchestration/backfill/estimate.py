@@ -14,8 +14,8 @@ from common.declare import Files, Pipeline, Topic
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
-from orchestration.history.effort import Effort, effort
-from orchestration.pipeline.rows_read import streamed_sources
+from orchestration.access.history.effort import Effort, effort
+from orchestration.access.progress.rows_read import streamed_sources
 
 Offsets = Mapping[str, Mapping[int, int]]
 

@@ -11,6 +11,10 @@ from common.declare import Pipeline, Topic
 from common.delta.checkpoint import Checkpoint, kafka_position
 from common.errors import UsageError
 from common.streaming.query import Stream
+from orchestration.access.declaration.lineage import in_data_order
+from orchestration.access.kafka import client as kafka
+from orchestration.access.progress.record_range import RecordRange
+from orchestration.access.progress.rows_read import RowsRead
 from orchestration.backfill.beginning import Beginning, begin, beginning, require_not_begun
 from orchestration.backfill.estimate import Offsets, Reads, estimate
 from orchestration.backfill.pace import Limits, Pace
@@ -19,10 +23,6 @@ from orchestration.backfill.tail import flush
 from orchestration.jobs.backfill import LayerResult, catch_up
 from orchestration.jobs.job import Job, layers_to_run, open_broker
 from orchestration.jobs.wiring import Layer
-from orchestration.kafka import client as kafka
-from orchestration.pipeline.lineage import in_data_order
-from orchestration.pipeline.record_range import RecordRange
-from orchestration.pipeline.rows_read import RowsRead
 
 
 @dataclass(frozen=True, slots=True)

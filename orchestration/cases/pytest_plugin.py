@@ -93,8 +93,8 @@ def medallion_case(request: pytest.FixtureRequest) -> Callable[..., None]:
     ``medallion_case(pipeline, messages=[…], expect={…})``; the pipeline is a ``Pipeline`` or the path of a
     pipeline file, and the other arguments are those of ``medallion.case``.
     """
+    from orchestration.access.declaration.load_file import load_pipeline
     from orchestration.cases.read.load import case
-    from orchestration.pipeline.load_file import load_pipeline
 
     def check(pipeline: Pipeline | Path | str, **given: Any) -> None:
         if isinstance(pipeline, str | Path):
@@ -149,7 +149,7 @@ def _settings() -> Settings:
 
 
 def _pipeline_of(config: pytest.Config, case: Case) -> Pipeline:
-    from orchestration.pipeline.load_file import load_pipeline
+    from orchestration.access.declaration.load_file import load_pipeline
 
     named = config.getini("medallion_pipeline")
     path = case.pipeline or (named[0] if named else _settings().pipeline)

@@ -16,6 +16,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.log import latest_version
 from common.errors import TableMissingError, UsageError
+from orchestration.access.query.duckdb_views import Database
 from orchestration.cases.read.case import Case, Place, Record
 from orchestration.cases.read.cells import cell_text
 from orchestration.cases.read.load import YAML_SUFFIXES
@@ -26,7 +27,6 @@ from orchestration.cases.tables import query_of, unknown_table
 from orchestration.cases.topics import topic_of
 from orchestration.quarantine.contents import rows as quarantined
 from orchestration.quarantine.contents import select_silver_tables
-from orchestration.query.duckdb_views import Database
 
 _PLACE = re.compile(r"(?P<topic>.+)/(?P<partition>\d+)/(?P<first>\d+)(?:-(?P<last>\d+))?")
 

@@ -37,12 +37,12 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import CaseError, MedallionError, Problem, SourceChangedError
 from common.streaming.query import Gate, Stream, failure_of, start
+from orchestration.access.declaration.lineage import sources, written_by
 from orchestration.cases.bronze_rows import bronze_batches, write_bronze, write_lookup
 from orchestration.cases.compare import Difference, compare
 from orchestration.cases.read.case import Case
 from orchestration.cases.tables import query_of
 from orchestration.jobs.wiring import Wiring
-from orchestration.pipeline.lineage import sources, written_by
 
 if TYPE_CHECKING:
     import pyarrow as pa

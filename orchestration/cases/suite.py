@@ -10,11 +10,11 @@ from pathlib import Path
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.errors import PipelineError, Problem, UsageError
+from orchestration.access.declaration.load_file import load_draft
 from orchestration.cases.problems import case_problems
 from orchestration.cases.read.case import Case
 from orchestration.cases.read.load import FOLDER, SUFFIXES, Loaded, find_files, load_files
 from orchestration.check.pipeline import draft_problems
-from orchestration.pipeline.load_file import load_draft
 
 
 @dataclass(frozen=True, slots=True)

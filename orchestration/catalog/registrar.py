@@ -22,8 +22,8 @@ from common.machine.console import say
 from common.spark.table_catalog import TableCatalog
 from common.streaming.failure_cause import causes_text
 from common.streaming.query import one_line
+from orchestration.access.history.catalog_state import CatalogEntry, read_entries, write_entries
 from orchestration.catalog.names import Name
-from orchestration.history.catalog_state import CatalogEntry, read_entries, write_entries
 
 _LOOK_SECONDS = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 600.0

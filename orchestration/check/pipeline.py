@@ -1,6 +1,6 @@
 """Everything that can be known to be wrong with a pipeline before Spark starts; all of it at once.
 
-Here is what concerns a table and its columns. What reads what is in ``orchestration.pipeline.lineage``, what
+Here is what concerns a table and its columns. What reads what is in ``orchestration.access.declaration.lineage``, what
 concerns one SQL text in ``orchestration.check.expression``; a value that cannot be right by itself is refused
 where it is built, in ``common.declare.pipeline``.
 """
@@ -27,6 +27,8 @@ from common.errors import PipelineError, Problem, nearest
 from common.schema import avro as avro_schema
 from common.schema.value_fields import examine
 from common.sql.expression import has_sliding_window, makes_windows
+from orchestration.access.declaration.lineage import in_data_order, lineage_problems
+from orchestration.access.declaration.load_file import Draft
 from orchestration.check.expression import extra_functions, result, row_faults
 from orchestration.check.gold import gold_problems, gold_scopes
 from orchestration.check.names import each, name_faults, named, references
@@ -42,8 +44,6 @@ from orchestration.check.visible_columns import (
     Scope,
     unknown,
 )
-from orchestration.pipeline.lineage import in_data_order, lineage_problems
-from orchestration.pipeline.load_file import Draft
 
 ENGINE_REASONS = frozenset(
     {

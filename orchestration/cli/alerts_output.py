@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.config.alert_settings import LIMITS, AlertRule, AlertSettings
-from orchestration.history.alert_state import AlertsFile, AlertState
+from orchestration.access.history.alert_state import AlertsFile, AlertState
 from orchestration.status.document import iso
 from orchestration.status.problems import duration
 

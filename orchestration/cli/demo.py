@@ -16,13 +16,13 @@ from common.config.settings import Settings
 from common.declare import Aggregate, Pipeline, Topic
 from common.errors import UsageError
 from common.machine.console import err, out, say
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka import producer
+from orchestration.access.query.duckdb_views import Database, run_query
 from orchestration.cli import demo_output
 from orchestration.cli.status_output import WIDTH, render
 from orchestration.http.serve import page_of
 from orchestration.jobs.job import Job, open_job
-from orchestration.kafka import client as kafka
-from orchestration.kafka import producer
-from orchestration.query.duckdb_views import Database, run_query
 from orchestration.status.collect import Collector
 from orchestration.status.model import Status
 from orchestration.status.row_balance import balance

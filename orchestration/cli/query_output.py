@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.machine.terminal import escape
-from orchestration.query.duckdb_views import QueryResult
+from orchestration.access.query.duckdb_views import QueryResult
 
 _INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")}
 _NUMBERS = {*_INTEGERS, "INTEGER", "UINTEGER", "DOUBLE", "FLOAT", "DECIMAL"}

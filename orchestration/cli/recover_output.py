@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from orchestration.cli.status_output import bytes_text
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
+    from orchestration.access.history.effort import Effort
     from orchestration.audit.accepted_gaps import Gap
-    from orchestration.history.effort import Effort
     from orchestration.recovery.plan import Step
 
 _VERBS = {

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from common.machine.terminal import packed
-from orchestration.history.alert_state import AlertsFile
-from orchestration.pipeline.field_use import FieldUse
-from orchestration.pipeline.query_states import QueryState
+from orchestration.access.declaration.field_use import FieldUse
+from orchestration.access.history.alert_state import AlertsFile
+from orchestration.access.progress.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
 from orchestration.status.model import Kept, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.status.problems import LATER_SECONDS, SOON_SECONDS, duration, problems, together

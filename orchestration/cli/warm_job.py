@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.machine.console import say
-from orchestration.channel.client import ask, fingerprint
-from orchestration.channel.protocol import Request
-from orchestration.pipeline.context import Context
+from orchestration.access.channel.client import ask, fingerprint
+from orchestration.access.channel.protocol import Request
+from orchestration.access.declaration.context import Context
 from orchestration.status.lease_holder import find_holder
 
 

@@ -26,9 +26,9 @@ from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
 from common.rows.driver_or_spark import Rows
+from orchestration.access.progress.switch_record import refuse_unfinished
 from orchestration.erasure.gold import Follower, followers
 from orchestration.erasure.records import kept, matching_records
-from orchestration.pipeline.switch_record import refuse_unfinished
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load
 

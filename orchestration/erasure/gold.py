@@ -9,7 +9,7 @@ from common.config.paths import Layout
 from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Publish
 from common.delta import table as delta_table
 from common.delta.log import LogReader
-from orchestration.pipeline.lineage import in_data_order, sources, written_by
+from orchestration.access.declaration.lineage import in_data_order, sources, written_by
 
 _FEED = "delta.enableChangeDataFeed"
 

@@ -17,11 +17,11 @@ from common.config.paths import HISTORY, Layout, all_tables
 from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.log import latest_version
+from orchestration.access.query.duckdb_views import Database
 from orchestration.alerts.facts import Facts
 from orchestration.alerts.hour_volumes import hour_volumes
 from orchestration.alerts.volume import HourVolume
 from orchestration.quality.last_results import LastResult, last_results
-from orchestration.query.duckdb_views import Database
 from orchestration.status.collect import Collector
 from orchestration.status.model import Status, TableStatus
 from orchestration.status.topic_offsets import BrokerOffsets

@@ -27,8 +27,8 @@ from common.java.find_java import find_java
 from common.java.sealed_file import state_of
 from common.machine.processes import describe_listener, is_port_free
 from common.spark.class_archive import archive_file
-from orchestration.kafka.connectivity import ProbeResult, probe_broker
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.kafka.connectivity import ProbeResult, probe_broker
 
 State = Literal["ok", "warn", "fail"]
 
@@ -161,7 +161,7 @@ def _pipeline(settings: Settings) -> Iterator[Finding]:
 
 def _embedded(settings: Settings) -> Iterator[Finding]:
     # Imported here, because the doctor must also work if Kafka's client cannot be imported.
-    from orchestration.embedded_broker.lifecycle import describe
+    from orchestration.access.embedded_broker.lifecycle import describe
 
     facts = describe(settings) or {"alive": False}
     yield _broker(facts, broker_dir(settings))

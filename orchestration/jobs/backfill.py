@@ -28,11 +28,11 @@ from common.delta.checkpoint import Checkpoint, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.machine.console import err, say
 from common.streaming.query import RunningQuery, Stream
+from orchestration.access.kafka import client as kafka
+from orchestration.access.progress.rows_read import Offsets, RowsRead, streamed_sources
 from orchestration.jobs.field_notices import FieldNotices
 from orchestration.jobs.job import Job
 from orchestration.jobs.wiring import Layer
-from orchestration.kafka import client as kafka
-from orchestration.pipeline.rows_read import Offsets, RowsRead, streamed_sources
 
 _PLAIN_SECONDS = 5.0
 _WIDE = 100

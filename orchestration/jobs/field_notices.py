@@ -5,7 +5,7 @@ from __future__ import annotations
 from common.config.paths import Layout
 from common.declare import Pipeline
 from common.machine.console import say
-from orchestration.pipeline.field_use import FieldSampler
+from orchestration.access.declaration.field_use import FieldSampler
 
 
 class FieldNotices:

@@ -28,13 +28,16 @@ from common.spark import jvm
 from common.spark.session import Compiled, build_session
 from common.spark.shared_folders import require_shared_folders
 from common.spark.table_catalog import TableCatalog
+from orchestration.access.channel.client import fingerprint
+from orchestration.access.declaration.lineage import written_by
+from orchestration.access.embedded_broker import lifecycle as broker
+from orchestration.access.history.catalog_state import forget_entries
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka.topic_state import topic_ids
 from orchestration.catalog.names import names
 from orchestration.catalog.registrar import Registrar, registering
-from orchestration.channel.client import fingerprint
-from orchestration.embedded_broker import lifecycle as broker
 from orchestration.expiry.regular import RegularExpiry
 from orchestration.expiry.regular import running as expiring
-from orchestration.history.catalog_state import forget_entries
 from orchestration.jobs import topic_checks
 from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.quality_gates import QualityGates
@@ -45,10 +48,7 @@ from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupt
 from orchestration.jobs.upkeep import Upkeep
 from orchestration.jobs.upkeep import running as upkeeping
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
-from orchestration.kafka import client as kafka
-from orchestration.kafka.topic_state import topic_ids
 from orchestration.lineage.reporter import Reporter
-from orchestration.pipeline.lineage import written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

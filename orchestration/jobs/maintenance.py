@@ -23,10 +23,10 @@ from common.delta.published_version import SUFFIX, read_published
 from common.delta.retention import EXPIRED, FILES, retention
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
+from orchestration.access.declaration.lineage import Reader, readers, sources, written_by
 from orchestration.audit.run import Say
 from orchestration.expiry.carry_out import carry_out, is_cut_off
 from orchestration.expiry.choose import Expiry, plan_expiry
-from orchestration.pipeline.lineage import Reader, readers, sources, written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

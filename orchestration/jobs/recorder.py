@@ -27,12 +27,12 @@ from common.errors import MedallionError
 from common.machine import event_log
 from common.machine.processes import start_mark
 from common.streaming.query import RunningQuery, one_line
-from orchestration.history import micro_batches
-from orchestration.history.job_state import BatchFacts, JobQuery, JobState, write_state
-from orchestration.history.micro_batches import MicroBatchRow
+from orchestration.access.history import micro_batches
+from orchestration.access.history.job_state import BatchFacts, JobQuery, JobState, write_state
+from orchestration.access.history.micro_batches import MicroBatchRow
+from orchestration.access.progress.rows_read import rows_between
 from orchestration.jobs.supervisor import Supervisor
 from orchestration.lineage.reporter import Reporter
-from orchestration.pipeline.rows_read import rows_between
 from orchestration.status.collect import Collector
 from orchestration.status.model import Status, TableStatus
 from orchestration.status.topic_offsets import BrokerOffsets

@@ -31,9 +31,9 @@ from common.streaming.topic_identity import (
     read_ends,
     recorded_topics,
 )
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka.topic_state import broker_topics
 from orchestration.jobs.job import open_broker, spark_for_writing
-from orchestration.kafka import client as kafka
-from orchestration.kafka.topic_state import broker_topics
 
 
 @dataclass(frozen=True, slots=True)

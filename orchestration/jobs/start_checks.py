@@ -26,8 +26,9 @@ from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
 from gold.query import Context, changed_attributes, marks_of, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
-from orchestration.pipeline import last_declaration, switch_record
-from orchestration.pipeline.state_partitions import other_partitions
+from orchestration.access.declaration import last_declaration
+from orchestration.access.progress import switch_record
+from orchestration.access.progress.state_partitions import other_partitions
 from silver.query import rule_change_notice, rule_changes, unfinished_batch_refusal
 from silver.query import side_steps as silver_side_steps
 

@@ -25,9 +25,9 @@ from common.streaming.topic_identity import (
     read_ends,
     recorded_topics,
 )
-from orchestration.embedded_broker import lifecycle
-from orchestration.kafka import client as kafka
-from orchestration.kafka.topic_state import broker_topics, topic_ids
+from orchestration.access.embedded_broker import lifecycle
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka.topic_state import broker_topics, topic_ids
 
 _LOOK_SECONDS = 30.0
 _NEW_TOPIC_SECONDS = 5.0

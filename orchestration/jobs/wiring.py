@@ -27,11 +27,11 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError
 from common.streaming.query import Stream
 from common.streaming.topic_identity import TopicIdentity
+from orchestration.access.declaration import last_declaration
+from orchestration.access.declaration.lineage import in_data_order, sources, written_by
+from orchestration.access.kafka.client import client_options, sink_options
 from orchestration.jobs import start_checks
 from orchestration.jobs.topic_checks import topic_identity
-from orchestration.kafka.client import client_options, sink_options
-from orchestration.pipeline import last_declaration
-from orchestration.pipeline.lineage import in_data_order, sources, written_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from common.errors import MedallionError, SettingsError
 from orchestration.lineage.datasets import Datasets
 
 if TYPE_CHECKING:
-    from orchestration.history.micro_batches import MicroBatchRow
+    from orchestration.access.history.micro_batches import MicroBatchRow
     from orchestration.lineage.events import EventType, RunCounts
 
 _ENDS = {"ended": "COMPLETE", "failed": "FAIL", "restarting": "FAIL"}

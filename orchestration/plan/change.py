@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestration.history.effort import Effort
+from orchestration.access.history.effort import Effort
 
 Effect = Literal[
     "unchanged", "no effect", "not declared", "next start", "new column", "new", "rebuild", "refused"

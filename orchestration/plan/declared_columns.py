@@ -19,8 +19,8 @@ from common.declare import Bronze, Join, Pipeline, Table
 from common.delta import table as delta_table
 from common.delta.log import column_types
 from common.errors import MedallionError
+from orchestration.access.declaration.lineage import sources
 from orchestration.jobs.wiring import Wiring
-from orchestration.pipeline.lineage import sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

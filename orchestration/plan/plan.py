@@ -19,7 +19,9 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader, column_types
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
-from orchestration.history.effort import effort_of
+from orchestration.access.declaration.last_declaration import Declaration, described, recorded
+from orchestration.access.declaration.lineage import in_data_order, sources
+from orchestration.access.history.effort import effort_of
 from orchestration.jobs.start_checks import (
     LastCommit,
     check_checkpoint_and_tables,
@@ -27,8 +29,6 @@ from orchestration.jobs.start_checks import (
     declaration_problem,
     unrecorded_changes,
 )
-from orchestration.pipeline.last_declaration import Declaration, described, recorded
-from orchestration.pipeline.lineage import in_data_order, sources
 from orchestration.plan.change import Change, QueryPlan
 from orchestration.plan.declared_columns import DeclaredColumns, declared_columns
 from orchestration.plan.judge import column_changes, differences, keeps_state, shape_of

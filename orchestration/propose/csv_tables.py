@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from orchestration.kafka.topic_sample import Sampled
+from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.propose import gold_tables
 from orchestration.propose.csv_lines import Lines
 from orchestration.propose.documents import Documents, DocumentTables, by_coordinates, column, moment, note_of

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from common.errors import UsageError
-from orchestration.kafka.topic_sample import Sampled
+from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.propose import event_times, gold_tables, keys, message_types, value_shapes
 from orchestration.propose.keys import value_at
 from orchestration.propose.pipeline_source import Proposal, ddl, required

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestration.kafka.topic_sample import Sampled
+from orchestration.access.kafka.topic_sample import Sampled
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS

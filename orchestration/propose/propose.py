@@ -13,7 +13,7 @@ from typing import Any
 
 from common.errors import UsageError
 from common.schema.ddl import Field
-from orchestration.kafka.topic_sample import Sampled
+from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.propose import csv_lines, gold_tables, value_shapes
 from orchestration.propose.csv_tables import CsvTables, column_names
 from orchestration.propose.documents import DocumentTables, column, snake, use_coordinates

@@ -14,8 +14,8 @@ from common.config.settings import Settings
 from common.delta.log import Snapshot
 from common.errors import TableError, UsageError
 from common.machine.object_store import storage_options
+from orchestration.access.query.duckdb_views import Database
 from orchestration.quality.dialects import Dialect, DuckDbDialect, SparkDialect
-from orchestration.query.duckdb_views import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from common.config.paths import Layout
 from common.declare import Pipeline, Silver
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
-from orchestration.query.duckdb_views import Database
+from orchestration.access.query.duckdb_views import Database
 
 _TEXT = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _WIDEST_CHARACTER = 4  # bytes of UTF-8

@@ -27,7 +27,7 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
 from common.rows.driver_or_spark import SparkRows
 from common.spark.broadcast import broadcast_if_small
-from orchestration.pipeline.switch_record import refuse_unfinished
+from orchestration.access.progress.switch_record import refuse_unfinished
 from orchestration.quarantine.contents import missing
 from silver.judge import lookups
 from silver.judge.dedupe import event_key

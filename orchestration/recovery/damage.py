@@ -17,8 +17,8 @@ from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import TableError
 from common.machine.storage_folder import StorageFolder
+from orchestration.access.declaration.lineage import sources
 from orchestration.jobs.start_checks import check_checkpoint_and_tables
-from orchestration.pipeline.lineage import sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

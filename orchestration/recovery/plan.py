@@ -47,8 +47,8 @@ from common.delta.match.checkpoint_repair import Change, plan_repair, repair
 from common.delta.retention import expired_text, expired_topics
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from common.machine.storage_folder import StorageFolder
-from orchestration.history.effort import Effort, effort_of
-from orchestration.pipeline.lineage import in_data_order, sources
+from orchestration.access.declaration.lineage import in_data_order, sources
+from orchestration.access.history.effort import Effort, effort_of
 from orchestration.recovery.damage import SparkSource, damage, needs_positions_only, table_damage
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]

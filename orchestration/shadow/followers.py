@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from common.config.paths import Layout
 from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Silver
 from common.delta.log import LogReader
+from orchestration.access.declaration.lineage import sources, written_by
 from orchestration.jobs.rebuild import move_aside
-from orchestration.pipeline.lineage import sources, written_by
 
 
 def readers(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:

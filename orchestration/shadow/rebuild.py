@@ -26,15 +26,15 @@ from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata, last_commit_metadata
 from common.errors import LeaseHeldError, UsageError
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
-from orchestration.pipeline.last_declaration import described, recorded
-from orchestration.pipeline.switch_record import (
+from orchestration.access.declaration.last_declaration import described, recorded
+from orchestration.access.progress.switch_record import (
     Switch,
     read_switch,
     refuse_unfinished_restatement,
     write_switch,
 )
+from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.jobs.wiring import Wiring
 from orchestration.shadow.compare import Comparison, compare
 from orchestration.shadow.followers import cannot_follow, fill_again, filled_again, written_tables
 from orchestration.shadow.layout import ShadowLayout, lease_of, shadow_of

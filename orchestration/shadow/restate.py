@@ -31,14 +31,14 @@ from common.delta.delta_rs import ACTION, DELETED, UPDATED
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, UsageError
 from common.rows.driver_or_spark import SparkRows
-from orchestration.audit.offset_places import read_files
-from orchestration.pipeline.record_range import BRONZE, RecordRange
-from orchestration.pipeline.switch_record import (
+from orchestration.access.progress.record_range import BRONZE, RecordRange
+from orchestration.access.progress.switch_record import (
     Restatement,
     read_restatement,
     refuse_unfinished_switch,
     write_restatement,
 )
+from orchestration.audit.offset_places import read_files
 from orchestration.shadow.followers import can_be_filled_again, cannot_follow, fill_again, filled_again
 from orchestration.shadow.restated_rows import RestatedRows, Say
 from silver.query import Builder, builder_of

@@ -28,7 +28,7 @@ from common.declare.intervals import length_of
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.errors import UsageError
 from common.rows.driver_or_spark import SparkRows
-from orchestration.pipeline.record_range import BRONZE, SILVER, RecordRange
+from orchestration.access.progress.record_range import BRONZE, SILVER, RecordRange
 from orchestration.shadow.compare import differing
 from silver.judge.dedupe import event_key, key_text
 from silver.query import Builder, with_bytes_of_rejected

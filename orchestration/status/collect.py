@@ -18,15 +18,15 @@ from common.delta.log import LogReader, Snapshot
 from common.delta.retention import expired_text, expired_topics
 from common.errors import HistoryGoneError, TableError
 from common.streaming.file_list import FileList
-from orchestration.history.alert_state import read_alerts
-from orchestration.history.catalog_state import CatalogEntry, read_entries
-from orchestration.history.job_state import JobState, read_states
-from orchestration.pipeline.context import Context
-from orchestration.pipeline.field_use import FieldSampler
-from orchestration.pipeline.lineage import sources
-from orchestration.pipeline.query_states import QueryState, read_state
-from orchestration.pipeline.rows_read import rows_between
-from orchestration.pipeline.unread_commits import UnreadCounter
+from orchestration.access.declaration.context import Context
+from orchestration.access.declaration.field_use import FieldSampler
+from orchestration.access.declaration.lineage import sources
+from orchestration.access.history.alert_state import read_alerts
+from orchestration.access.history.catalog_state import CatalogEntry, read_entries
+from orchestration.access.history.job_state import JobState, read_states
+from orchestration.access.progress.query_states import QueryState, read_state
+from orchestration.access.progress.rows_read import rows_between
+from orchestration.access.progress.unread_commits import UnreadCounter
 from orchestration.status import time_to_loss
 from orchestration.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
 from orchestration.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from orchestration.history.alert_state import AlertsFile
-from orchestration.pipeline.query_states import QueryState
+from orchestration.access.history.alert_state import AlertsFile
+from orchestration.access.progress.query_states import QueryState
 from orchestration.status.model import Freshness, Lag, QueryNow, Status, TableStatus, TimeToLoss
 from orchestration.status.problems import problems
 

@@ -13,7 +13,7 @@ from common.declare import Bronze, Table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position, delta_position_of
 from common.delta.log import LogReader
 from common.errors import TableError
-from orchestration.pipeline.lineage import sources
+from orchestration.access.declaration.lineage import sources
 from orchestration.status.model import Freshness
 
 TIMESTAMP = "kafka_timestamp"

@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Literal
 
 from common.delta.log import Snapshot
-from orchestration.history.alert_state import AlertsFile
-from orchestration.history.catalog_state import CatalogEntry
-from orchestration.history.job_state import BatchFacts
-from orchestration.pipeline.field_use import FieldUse
-from orchestration.pipeline.query_states import QueryState
+from orchestration.access.declaration.field_use import FieldUse
+from orchestration.access.history.alert_state import AlertsFile
+from orchestration.access.history.catalog_state import CatalogEntry
+from orchestration.access.history.job_state import BatchFacts
+from orchestration.access.progress.query_states import QueryState
 from orchestration.status.late_rows import Late, OtherRecords
 from orchestration.status.lease_holder import Holder
 from orchestration.status.recent_rows import RecentRows
@@ -223,7 +223,7 @@ class TableStatus:
         other: Other tables' records that a silver table with a condition ``where`` has read; None for other
             tables and before the first write.
         fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
-            compared (``orchestration.pipeline.field_use``).
+            compared (``orchestration.access.declaration.field_use``).
         holder: The process that writes the table; None if its job is stopped.
         query: What the query does now.
         freshness: From Kafka to this table; None for a publication.

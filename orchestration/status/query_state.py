@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from common.delta.checkpoint import PlannedBatch
 from common.delta.commit import from_epoch_ms
-from orchestration.history.job_state import JobQuery, JobState
+from orchestration.access.history.job_state import JobQuery, JobState
 from orchestration.status.lease_holder import Holder
 from orchestration.status.model import QueryNow
 

@@ -9,7 +9,7 @@ from common.config.paths import is_local
 from common.delta.commit import DataFile
 from common.delta.log import LogReader, Snapshot
 from common.errors import TableError
-from orchestration.query.duckdb_views import Database, count_reasons, count_reasons_in
+from orchestration.access.query.duckdb_views import Database, count_reasons, count_reasons_in
 
 _PAUSE_SECONDS = 60.0
 """Between two counts of a whole table that cannot be counted by its new files."""

@@ -21,8 +21,8 @@ from common.streaming.file_list import FileList
 from orchestration.status.model import Uncommitted
 
 if TYPE_CHECKING:
-    from orchestration.kafka import client as kafka_client
-    from orchestration.kafka.record_times import Place, RecordTimes
+    from orchestration.access.kafka import client as kafka_client
+    from orchestration.access.kafka.record_times import Place, RecordTimes
 
 Offsets = Mapping[str, Mapping[int, int]]
 Options = tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ class TopicOffsets:
         high: Per topic and partition, the next offset to be written.
         unread_ms: Kafka timestamps of unread records, in milliseconds by topic, partition and offset: of the
             first unread one of each partition, as far as they were read.
-        retention: Per topic, its limits (``orchestration.kafka.client.retention``).
+        retention: Per topic, its limits (``orchestration.access.kafka.client.retention``).
         still_since: Per topic and partition with open transactions, when ``end`` was first seen where it is.
         looking_since: When this process looked for the first time.
     """
@@ -90,8 +90,8 @@ class BrokerOffsets:
 
     def _read(self, positions: Mapping[str, Offsets | None]) -> None:
         # Imported here, in the request's thread, because Kafka's client loads slowly.
-        from orchestration.embedded_broker import lifecycle as broker
-        from orchestration.kafka import client as kafka
+        from orchestration.access.embedded_broker import lifecycle as broker
+        from orchestration.access.kafka import client as kafka
 
         address = None
         found = kafka.PartitionOffsets()
@@ -122,7 +122,7 @@ class BrokerOffsets:
         self, positions: Mapping[str, Offsets | None]
     ) -> dict[Options, dict[str, Mapping[int, int]]]:
         """Positions by topic, for each set of client options: equal options share a connection."""
-        from orchestration.kafka import client as kafka
+        from orchestration.access.kafka import client as kafka
 
         found: dict[Options, dict[str, Mapping[int, int]]] = {}
         for topic in self._pipeline.topics:
@@ -140,7 +140,7 @@ class BrokerOffsets:
         found: kafka_client.PartitionOffsets,
     ) -> dict[Place, int]:
         """Timestamps of the first unread record of each partition that has one."""
-        from orchestration.kafka.record_times import RecordTimes
+        from orchestration.access.kafka.record_times import RecordTimes
 
         places = {
             (topic, partition, max(first, topics[topic].get(partition, first)))
@@ -155,7 +155,7 @@ class BrokerOffsets:
             return {}
 
     def _read_retention(self, address: str, options: Options, topics: Mapping[str, object]) -> None:
-        from orchestration.kafka import client as kafka
+        from orchestration.access.kafka import client as kafka
 
         now = time.monotonic()
         missing = [

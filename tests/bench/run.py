@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestration.embedded_broker.lifecycle import Broker
+from orchestration.access.embedded_broker.lifecycle import Broker
 from tests.bench.contenders.contender import Contender
 from tests.bench.contenders.ours import Ours
 from tests.bench.contenders.script import Script

@@ -29,7 +29,7 @@ from common.config.paths import Layout
 from common.declare import Message
 from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.support.oracles.oracle import Outcome, outcome
 from tests.support.processes import (
     EXAMPLE,

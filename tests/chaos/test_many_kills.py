@@ -19,7 +19,7 @@ import pytest
 from deltalake import DeltaTable
 
 from common.delta.log import LogReader
-from orchestration.pipeline.lineage import written_by
+from orchestration.access.declaration.lineage import written_by
 from tests.chaos.all_kinds import PIPELINE, events
 from tests.chaos.test_kill import feeding
 from tests.support.processes import PAUSING, Command, Medallion, await_that, is_caught_up, medallion

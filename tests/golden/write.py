@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from common.config.settings import load_settings
-from orchestration.embedded_broker import lifecycle as embedded
+from orchestration.access.embedded_broker import lifecycle as embedded
 from tests.golden import archive
 from tests.golden.messages import AFTER, BEFORE, TOPICS
 

@@ -19,8 +19,8 @@ import psutil
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.machine import processes
-from orchestration.embedded_broker import lifecycle as embedded
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.embedded_broker import lifecycle as embedded
 from orchestration.status.collect import Collector
 from orchestration.status.topic_offsets import BrokerOffsets
 

@@ -12,11 +12,11 @@ import typer.main
 
 import common.declare
 from common.config.settings import setting_names
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cases.problems import case_problems
 from orchestration.cases.read.load import find_files, load_files
 from orchestration.check.pipeline import check
 from orchestration.cli.main import app
-from orchestration.pipeline.load_file import load_pipeline
 from tests.reference import declarations_reference
 from tests.reference.settings_reference import reference
 

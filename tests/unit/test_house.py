@@ -31,7 +31,7 @@ BROAD_EXCEPTS = {
     "orchestration/jobs/recorder.py:recording": "records the error that ends the job, then re-raises",
     "orchestration/lineage/sender.py:_run": "an event that cannot be sent is dropped and counted",
     "orchestration/lineage/sender.py:open_client": "a transport may raise anything; becomes a SettingsError",
-    "orchestration/pipeline/load_file.py:load_draft": "a user's file may raise anything",
+    "orchestration/access/declaration/load_file.py:load_draft": "a user's file may raise anything",
     "silver/write/poison_search.py:_try": "an error of a process that lives on is no death; re-raises",
 }
 """Functions that may catch ``Exception`` or ``BaseException``, each with the reason."""

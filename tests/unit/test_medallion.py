@@ -10,7 +10,7 @@ from pathlib import Path
 
 import common.declare
 import medallion
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 
 ROOT = Path(__file__).parents[2]
 

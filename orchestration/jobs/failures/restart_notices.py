@@ -17,8 +17,7 @@ from common.errors import (
 )
 from common.machine.console import say
 from common.streaming.failure_cause import BROKER, REGISTRY
-from orchestration.jobs.failures.restarts import Restarts
-from orchestration.pipeline.query_states import (
+from orchestration.access.progress.query_states import (
     QueryState,
     Restart,
     State,
@@ -27,6 +26,7 @@ from orchestration.pipeline.query_states import (
     kept,
     write_state,
 )
+from orchestration.jobs.failures.restarts import Restarts
 
 _log = logging.getLogger("medallion.supervisor")
 

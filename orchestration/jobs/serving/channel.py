@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from common.errors import MedallionError
 from common.machine.processes import start_mark
 from common.streaming.query import failure_of
-from orchestration.channel.protocol import VERSION, Line, address, user_of
+from orchestration.access.channel.protocol import VERSION, Line, address, user_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

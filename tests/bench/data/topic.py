@@ -17,9 +17,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from common.config.settings import load_settings
-from orchestration.embedded_broker import lifecycle as embedded
-from orchestration.embedded_broker.lifecycle import Broker
-from orchestration.kafka import client as kafka
+from orchestration.access.embedded_broker import lifecycle as embedded
+from orchestration.access.embedded_broker.lifecycle import Broker
+from orchestration.access.kafka import client as kafka
 from tests.bench.data.events import PARTITIONS, Batch, Stream
 from tests.bench.measure.oracle import batches
 

@@ -24,10 +24,10 @@ from deltalake import write_deltalake
 
 from common.config.paths import Layout
 from common.config.settings import load_settings
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.query.duckdb_views import Database
 from orchestration.quality.session import QualitySession
 from orchestration.quality.versions import pin
-from orchestration.query.duckdb_views import Database
 from tests.bench.reporting import page
 
 SIZES = (1_000_000, 10_000_000)

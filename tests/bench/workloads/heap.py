@@ -23,8 +23,8 @@ from common.config.settings import load_settings
 from common.delta.log import latest_version
 from common.java.find_java import find_java
 from common.machine import processes
-from orchestration.kafka import client as kafka
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.kafka import client as kafka
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
 from tests.bench.contenders.started_process import ROOT, ContenderError, Started, set_options
 from tests.bench.measure.stats import Goal, median

@@ -23,9 +23,9 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.streaming import query as streaming
 from common.streaming.query import Stream
-from orchestration.embedded_broker.lifecycle import Broker
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.embedded_broker.lifecycle import Broker
 from orchestration.jobs.wiring import Layer, Wiring
-from orchestration.pipeline.load_file import load_pipeline
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
 from tests.bench.contenders.ours import PIPELINE
 from tests.bench.data import history, preloaded, topic

@@ -27,8 +27,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from common.config.settings import load_settings
-from orchestration.embedded_broker import lifecycle as embedded
-from orchestration.embedded_broker.lifecycle import Broker
+from orchestration.access.embedded_broker import lifecycle as embedded
+from orchestration.access.embedded_broker.lifecycle import Broker
 from tests.bench.contenders.ours import Ours
 from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data import topic

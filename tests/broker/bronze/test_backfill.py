@@ -11,6 +11,7 @@ import pytest
 
 from common.declare import Json, Message, Pipeline, Silver, Topic
 from common.errors import UsageError
+from orchestration.access.progress.record_range import parse_range
 from orchestration.audit.run import audit
 from orchestration.backfill import run as backfill
 from orchestration.backfill.run import Plan, Request
@@ -18,7 +19,6 @@ from orchestration.backfill.runs import RunRecord
 from orchestration.jobs.job import Job
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
-from orchestration.pipeline.record_range import parse_range
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

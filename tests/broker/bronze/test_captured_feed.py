@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 
 from common.config.paths import Layout
 from common.declare import Files, Message
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 from tests.support.oracles.oracle import Outcome, outcome
 

@@ -20,13 +20,13 @@ from common.config.settings import SupervisionSettings, load_settings
 from common.declare import Message, Pipeline, Topic
 from common.errors import BrokerError, MedallionError, TransientFailureError
 from common.streaming.topic_identity import TopicIdentity
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka.connectivity import probe_broker
+from orchestration.access.kafka.producer import produce
+from orchestration.access.kafka.topic_sample import sample
 from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.job import open_broker, require_topics
 from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.kafka import client as kafka
-from orchestration.kafka.connectivity import probe_broker
-from orchestration.kafka.producer import produce
-from orchestration.kafka.topic_sample import sample
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.servers.secured_kafka import PASSWORD, SecuredKafka, secured_kafka

@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from common.declare import Message
 from common.errors import BrokerError
-from orchestration.kafka import client as kafka
-from orchestration.kafka.producer import produce
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka.producer import produce
 
 ROOT = Path(__file__).parents[3]
 PIPELINE = ROOT / "examples" / "earthquakes" / "pipeline.py"

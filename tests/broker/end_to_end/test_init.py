@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from common.declare import Message
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.check.pipeline import check
-from orchestration.kafka.topic_sample import Sampled
-from orchestration.pipeline.load_file import load_pipeline
 from orchestration.propose.pipeline_source import render
 from orchestration.propose.propose import propose
 from tests.conftest import make_settings

@@ -33,6 +33,7 @@ from common.declare import (
 )
 from common.delta.published_version import read_published
 from common.errors import QualityFailedError
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cli.commands.inspect import quality as command
 from orchestration.jobs import quality_gates
 from orchestration.jobs.backfill import catch_up
@@ -40,7 +41,6 @@ from orchestration.jobs.job import Job
 from orchestration.jobs.quality_gates import QualityGates
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Layer, Wiring
-from orchestration.pipeline.load_file import load_pipeline
 from orchestration.quality.expectations import LibraryValidator
 from orchestration.quality.run import plan
 from orchestration.quality.session import QualitySession

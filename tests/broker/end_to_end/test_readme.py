@@ -10,7 +10,7 @@ from typing import Any
 
 from common.config.settings import Settings
 from common.declare import Message
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.conftest import with_topic
 from tests.unit.test_docs import blocks
 

@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 from common.config.paths import HISTORY, Layout
 from common.config.settings import Settings
 from common.declare import Message, Pipeline, Upsert
-from orchestration.history import micro_batches
-from orchestration.history.job_state import JobState, read_states
+from orchestration.access.history import micro_batches
+from orchestration.access.history.job_state import JobState, read_states
 from orchestration.http.serve import page_of
 from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor

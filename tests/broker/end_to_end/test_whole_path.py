@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Message, Pipeline
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.conftest import make_settings, with_topic
 from tests.support.oracles.oracle import Outcome, outcome
 
@@ -218,7 +218,7 @@ def _plain(value: object) -> object:
 
 
 def _duckdb() -> duckdb.DuckDBPyConnection:
-    from orchestration.query.duckdb_views import Database
+    from orchestration.access.query.duckdb_views import Database
 
     return Database().connection
 

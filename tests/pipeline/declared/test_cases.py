@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.declare import Pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cases import pytest_plugin
 from orchestration.cases.output import failure_text
 from orchestration.cases.read.case import Record
@@ -17,7 +18,6 @@ from orchestration.cases.read.load import find_files, load_files
 from orchestration.cases.record import write_case
 from orchestration.cases.session import CaseSession
 from orchestration.cases.suite import load_suite
-from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from common.declare import Pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cases.output import failure_text
 from orchestration.cases.read.case import Case, Place, Record, TextTable
 from orchestration.cases.read.load import load_files
@@ -19,7 +20,6 @@ from orchestration.cases.run import JudgedTables, TableRows, run_tables
 from orchestration.cases.session import CaseSession
 from orchestration.cases.suite import load_suite
 from orchestration.cases.tables import table_names
-from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

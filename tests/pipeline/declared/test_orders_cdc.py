@@ -15,7 +15,7 @@ import pytest
 
 from common.declare import ChangeFeed, Debezium, Message, Pipeline, Silver, Topic
 from common.errors import RuleFailedError
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.conftest import make_settings
 from tests.spark.silver.test_captured_envelopes import CAPTURED, envelopes, loaded, payload, row_type
 from tests.support.engine import Engine

@@ -16,10 +16,10 @@ import typer
 from typer.testing import CliRunner
 
 from common.declare import KafkaSink
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.check.pipeline import check
 from orchestration.cli.commands.operate import erase
 from orchestration.jobs.maintenance import maintain
-from orchestration.pipeline.load_file import load_pipeline
 from tests.conftest import make_settings
 from tests.pipeline.operate.test_audit import account
 from tests.pipeline.operate.test_erasure import all_values, session_of

@@ -19,8 +19,8 @@ from common.delta.delta_rs import DeltaRsTable
 from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
 from common.errors import PipelineError, QueryFailedError
 from gold.table.create import RANDOM_FOLDERS
+from orchestration.access.progress.rows_read import RowsRead
 from orchestration.jobs.rebuild import rebuild
-from orchestration.pipeline.rows_read import RowsRead
 from silver.write.table_columns import properties
 from tests.conftest import IN_DRIVER, make_settings
 from tests.support.engine import Engine

@@ -17,8 +17,8 @@ from common.config.settings import Settings
 from common.declare import Aggregate, Pipeline, Rule, Silver, Topic, Upsert
 from common.delta import merge as delta_merge
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
+from orchestration.access.progress.record_range import parse_range
 from orchestration.erasure.erase import planned
-from orchestration.pipeline.record_range import parse_range
 from orchestration.quarantine.replay import require_replayable
 from orchestration.shadow import rebuild as shadow
 from orchestration.shadow import restate as restatement

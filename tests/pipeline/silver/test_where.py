@@ -19,9 +19,9 @@ import pytest
 from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.audit.run import audit
 from orchestration.check.pipeline import check
-from orchestration.pipeline.load_file import load_pipeline
 from orchestration.quarantine.replay import replay
 from silver.write.past_conditions import past_conditions
 from tests.conftest import make_settings

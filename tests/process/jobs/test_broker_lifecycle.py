@@ -21,10 +21,10 @@ from common.config.paths import broker_dir
 from common.config.settings import Settings, load_settings
 from common.errors import BrokerError
 from common.machine import processes
-from orchestration.embedded_broker import lifecycle as broker
-from orchestration.embedded_broker.server_process import Server
-from orchestration.embedded_broker.state_folder import data_dir, identity_of, properties_file
-from orchestration.kafka import client as kafka
+from orchestration.access.embedded_broker import lifecycle as broker
+from orchestration.access.embedded_broker.server_process import Server
+from orchestration.access.embedded_broker.state_folder import data_dir, identity_of, properties_file
+from orchestration.access.kafka import client as kafka
 from tests.support.processes import await_that
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ BIG_BYTES = 10 * 1024 * 1024
 USER = """
 import sys
 from common.config.settings import load_settings
-from orchestration.embedded_broker import lifecycle as broker
+from orchestration.access.embedded_broker import lifecycle as broker
 mine = broker.start(load_settings(overrides=["data_dir=" + sys.argv[1]]))
 print(mine.pid, flush=True)
 sys.stdin.readline()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from common.declare import Message
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.support.processes import EXAMPLE, await_that, example_on, is_caught_up, medallion
 
 pytestmark = pytest.mark.long

@@ -23,9 +23,9 @@ from common.config.paths import all_tables, broker_dir
 from common.declare import Message
 from common.delta.checkpoint import Checkpoint
 from common.machine import processes as process
-from orchestration.embedded_broker import lifecycle as embedded
-from orchestration.embedded_broker import state_folder
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.embedded_broker import lifecycle as embedded
+from orchestration.access.embedded_broker import state_folder
 from tests.support.oracles.oracle import outcome
 from tests.support.pages import address, get, of_tables, unready
 from tests.support.processes import (

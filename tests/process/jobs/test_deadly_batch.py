@@ -11,7 +11,7 @@ import pytest
 
 from common.declare import Message
 from common.delta.log import LogReader
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.support.processes import EXAMPLE, Command, Medallion, await_that, example_on, medallion
 
 BRONZE = "bronze.quakes"

@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from common.config.settings import Settings, load_settings
-from orchestration.embedded_broker import lifecycle as embedded
-from orchestration.kafka import client as kafka
-from orchestration.pipeline.query_states import QueryState, read_state
+from orchestration.access.embedded_broker import lifecycle as embedded
+from orchestration.access.kafka import client as kafka
+from orchestration.access.progress.query_states import QueryState, read_state
 from tests.process.jobs.test_supervision import QUICK, is_waiting
 from tests.support.processes import Command, Medallion, await_that, medallion
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.machine import processes
-from orchestration.embedded_broker import lifecycle as embedded
+from orchestration.access.embedded_broker import lifecycle as embedded
 from tests.support.processes import DEADLINE_SECONDS, await_that, medallion
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.support.processes import EXAMPLE, example_on, medallion
 
 pytestmark = pytest.mark.long

@@ -15,10 +15,10 @@ from common.config.settings import load_settings
 from common.declare import Message
 from common.delta.log import LogReader
 from common.machine import processes
-from orchestration.embedded_broker import lifecycle as embedded
-from orchestration.kafka import client as kafka
-from orchestration.pipeline.load_file import load_pipeline
-from orchestration.pipeline.query_states import read_state
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.embedded_broker import lifecycle as embedded
+from orchestration.access.kafka import client as kafka
+from orchestration.access.progress.query_states import read_state
 from tests.support.processes import EXAMPLE, Command, Medallion, await_that, example_on, medallion
 
 BOUNDARY = "stopped at a micro-batch boundary"

@@ -23,7 +23,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.delta.lease.local_leases import Leases
 from common.delta.log import snapshot
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.quality.last_results import last_results
 from tests.support.processes import EXAMPLE, ROOT, SMALL, example_on
 from tests.support.servers.own_environment import installed

@@ -23,7 +23,7 @@ from common.delta.log import LogReader
 from common.java.compile_sources import reader_jar
 from common.java.find_java import find_java
 from common.java.jar_cache import require
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.support.oracles.oracle import outcome
 from tests.support.processes import (
     DEADLINE_SECONDS,

@@ -22,7 +22,7 @@ from common.config.settings import load_settings
 from common.java import jar_cache
 from common.java.jar_cache import Jar
 from common.machine import processes
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.support.oracles.oracle import outcome
 from tests.support.processes import EXAMPLE, Medallion, medallion
 

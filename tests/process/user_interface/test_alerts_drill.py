@@ -25,9 +25,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from common.config.settings import load_settings
 from common.declare import Message
-from orchestration.embedded_broker import lifecycle as embedded
-from orchestration.kafka import client as kafka
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.embedded_broker import lifecycle as embedded
+from orchestration.access.kafka import client as kafka
 from tests.support.processes import EXAMPLE, Command, Medallion, await_that, example_on, medallion
 from tests.support.servers.receivers import Inbox, http_receiver
 

@@ -16,8 +16,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cli.status_output import WIDTH, render
-from orchestration.pipeline.load_file import load_pipeline
 from orchestration.status.collect import Collector
 from orchestration.status.model import Status
 from orchestration.status.topic_offsets import BrokerOffsets

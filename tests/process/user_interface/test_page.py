@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from common.declare import Message
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.support.processes import EXAMPLE, ROOT, Command, Medallion, await_that, example_on, medallion
 
 if TYPE_CHECKING:

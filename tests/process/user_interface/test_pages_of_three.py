@@ -18,8 +18,8 @@ import pytest
 from deltalake import DeltaTable
 
 from common.declare import Message
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.metrics.metric_list import METRICS
-from orchestration.pipeline.load_file import load_pipeline
 from tests.support.pages import address, get, of_tables, raised, samples, states, unready
 from tests.support.processes import (
     EXAMPLE,

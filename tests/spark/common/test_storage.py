@@ -16,7 +16,7 @@ from common.declare import Pipeline, Storage, Topic
 from common.errors import TableShapeError
 from gold.table import create as tables
 from gold.table.context import Context
-from orchestration.query.duckdb_views import Database
+from orchestration.access.query.duckdb_views import Database
 from tests.conftest import make_settings
 
 STORAGES = {

@@ -16,7 +16,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic
 from common.machine.processes import start_mark
-from orchestration.history.job_state import BatchFacts, JobQuery, JobState, write_state
+from orchestration.access.history.job_state import BatchFacts, JobQuery, JobState, write_state
 
 PIPELINE = Pipeline(
     name="shop",

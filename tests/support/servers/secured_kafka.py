@@ -35,7 +35,7 @@ from cryptography.x509.oid import NameOID
 
 from common.config.settings import Settings
 from common.machine import processes
-from orchestration.embedded_broker.server_process import MAIN_CLASS, Server
+from orchestration.access.embedded_broker.server_process import MAIN_CLASS, Server
 from tests.support.servers.token_server import AUDIENCE, TokenServer, token_server
 
 LISTENERS = ("internal", "tls", "mtls", "login", "expired", "elsewhere")

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.spark import session_conf
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from tests.bench.__main__ import WORKLOADS
 from tests.bench.contenders.started_process import ContenderError, Started
 from tests.bench.data.events import WATERMARK_SECONDS

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from common.declare import Message
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 
 PIPELINE = Path(__file__).parents[3] / "examples" / "earthquakes" / "pipeline.py"
 MESSAGES = 40_000

@@ -14,7 +14,7 @@ import pytest
 
 from common import declare
 from gold.table.declaration_marks import meaning
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 from silver.judge.rules import rules_version
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

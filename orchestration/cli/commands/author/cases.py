@@ -14,8 +14,8 @@ import typer
 from common.config.settings import Settings
 from common.errors import CaseError, CasesFailedError, MedallionError, UsageError
 from common.machine.console import err, out, say
+from orchestration.access.declaration.context import Context, context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
     from orchestration.cases.run import Outcome
@@ -188,8 +188,8 @@ def _times(files: Sequence[Path]) -> dict[Path, float]:
 def _record(
     ready: Context, source: str, *, where: str | None, tables: Sequence[str], to: Sequence[Path] | None
 ) -> None:
+    from orchestration.access.declaration.load_file import load_pipeline
     from orchestration.cases.record import record_case
-    from orchestration.pipeline.load_file import load_pipeline
 
     if to is not None and len(to) > 1:
         raise UsageError("--record writes into one file; name one, or none.")

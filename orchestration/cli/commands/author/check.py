@@ -18,15 +18,15 @@ from common.declare import Bronze, Files, Pipeline
 from common.errors import PipelineError, Problem, SettingsError, UsageError
 from common.machine.console import out
 from common.machine.terminal import visible, wrapped
+from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.lineage import readers, sources
+from orchestration.access.declaration.load_file import load_draft
+from orchestration.access.progress.expired import lacking_records
 from orchestration.alerts.scope import blind_rules
 from orchestration.cases.suite import file_problems
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import draft_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import Context, context
-from orchestration.pipeline.expired import lacking_records
-from orchestration.pipeline.lineage import readers, sources
-from orchestration.pipeline.load_file import load_draft
 
 PathArgument = Annotated[
     Path | None,

@@ -17,9 +17,9 @@ from common.declare import Avro
 from common.errors import PipelineError, UsageError, nearest
 from common.machine.console import out, say
 from common.schema import avro as avro_schema
+from orchestration.access.declaration.context import context
+from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
-from orchestration.kafka.topic_sample import Sampled
-from orchestration.pipeline.context import context
 from orchestration.propose import value_shapes
 from orchestration.propose.pipeline_source import Proposal, render
 from orchestration.propose.propose import propose, table_name
@@ -90,7 +90,7 @@ def command(
 
 
 def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple[str, list[Sampled]]]:
-    from orchestration.kafka.capture_file import sample_capture
+    from orchestration.access.kafka.capture_file import sample_capture
 
     if not file.is_file():
         raise UsageError(f"--from {file}: {'is a folder' if file.is_dir() else 'no such file'}.")
@@ -102,7 +102,7 @@ def _of_file(file: Path, topics: Sequence[str] | None, count: int) -> list[tuple
 
 def _values_of(file: Path) -> Iterator[bytes | None]:
     """Values in which a key is searched for collisions."""
-    from orchestration.kafka.capture_file import read_capture
+    from orchestration.access.kafka.capture_file import read_capture
 
     return (message.value for message in islice(read_capture(file), _MOST_LINES))
 
@@ -110,8 +110,8 @@ def _values_of(file: Path) -> Iterator[bytes | None]:
 def _of_broker(
     settings: Settings, topics: Sequence[str] | None, count: int
 ) -> list[tuple[str, list[Sampled]]]:
-    from orchestration.kafka import client as kafka
-    from orchestration.kafka.topic_sample import sample
+    from orchestration.access.kafka import client as kafka
+    from orchestration.access.kafka.topic_sample import sample
 
     options = {key: value for key, value in settings.kafka.options.items() if key != "bootstrap.servers"}
     with _broker(settings, options) as address:
@@ -129,8 +129,8 @@ def _of_broker(
 
 @contextmanager
 def _broker(settings: Settings, options: dict[str, str]) -> Iterator[str]:
-    from orchestration.embedded_broker import lifecycle as broker
-    from orchestration.kafka import client as kafka
+    from orchestration.access.embedded_broker import lifecycle as broker
+    from orchestration.access.kafka import client as kafka
 
     named = settings.kafka.bootstrap_servers or settings.kafka.options.get("bootstrap.servers")
     if named:
@@ -149,7 +149,7 @@ def _avro(
     framed = [value for value in values if value_shapes.recognize(value).kind == value_shapes.REGISTRY]
     if 2 * len(framed) <= len(values) or not framed:
         return None
-    from orchestration.kafka.schema_registry import schema_text
+    from orchestration.access.kafka.schema_registry import schema_text
 
     number = Counter(int.from_bytes(value[1:5], "big") for value in framed).most_common(1)[0][0]
     text = schema_text(settings, number)

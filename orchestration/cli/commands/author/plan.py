@@ -12,10 +12,10 @@ import typer
 from common.errors import PipelineError
 from common.machine.console import out
 from common.machine.terminal import visible
+from orchestration.access.declaration.context import Context, context
 from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.recover_output import effort_text
-from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ import typer
 
 from common.errors import UsageError, nearest
 from common.machine.console import out, page
+from orchestration.access.declaration.context import context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
 
 app = typer.Typer(
     name="alerts", help="What wakes people: list it, and test its channels.", no_args_is_help=True
@@ -35,9 +35,9 @@ def ls(
 
     Shows what the process that watches has seen; it looks at nothing itself.
     """
+    from orchestration.access.history.alert_state import read_alerts
     from orchestration.alerts.scope import blind_rules
     from orchestration.cli.alerts_output import alerts_document, alerts_lines, rules_table
-    from orchestration.history.alert_state import read_alerts
 
     ready = context(pipeline, settings, overrides)
     given, seen = ready.settings.alerts, read_alerts(ready.layout.alerts)

@@ -12,9 +12,9 @@ import typer
 
 from common.machine.console import page, say
 from common.machine.file_modes import umask
+from orchestration.access.declaration.context import Context, context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_holder
-from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
     from common.declare import Silver

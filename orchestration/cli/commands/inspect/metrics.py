@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from orchestration.access.declaration.context import context
 from orchestration.cli.options import SetOption, SettingsOption
-from orchestration.pipeline.context import context
 
 Kind = Literal["board", "rules", "reference"]
 

@@ -6,8 +6,8 @@ import threading
 
 import typer
 
+from orchestration.access.declaration.context import context
 from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
 
 _ADDRESS = "127.0.0.1:8484"
 

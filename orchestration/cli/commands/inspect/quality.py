@@ -17,9 +17,9 @@ from common.errors import QualityFailedError, UsageError, nearest
 from common.machine.console import out, page, say
 from common.machine.file_modes import umask
 from common.spark.session import build_session
+from orchestration.access.declaration.context import Context, context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_holder, holders
-from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,14 +13,14 @@ from common.declare import Silver
 from common.delta.log import latest_version
 from common.errors import UsageError
 from common.machine.console import err, out, page, say
+from orchestration.access.declaration.context import Context, context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from orchestration.access.query.duckdb_views import Database
     from orchestration.quarantine.replay import Replay
-    from orchestration.query.duckdb_views import Database
 
 app = typer.Typer(
     name="quarantine", help="Rows that silver rejected: list them, judge them again.", no_args_is_help=True
@@ -209,7 +209,7 @@ def _session(ready: Context, silver: Silver, *, is_dry_run: bool) -> AbstractCon
 
 
 def _database() -> Database:
-    from orchestration.query.duckdb_views import Database
+    from orchestration.access.query.duckdb_views import Database
 
     database = Database()
     if database.note:

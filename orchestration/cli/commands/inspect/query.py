@@ -13,8 +13,8 @@ from common.config.paths import HISTORY, all_tables, queryable_tables
 from common.delta.log import snapshot
 from common.errors import UsageError
 from common.machine.console import err, out, page
+from orchestration.access.declaration.context import Context, context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import Context, context
 
 _LIMIT = 50
 
@@ -54,8 +54,8 @@ def query(
     Tables are bronze.x, silver.x, silver.x__quarantine, gold.x and ops.micro_batches. Times are UTC. The SQL
     can read these tables and nothing else, unless --unsafe is given.
     """
+    from orchestration.access.query.duckdb_views import Database, run_query
     from orchestration.cli.query_output import print_table, write_csv, write_json
-    from orchestration.query.duckdb_views import Database, run_query
 
     if as_json and as_csv:
         raise UsageError("--json and --csv: use only one of them.")

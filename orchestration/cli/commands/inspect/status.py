@@ -12,8 +12,8 @@ from rich.console import Console, RenderableType
 
 from common.errors import UsageError
 from common.machine.console import out
+from orchestration.access.declaration.context import context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
 
 if TYPE_CHECKING:
     from orchestration.status.collect import Collector

@@ -12,10 +12,10 @@ import typer
 
 from common.errors import SetupError, UsageError
 from common.machine.console import out
+from orchestration.access.declaration.context import context
 from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
 from orchestration.deploy import image, kubernetes, systemd
 from orchestration.deploy.plan import HOME, Plan, plan_of
-from orchestration.pipeline.context import context
 
 Place = Literal["systemd", "kubernetes", "compose"]
 

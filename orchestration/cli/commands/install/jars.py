@@ -16,9 +16,9 @@ from common.java import jar_cache
 from common.java.jar_cache import Jar, State
 from common.machine.console import err, out, page
 from common.machine.terminal import megabytes
+from orchestration.access.declaration.context import context
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
 
 _COLOURS = {"ok": "green", "missing": "yellow", "altered": "bold red"}
 

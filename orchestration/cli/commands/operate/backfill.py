@@ -10,13 +10,13 @@ import typer
 
 from common.errors import MedallionError
 from common.machine.console import out, say
+from orchestration.access.declaration.context import Context, context
+from orchestration.access.progress.record_range import parse_range
 from orchestration.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, read_runs
 from orchestration.cli.commands.operate.run import checked, gate_failure
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.recover_output import effort_text
 from orchestration.http.serve import alerts_of
-from orchestration.pipeline.context import Context, context
-from orchestration.pipeline.record_range import parse_range
 
 if TYPE_CHECKING:  # imports Spark, which `backfill ls` does not need
     from orchestration.backfill.run import Plan, Request

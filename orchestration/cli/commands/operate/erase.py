@@ -12,9 +12,9 @@ import typer
 
 from common.errors import UsageError
 from common.machine.console import out, page, say
+from orchestration.access.declaration.context import Context, context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_job, holders
-from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
     from orchestration.erasure.erase import Erasure, Plan

@@ -9,10 +9,10 @@ import typer
 from rich.text import Text
 
 from common.machine.console import out, page, say
+from orchestration.access.declaration.context import Context, context
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.warm_job import ask_job, holders
-from orchestration.pipeline.context import Context, context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

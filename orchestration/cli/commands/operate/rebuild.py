@@ -12,13 +12,13 @@ from common.delta.log import LogReader
 from common.errors import UsageError
 from common.machine.console import out, say
 from common.machine.terminal import visible
+from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.lineage import sources, written_by
+from orchestration.access.history.effort import effort_of
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.recover_output import effort_text
 from orchestration.cli.status_output import bytes_text
 from orchestration.cli.warm_job import ask_holder
-from orchestration.history.effort import effort_of
-from orchestration.pipeline.context import Context, context
-from orchestration.pipeline.lineage import sources, written_by
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from orchestration.shadow.compare import Comparison

@@ -11,14 +11,14 @@ import typer
 from common.declare import Silver
 from common.errors import UsageError
 from common.machine.console import out, say
+from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.lineage import sources
+from orchestration.access.history.effort import effort_of, effort_of_range
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.recover_output import effort_text
-from orchestration.history.effort import effort_of, effort_of_range
-from orchestration.pipeline.context import Context, context
-from orchestration.pipeline.lineage import sources
 
 if TYPE_CHECKING:  # imports Spark, which --plan does not need
-    from orchestration.pipeline.record_range import RecordRange
+    from orchestration.access.progress.record_range import RecordRange
 
 _PLACE = "A time as 2026-01-05T10:00Z, or offsets as orders/0=120,orders/1=80"
 
@@ -48,7 +48,7 @@ def restate(  # the options of the command
     whatever a declaration makes of a record. The silver and gold jobs of the table must not run; silver
     changes by one commit, gold follows, and the audit balances. After a crash the same command goes on.
     """
-    from orchestration.pipeline.record_range import parse_range
+    from orchestration.access.progress.record_range import parse_range
 
     ready = context(pipeline, settings, set_)
     silver = ready.pipeline.table(table)  # refuses a name that is not declared

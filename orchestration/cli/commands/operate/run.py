@@ -11,11 +11,11 @@ import typer
 from common.errors import QualityFailedError
 from common.machine.console import say
 from common.spark.session import Compiled
+from orchestration.access.declaration.context import Context, context
+from orchestration.access.progress.rows_read import RowsRead
 from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
 from orchestration.http.serve import page_of
-from orchestration.pipeline.context import Context, context
-from orchestration.pipeline.rows_read import RowsRead
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from orchestration.jobs.job import Job

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from orchestration.access.declaration.context import context
+from orchestration.access.declaration.environment import refuse_in_sandbox
 from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
-from orchestration.pipeline.context import context
-from orchestration.pipeline.environment import refuse_in_sandbox
 
 
 def register(app: typer.Typer) -> None:

@@ -19,10 +19,10 @@ from common.declare import Message, Pipeline, Topic
 from common.errors import UsageError, nearest
 from common.machine.console import err, out, say
 from common.machine.stop_signals import handled
+from orchestration.access.declaration.context import Context, context
+from orchestration.access.declaration.environment import refuse_in_sandbox
+from orchestration.access.kafka.producer import Produced, produce
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.kafka.producer import Produced, produce
-from orchestration.pipeline.context import Context, context
-from orchestration.pipeline.environment import refuse_in_sandbox
 
 _SEED = 7
 _FASTEST = 1_000_000
@@ -137,8 +137,8 @@ def _fill(
     ready: Context, table: Topic, topic: str, messages: Iterator[Message], bound: Bound, *, skip: int | None
 ) -> Report:
     """Send the messages; without ``skip`` the run continues after as many as the topic has."""
+    from orchestration.access.kafka import client as kafka
     from orchestration.jobs.job import open_broker
-    from orchestration.kafka import client as kafka
 
     refuse_in_sandbox(ready.settings, "produce")
     options = kafka.client_options(ready.settings, ready.pipeline, table)
@@ -212,7 +212,7 @@ def _topic_of(table: Topic) -> str:
 
 def _messages(table: Topic, file: Path | None, key_field: str | None, seed: int | None) -> Iterator[Message]:
     if file is not None:
-        from orchestration.kafka.capture_file import read_capture, read_keyed_capture
+        from orchestration.access.kafka.capture_file import read_capture, read_keyed_capture
 
         if seed is not None:
             raise UsageError("--seed is for sample data: it cannot be used with --from.")

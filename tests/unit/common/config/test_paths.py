@@ -9,7 +9,7 @@ import pytest
 from common.config.paths import Layout
 from common.config.settings import load_settings
 from common.declare import Pipeline
-from orchestration.pipeline.load_file import load_pipeline
+from orchestration.access.declaration.load_file import load_pipeline
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "earthquakes" / "pipeline.py"
 

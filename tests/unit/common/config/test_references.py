@@ -13,8 +13,8 @@ from common.config.settings import BronzeSettings, load_settings
 from common.declare import Topic
 from common.errors import SettingsError
 from common.spark.session import session_conf
+from orchestration.access.kafka.client_options import librdkafka_options
 from orchestration.install.doctor import PROBES
-from orchestration.kafka.client_options import librdkafka_options
 
 CANARY = 'sword"fish\\ 7'
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from common.config.alert_settings import KINDS, LIMITS, AlertRule
+from orchestration.access.history.alert_state import Restarts
 from orchestration.alerts.evaluate import Observation, observe
 from orchestration.alerts.facts import Facts, count_restarts
 from orchestration.alerts.volume import HourVolume
-from orchestration.history.alert_state import Restarts
 from orchestration.quality.last_results import LastResult
 from orchestration.status.collect import Collector
 from orchestration.status.lease_holder import Holder

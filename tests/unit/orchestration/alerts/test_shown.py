@@ -13,10 +13,10 @@ from rich.console import Console
 from common.config.alert_settings import AlertRule
 from common.config.settings import load_settings
 from common.errors import SettingsError
+from orchestration.access.history.alert_state import AlertsFile, AlertState, write_alerts
 from orchestration.alerts.scope import blind_rules, watched_tables
 from orchestration.alerts.watch import Watch
 from orchestration.cli.status_output import render
-from orchestration.history.alert_state import AlertsFile, AlertState, write_alerts
 from orchestration.http.live import Live
 from orchestration.metrics.exposition import prometheus_text
 from orchestration.status.document import document

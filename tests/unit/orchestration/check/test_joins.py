@@ -21,8 +21,8 @@ from common.declare import (
     Within,
 )
 from common.errors import PipelineError
+from orchestration.access.declaration.lineage import in_data_order
 from orchestration.check.pipeline import check
-from orchestration.pipeline.lineage import in_data_order
 
 FEED = Storage(change_feed=True)
 LATEST = Upsert("people", reads="silver.people", key=["person_id"], newest_by=["born_at"], storage=FEED)

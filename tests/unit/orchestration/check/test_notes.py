@@ -24,9 +24,9 @@ from common.declare import (
     Window,
     Within,
 )
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.check.notes import notes
 from orchestration.cli.commands.author.check import register
-from orchestration.pipeline.load_file import load_pipeline
 
 WINDOW: dict[str, Any] = {
     "reads": "silver.s",

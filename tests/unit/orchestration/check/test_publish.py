@@ -23,10 +23,10 @@ from common.declare import (
     Upsert,
 )
 from common.errors import PipelineError
+from orchestration.access.kafka.client import sink_options
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import check
 from orchestration.jobs.job import written_tables
-from orchestration.kafka.client import sink_options
 from tests.conftest import make_settings
 
 SILVER = Silver(

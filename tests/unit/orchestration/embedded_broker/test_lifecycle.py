@@ -15,9 +15,9 @@ from common.config.paths import broker_dir
 from common.config.settings import Settings, load_settings
 from common.errors import BrokerError
 from common.machine import processes
-from orchestration.embedded_broker import lifecycle as broker
-from orchestration.embedded_broker.server_process import _escaped
-from orchestration.embedded_broker.state_folder import (
+from orchestration.access.embedded_broker import lifecycle as broker
+from orchestration.access.embedded_broker.server_process import _escaped
+from orchestration.access.embedded_broker.state_folder import (
     Identity,
     data_dir,
     identity_of,

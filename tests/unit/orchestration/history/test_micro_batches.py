@@ -9,9 +9,9 @@ import pytest
 from deltalake import DeltaTable
 
 from common.config.paths import HISTORY, Layout
-from orchestration.history import micro_batches
-from orchestration.history.micro_batches import MicroBatchRow
-from orchestration.query.duckdb_views import Database, run_query
+from orchestration.access.history import micro_batches
+from orchestration.access.history.micro_batches import MicroBatchRow
+from orchestration.access.query.duckdb_views import Database, run_query
 
 NOW = datetime.now(UTC)
 

@@ -18,7 +18,7 @@ from common.config.paths import HISTORY
 from common.declare import NullShare, Quality, RowCount
 from common.delta.lease.local_leases import Leases
 from common.errors import AddressError
-from orchestration.history import micro_batches
+from orchestration.access.history import micro_batches
 from orchestration.http.app import HEADERS, LOOPBACK_HOSTS, build_app
 from orchestration.http.live import Live
 from orchestration.http.serve import page_of

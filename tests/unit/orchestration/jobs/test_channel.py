@@ -15,9 +15,9 @@ import pytest
 
 from common.delta.log import Snapshot
 from common.errors import LeaseHeldError, MedallionError, UsageError
+from orchestration.access.channel.client import ask, fingerprint
+from orchestration.access.channel.protocol import Request
 from orchestration.audit.result import Account, Fault, PartitionAccount
-from orchestration.channel.client import ask, fingerprint
-from orchestration.channel.protocol import Request
 from orchestration.jobs.maintenance import MaintenanceResult
 from orchestration.jobs.serving.channel import Channel, serving
 from orchestration.jobs.serving.commands import ACCOUNTS, MAINTAINED

@@ -12,12 +12,12 @@ from common.config.settings import load_settings
 from common.declare import ConsoleSink, Pipeline, Publish
 from common.errors import BrokerError
 from common.machine import processes
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.jobs import job
 from orchestration.jobs.job import open_broker, written_tables
 from orchestration.jobs.separate_processes import _failure
 from orchestration.jobs.supervisor import StopSignal
 from orchestration.jobs.wiring import LAYERS, Layer
-from orchestration.pipeline.load_file import load_pipeline
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "earthquakes" / "pipeline.py"
 

@@ -19,13 +19,13 @@ from common.declare import Aggregate, InRange, Json, Pipeline, Quality, Silver, 
 from common.delta.log import LogReader
 from common.delta.published_version import read_published
 from common.errors import QualityFailedError, TableMissingError
+from orchestration.access.query.duckdb_views import Database, run_query
 from orchestration.jobs import quality_gates
 from orchestration.jobs.maintenance import plan_maintenance
 from orchestration.jobs.quality_gates import QualityGates
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
 from orchestration.quality import results
-from orchestration.query.duckdb_views import Database, run_query
 
 TABLE = "gold.totals"
 

@@ -16,8 +16,8 @@ import pytest
 
 from common.config.paths import HISTORY
 from common.errors import QueryFailedError
-from orchestration.history import micro_batches
-from orchestration.history.job_state import JobState, read_states
+from orchestration.access.history import micro_batches
+from orchestration.access.history.job_state import JobState, read_states
 from orchestration.jobs import recorder
 from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor

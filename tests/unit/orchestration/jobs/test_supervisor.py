@@ -22,11 +22,11 @@ from common.errors import (
     SourceReplacedError,
     TransientFailureError,
 )
+from orchestration.access.progress.query_states import QueryState, read_state
 from orchestration.jobs import supervisor as supervising
 from orchestration.jobs.failures import restart_notices
 from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
-from orchestration.pipeline.query_states import QueryState, read_state
 
 
 class Query:

@@ -11,9 +11,9 @@ import pytest
 from common.config.settings import Settings, load_settings
 from common.declare import Pipeline, Topic
 from common.errors import BrokerError, PipelineError
-from orchestration.kafka import client as kafka
-from orchestration.kafka import refusals
-from orchestration.kafka.client_options import librdkafka_options
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka import refusals
+from orchestration.access.kafka.client_options import librdkafka_options
 
 SERVERS = "bootstrap.servers"
 

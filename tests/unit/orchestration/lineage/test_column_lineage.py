@@ -30,10 +30,10 @@ from common.declare import (
     Topic,
     Upsert,
 )
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.check.pipeline import table_scopes
 from orchestration.lineage.datasets import Datasets, QueryDatasets
 from orchestration.lineage.sources import ColumnSources
-from orchestration.pipeline.load_file import load_pipeline
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp")

@@ -13,10 +13,10 @@ import pytest
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.errors import QueryFailedError, SettingsError
-from orchestration.history.micro_batches import MicroBatchRow
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.history.micro_batches import MicroBatchRow
 from orchestration.lineage import reporter as module
 from orchestration.lineage.reporter import Reporter
-from orchestration.pipeline.load_file import load_pipeline
 from tests.support.servers.lineage_events import validate
 from tests.support.servers.receiver import Receiver, receiving
 

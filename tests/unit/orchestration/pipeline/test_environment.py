@@ -14,9 +14,9 @@ from common.config.settings import Settings, load_settings
 from common.declare import ConsoleSink, KafkaSink, Pipeline, Publish, Topic
 from common.declare.declared import source_of
 from common.errors import SettingsError, UsageError
+from orchestration.access.declaration.environment import in_environment, refuse_in_sandbox
 from orchestration.jobs.job import layers_to_run, written_tables
 from orchestration.jobs.wiring import LAYERS
-from orchestration.pipeline.environment import in_environment, refuse_in_sandbox
 from tests.support.in_process import run
 
 SHOP = Pipeline(

@@ -17,10 +17,10 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Debezium, Json, Pipeline, Silver, Text, Topic
 from common.schema.ddl import parse
+from orchestration.access.declaration.field_use import FieldSampler, FieldUse, compare
 from orchestration.cli.status_output import render
 from orchestration.jobs import field_notices
 from orchestration.jobs.field_notices import FieldNotices
-from orchestration.pipeline.field_use import FieldSampler, FieldUse, compare
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
 from orchestration.status.topic_offsets import BrokerOffsets

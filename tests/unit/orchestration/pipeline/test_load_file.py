@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import PipelineError, UsageError
-from orchestration.pipeline.load_file import load_draft, load_pipeline
+from orchestration.access.declaration.load_file import load_draft, load_pipeline
 
 GOOD = 'from common.declare import Pipeline, Topic\n\npipeline = Pipeline("p", bronze=[Topic("a")])\n'
 

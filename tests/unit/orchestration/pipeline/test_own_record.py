@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestration.pipeline.own_record import own_record
+from orchestration.access.declaration.own_record import own_record
 
 RECORD = {"type": "dns", "level": 3, "on": True, "detail": {"kind": "a"}, "none": None}
 

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from common.delta.log import LogReader
 from common.errors import UsageError
-from orchestration.pipeline.record_range import RecordRange, parse_range
+from orchestration.access.progress.record_range import RecordRange, parse_range
 
 DAY = datetime(2026, 1, 5, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Join, Topic, Upsert
-from orchestration.pipeline.rows_read import RowsRead
+from orchestration.access.progress.rows_read import RowsRead
 
 LATEST = Upsert("latest", reads="silver.quakes", key=["n"], newest_by=["n"])
 

@@ -9,7 +9,7 @@ import pytest
 
 from common.declare import Aggregate, Gold, Json, Silver
 from common.delta.checkpoint import Checkpoint
-from orchestration.pipeline.state_partitions import other_partitions
+from orchestration.access.progress.state_partitions import other_partitions
 
 ORDERS = Silver(
     "orders",

@@ -12,8 +12,8 @@ import pytest
 from common.delta.checkpoint import DeltaPosition
 from common.delta.log import LogReader
 from common.errors import HistoryGoneError
-from orchestration.pipeline import unread_commits
-from orchestration.pipeline.unread_commits import UnreadCounter
+from orchestration.access.progress import unread_commits
+from orchestration.access.progress.unread_commits import UnreadCounter
 
 
 def write(folder: Path, version: int, *actions: object) -> None:

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from common.declare import ChangeFeed, Upsert
 from common.errors import UsageError
 from common.schema.ddl import Field
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.kafka.capture_file import sample_capture
+from orchestration.access.kafka.topic_sample import Sampled, chunks
 from orchestration.check.pipeline import check
 from orchestration.cli.commands.author import init
-from orchestration.kafka.capture_file import sample_capture
-from orchestration.kafka.topic_sample import Sampled, chunks
-from orchestration.pipeline.load_file import load_pipeline
 from orchestration.propose import value_shapes
 from orchestration.propose.keys import value_at
 from orchestration.propose.pipeline_source import Proposal, render

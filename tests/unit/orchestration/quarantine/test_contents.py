@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
+from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cli.commands.inspect.quarantine import register
-from orchestration.pipeline.load_file import load_pipeline
 from orchestration.quarantine.contents import escaped, escaped_start, select_silver_tables
 from tests.unit.orchestration.query.test_duckdb_views import PIPELINE
 

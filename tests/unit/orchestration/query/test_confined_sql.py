@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from common.config.paths import Layout
 from common.errors import UsageError
+from orchestration.access.query import duckdb_views
+from orchestration.access.query.duckdb_views import Database, run_query
 from orchestration.cli.commands.inspect.query import register
-from orchestration.query import duckdb_views
-from orchestration.query.duckdb_views import Database, run_query
 
 TABLES = ("silver.quakes", "gold.latest")
 

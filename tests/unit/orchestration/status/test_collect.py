@@ -23,10 +23,10 @@ from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
 from common.delta.lease.local_leases import Leases
+from orchestration.access.history.catalog_state import CatalogEntry, write_entries
+from orchestration.access.progress.query_states import QueryState, Restart, write_state
 from orchestration.cli.commands.inspect.status import register
 from orchestration.cli.status_output import render
-from orchestration.history.catalog_state import CatalogEntry, write_entries
-from orchestration.pipeline.query_states import QueryState, Restart, write_state
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
 from orchestration.status.lease_holder import find_holder

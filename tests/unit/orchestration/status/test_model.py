@@ -15,9 +15,9 @@ from rich.console import Console
 
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
+from orchestration.access.history.alert_state import AlertsFile, AlertState
+from orchestration.access.history.job_state import JobState, read_states, write_state
 from orchestration.cli.status_output import render
-from orchestration.history.alert_state import AlertsFile, AlertState
-from orchestration.history.job_state import JobState, read_states, write_state
 from orchestration.status.collect import Collector
 from orchestration.status.document import document
 from orchestration.status.model import Status, TableStatus, TimeToLoss

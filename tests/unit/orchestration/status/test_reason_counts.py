@@ -8,8 +8,8 @@ import pytest
 from deltalake import DeltaTable
 
 from common.delta.log import LogReader
+from orchestration.access.query.duckdb_views import Database, count_reasons
 from orchestration.http.live import Live
-from orchestration.query.duckdb_views import Database, count_reasons
 from orchestration.status import reason_counts
 from orchestration.status.model import Status, TableStatus
 from orchestration.status.reason_counts import ReasonCounter

@@ -11,8 +11,8 @@ from common.config.settings import Settings, load_settings
 from common.declare import Pipeline
 from common.errors import PipelineError
 from common.machine import event_log
-from orchestration.pipeline.environment import in_environment
-from orchestration.pipeline.load_file import Draft, load_draft
+from orchestration.access.declaration.environment import in_environment
+from orchestration.access.declaration.load_file import Draft, load_draft
 
 
 @dataclass(frozen=True)

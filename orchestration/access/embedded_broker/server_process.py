@@ -1,6 +1,6 @@
 """Prepares and starts the JVM of the embedded Kafka: class path, properties, formatted data folder.
 
-Sharing a running broker and stopping it belong in ``orchestration.embedded_broker.lifecycle``.
+Sharing a running broker and stopping it belong in ``orchestration.access.embedded_broker.lifecycle``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from common.config.settings import Settings
 from common.errors import BrokerError
 from common.java.find_java import find_java
 from common.java.jar_cache import require
-from orchestration.embedded_broker.state_folder import (
+from orchestration.access.embedded_broker.state_folder import (
     Identity,
     data_dir,
     jvm_log,

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from common.config.settings import Settings
 from common.declare import KafkaSink, Pipeline, Topic
 from common.errors import BrokerError, PipelineError, Problem
-from orchestration.kafka.client_options import create_client, librdkafka_options
-from orchestration.kafka.refusals import certificate_fault, endpoint_fault, is_refused
+from orchestration.access.kafka.client_options import create_client, librdkafka_options
+from orchestration.access.kafka.refusals import certificate_fault, endpoint_fault, is_refused
 
 Offsets = dict[str, dict[int, int]]
 

@@ -16,7 +16,7 @@ from common.declare import Bronze, Join, Publish, Table
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
 from common.errors import MedallionError
-from orchestration.pipeline.lineage import sources
+from orchestration.access.declaration.lineage import sources
 
 Offsets = Mapping[str, Mapping[int, int]]
 

@@ -8,7 +8,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from common.streaming.topic_identity import BrokerTopic
-from orchestration.kafka.client import admin_client, translated
+from orchestration.access.kafka.client import admin_client, translated
 
 _REQUEST_SECONDS = 30.0
 _HIDDEN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}

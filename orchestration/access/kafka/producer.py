@@ -18,7 +18,7 @@ from confluent_kafka import Message as Report
 
 from common.declare import Message
 from common.errors import BrokerError
-from orchestration.kafka.client_options import create_client, librdkafka_options
+from orchestration.access.kafka.client_options import create_client, librdkafka_options
 
 SLICE_SECONDS = 0.01
 """Length of a slice: due messages are sent this often."""

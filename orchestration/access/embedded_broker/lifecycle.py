@@ -25,10 +25,10 @@ from common.errors import BrokerError
 from common.machine import processes
 from common.machine.console import say
 from common.machine.file_modes import umask
-from orchestration.embedded_broker import state_folder as files
-from orchestration.embedded_broker.server_process import MAIN_CLASS, Server
-from orchestration.embedded_broker.state_folder import Identity, State
-from orchestration.kafka.client import is_ready
+from orchestration.access.embedded_broker import state_folder as files
+from orchestration.access.embedded_broker.server_process import MAIN_CLASS, Server
+from orchestration.access.embedded_broker.state_folder import Identity, State
+from orchestration.access.kafka.client import is_ready
 
 _ANSWER_SECONDS = 5.0
 _REPORT_SECONDS = 10.0

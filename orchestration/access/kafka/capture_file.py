@@ -10,7 +10,7 @@ from pathlib import Path
 
 from common.declare import Message
 from common.errors import UsageError, nearest
-from orchestration.kafka.topic_sample import chunks
+from orchestration.access.kafka.topic_sample import chunks
 
 _EXAMINED = 1_000
 """Messages at the start of a file that are searched for the key field."""

@@ -24,7 +24,7 @@ from common.delta.log import latest_version
 from common.delta.published_version import SUFFIX, read_published
 from common.errors import TableError, TableMissingError, UsageError, nearest
 from common.machine.object_store import storage_options
-from orchestration.query.allowed_sql import explain_refusal, refuse_unsafe
+from orchestration.access.query.allowed_sql import explain_refusal, refuse_unsafe
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

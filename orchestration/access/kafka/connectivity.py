@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.errors import BrokerError
-from orchestration.kafka.client_options import create_client, librdkafka_options
+from orchestration.access.kafka.client_options import create_client, librdkafka_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import common.errors
 from common.errors import MedallionError
-from orchestration.channel.protocol import Line, Request, address
+from orchestration.access.channel.protocol import Line, Request, address
 
 _CONNECT_SECONDS = 5.0
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from common.errors import BrokerError
-from orchestration.kafka.client_options import create_client, librdkafka_options
+from orchestration.access.kafka.client_options import create_client, librdkafka_options
 
 _SECONDS = 1.5
 _MOST_PARTITIONS = 64

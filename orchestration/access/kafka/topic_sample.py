@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from common.errors import BrokerError
-from orchestration.kafka import client as kafka
-from orchestration.kafka.client_options import librdkafka_options
+from orchestration.access.kafka import client as kafka
+from orchestration.access.kafka.client_options import librdkafka_options
 
 _CHUNKS = 4
 _SECONDS = 15.0

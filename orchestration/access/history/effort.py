@@ -10,7 +10,7 @@ from typing import Any
 from common.config.paths import HISTORY, Layout
 from common.delta.log import LogReader
 from common.errors import MedallionError
-from orchestration.history import micro_batches
+from orchestration.access.history import micro_batches
 
 _HISTORY_DAYS = 30
 _USUAL_RATE = {"bronze": 20_000.0, "silver": 5_000.0, "gold": 20_000.0, "publish": 5_000.0}

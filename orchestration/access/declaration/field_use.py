@@ -23,7 +23,7 @@ from common.delta.log import LogReader
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
 from common.schema.value_fields import Field, fields, paths_in
-from orchestration.pipeline.own_record import OwnRecord, own_record
+from orchestration.access.declaration.own_record import OwnRecord, own_record
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
