@@ -23,7 +23,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import UsageError
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.record_range import RecordRange
-from orchestration.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
+from orchestration.records.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,8 +25,8 @@ from orchestration.cases.run import TableRows, run_tables
 from orchestration.cases.session import CaseSession, open_cases
 from orchestration.cases.tables import query_of, unknown_table
 from orchestration.cases.topics import topic_of
-from orchestration.quarantine.contents import rows as quarantined
-from orchestration.quarantine.contents import select_silver_tables
+from orchestration.records.quarantine.contents import rows as quarantined
+from orchestration.records.quarantine.contents import select_silver_tables
 
 _PLACE = re.compile(r"(?P<topic>.+)/(?P<partition>\d+)/(?P<first>\d+)(?:-(?P<last>\d+))?")
 

@@ -8,8 +8,8 @@ from typing import Any
 from rich.text import Text
 
 from common.errors import AccountError
-from orchestration.audit.result import FATES, SHOWN, Account, Fault
 from orchestration.cli.grid import Column, Grid
+from orchestration.records.audit.result import FATES, SHOWN, Account, Fault
 
 _NEXT = {
     "missing": "restore the version of the table before the change, or fill silver again",

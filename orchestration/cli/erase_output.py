@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from orchestration.cli.grid import Column, Grid
-from orchestration.erasure.erase import Plan
+from orchestration.records.erasure.erase import Plan
 
 
 def table(plan: Plan) -> Grid:

@@ -1,6 +1,6 @@
 """Quarantine for people and as JSON: groups as a table, rows as blocks, a replay as lines.
 
-Payloads are printed only after ``orchestration.quarantine.contents.escaped``.
+Payloads are printed only after ``orchestration.records.quarantine.contents.escaped``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.query_output import shown_time
-from orchestration.quarantine.contents import Group, Row, escaped, escaped_start
+from orchestration.records.quarantine.contents import Group, Row, escaped, escaped_start
 
 if TYPE_CHECKING:
-    from orchestration.quarantine.replay import Replay
+    from orchestration.records.quarantine.replay import Replay
 
 _CUT = 160
 

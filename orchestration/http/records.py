@@ -10,7 +10,7 @@ from typing import Any
 
 from common.errors import UsageError
 from orchestration.http.live import Live
-from orchestration.quarantine.contents import Row, escaped_start, rows, select_silver_tables
+from orchestration.records.quarantine.contents import Row, escaped_start, rows, select_silver_tables
 from orchestration.status.document import iso
 
 MOST = 50

@@ -36,8 +36,6 @@ from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import topic_ids
 from orchestration.catalog.names import names
 from orchestration.catalog.registrar import Registrar, registering
-from orchestration.expiry.regular import RegularExpiry
-from orchestration.expiry.regular import running as expiring
 from orchestration.jobs import topic_checks
 from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.quality_gates import QualityGates
@@ -49,6 +47,8 @@ from orchestration.jobs.upkeep import Upkeep
 from orchestration.jobs.upkeep import running as upkeeping
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.lineage.reporter import Reporter
+from orchestration.records.expiry.regular import RegularExpiry
+from orchestration.records.expiry.regular import running as expiring
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

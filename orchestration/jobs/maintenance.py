@@ -24,9 +24,9 @@ from common.delta.retention import EXPIRED, FILES, retention
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
 from orchestration.access.declaration.lineage import Reader, readers, sources, written_by
-from orchestration.audit.run import Say
-from orchestration.expiry.carry_out import carry_out, is_cut_off
-from orchestration.expiry.choose import Expiry, plan_expiry
+from orchestration.records.audit.audit import Say
+from orchestration.records.expiry.carry_out import carry_out, is_cut_off
+from orchestration.records.expiry.choose import Expiry, plan_expiry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +96,7 @@ def plan_retention(  # noqa: PLR0913
     accepted: Collection[str] = (),
     say: Say = lambda text: None,
 ) -> Expiry | None:
-    """What retention deletes from a table (``orchestration.expiry.choose``); None for one that keeps all.
+    """What retention deletes from a table (``orchestration.records.expiry.choose``); None for one that keeps all.
 
     Audits the silver tables that read it; needs no turn of a query.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestration.audit.run import audit
+from orchestration.records.audit.audit import audit
 from tests.chaos.cuts import one_cycle, shop
 from tests.chaos.cuts.recorded import build_library
 

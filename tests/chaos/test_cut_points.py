@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from orchestration.audit.run import audit
+from orchestration.records.audit.audit import audit
 from tests.chaos.cuts import one_cycle, shop
 from tests.chaos.cuts.recorded import Change, Disk, build_library, environment, read_changes
 from tests.support.heap import release_tables

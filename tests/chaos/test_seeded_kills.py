@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from orchestration.audit.run import audit
+from orchestration.records.audit.audit import audit
 from tests.pipeline.recover.test_recover import (
     BEFORE,
     CUTS,

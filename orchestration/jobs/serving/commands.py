@@ -14,9 +14,6 @@ from pydantic import TypeAdapter
 
 from common.declare import Silver
 from common.errors import UsageError
-from orchestration.audit import run as audits
-from orchestration.audit.result import Account
-from orchestration.erasure import erase as erasing
 from orchestration.jobs import maintenance
 from orchestration.jobs.maintenance import MaintenanceResult
 from orchestration.jobs.rebuild import checkpoint_to_move, move_aside
@@ -25,9 +22,12 @@ from orchestration.jobs.topic_checks import broker_asker
 from orchestration.quality.engines import Pinned
 from orchestration.quality.judgement import SuiteResult
 from orchestration.quality.session import QualitySession
-from orchestration.quarantine import replay as quarantine_replay
-from orchestration.quarantine.contents import select_silver_tables
-from orchestration.quarantine.replay import Replay
+from orchestration.records.audit import audit as audits
+from orchestration.records.audit.result import Account
+from orchestration.records.erasure import erase as erasing
+from orchestration.records.quarantine import replay as quarantine_replay
+from orchestration.records.quarantine.contents import select_silver_tables
+from orchestration.records.quarantine.replay import Replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

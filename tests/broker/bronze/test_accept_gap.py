@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 from common.config.paths import GAPS
 from common.declare import Json, Message, Pipeline, Silver, Topic
 from common.errors import RecordsGoneError
-from orchestration.audit.run import audit
 from orchestration.cli.recover_output import gap_line
 from orchestration.jobs.topic_checks import broker_asker
+from orchestration.records.audit.audit import audit
 from orchestration.recovery import accept_gap
 from orchestration.recovery.run import accept_all_gaps, recover_all
 from tests.conftest import make_settings

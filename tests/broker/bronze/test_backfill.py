@@ -12,13 +12,13 @@ import pytest
 from common.declare import Json, Message, Pipeline, Silver, Topic
 from common.errors import UsageError
 from orchestration.access.progress.record_range import parse_range
-from orchestration.audit.run import audit
 from orchestration.backfill import run as backfill
 from orchestration.backfill.run import Plan, Request
 from orchestration.backfill.runs import RunRecord
 from orchestration.jobs.job import Job
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
+from orchestration.records.audit.audit import audit
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

@@ -16,11 +16,11 @@ from common.declare import Message, Pipeline
 from common.errors import TopicChangedError, UsageError
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import broker_topics, topic_ids
-from orchestration.audit.result import Account
-from orchestration.audit.run import audit
 from orchestration.jobs.job import open_broker, require_topics
 from orchestration.jobs.recover import NewTopics, recover
 from orchestration.jobs.topic_checks import TopicWatch, broker_asker
+from orchestration.records.audit.audit import audit
+from orchestration.records.audit.result import Account
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.orders import orders_pipeline

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from orchestration.audit.run import audit
+from orchestration.records.audit.audit import audit
 from tests.chaos.cuts import shop
 from tests.support.engine import Engine
 

@@ -35,10 +35,10 @@ OWNER, LOG = "common/delta/match/checkpoint_match.py", "common/delta/log.py"
 FOREIGN, WATCH = "common/delta/foreign_commits.py", "common/streaming/table_watch.py"
 TOPIC, CAUSE = "common/streaming/topic_identity.py", "common/streaming/failure_cause.py"
 SPACE, TURNS = "common/machine/free_space.py", "common/streaming/turns.py"
-RESTARTS, BROKER = "orchestration/jobs/failures/restarts.py", "orchestration/audit/topic_faults.py"
-GAPS, TOPICS = "orchestration/audit/accepted_gaps.py", "orchestration/jobs/topic_checks.py"
+RESTARTS, BROKER = "orchestration/jobs/failures/restarts.py", "orchestration/records/audit/topic_faults.py"
+GAPS, TOPICS = "orchestration/records/audit/accepted_gaps.py", "orchestration/jobs/topic_checks.py"
 DAMAGE, POISON = "orchestration/recovery/damage.py", "silver/write/poison_search.py"
-LEASE, COUNTS = "common/delta/lease/local_leases.py", "orchestration/audit/batch_counts.py"
+LEASE, COUNTS = "common/delta/lease/local_leases.py", "orchestration/records/audit/batch_counts.py"
 SEAL, SECRET = "common/java/sealed_file.py", "common/config/references.py"
 DELTA = f"{UNIT}/common/delta"
 STREAMING = f"{UNIT}/common/streaming"
@@ -304,7 +304,7 @@ BUGS: tuple[Bug, ...] = (
         TOPIC,
         "(states.get(topic, TopicState()).coordinate(topic), partition): end",
         "(topic, partition): end",
-        f"{STREAMING}/test_topic_identity.py {UNIT}/orchestration/audit",
+        f"{STREAMING}/test_topic_identity.py {UNIT}/orchestration/records/audit",
     ),
     Bug(
         "a topic that was created again while the job runs is not noticed",
@@ -397,70 +397,70 @@ BUGS: tuple[Bug, ...] = (
         BROKER,
         "if known.id and now.id and known.id != now.id:",
         "if known.id and now.id and known.id == now.id + known.id:",
-        f"{UNIT}/orchestration/audit/test_topic_faults.py",
+        f"{UNIT}/orchestration/records/audit/test_topic_faults.py",
     ),
     Bug(
         "the audit accepts a topic that is shorter than what was read",
         BROKER,
         "        if now.end.get(number, 0) < end:",
         "        if now.end.get(number, 0) < 0:",
-        f"{UNIT}/orchestration/audit/test_topic_faults.py",
+        f"{UNIT}/orchestration/records/audit/test_topic_faults.py",
     ),
     Bug(
         "the audit calls records lost that were read",
         BROKER,
         "elif now.first.get(number, 0) > end:",
         "elif now.first.get(number, 0) >= end:",
-        f"{UNIT}/orchestration/audit/test_topic_faults.py",
+        f"{UNIT}/orchestration/records/audit/test_topic_faults.py",
     ),
     Bug(
         "the audit says balanced where the broker does not answer",
         BROKER,
         'return (), str(error).partition(". ")[0]',
         "return (), str(error)[:0]",
-        f"{UNIT}/orchestration/audit/test_topic_faults.py",
+        f"{UNIT}/orchestration/records/audit/test_topic_faults.py",
     ),
     Bug(
         "a gap is one offset shorter than it is",
         GAPS,
         "return self.last_offset - self.first_offset + 1",
         "return self.last_offset - self.first_offset",
-        f"{UNIT}/orchestration/audit/test_accepted_gaps.py",
+        f"{UNIT}/orchestration/records/audit/test_accepted_gaps.py",
     ),
     Bug(
         "an offset is in two gaps",
         GAPS,
         "(max(first, one.last_offset + 1), last)]",
         "(max(first, one.last_offset), last)]",
-        f"{UNIT}/orchestration/audit/test_accepted_gaps.py",
+        f"{UNIT}/orchestration/records/audit/test_accepted_gaps.py",
     ),
     Bug(
         "the last offset of a gap counts as read",
         GAPS,
         "min(gap.last_offset + 1, ends[place]) - first)",
         "min(gap.last_offset, ends[place]) - first)",
-        f"{UNIT}/orchestration/audit/test_accepted_gaps.py",
+        f"{UNIT}/orchestration/records/audit/test_accepted_gaps.py",
     ),
     Bug(
         "gaps of another table are counted",
         GAPS,
         'for row in rows if row["bronze"] == bronze)',
         "for row in rows)",
-        f"{UNIT}/orchestration/audit/test_accepted_gaps.py",
+        f"{UNIT}/orchestration/records/audit/test_accepted_gaps.py",
     ),
     Bug(
         "rows that a micro-batch has lost are no fault",
         COUNTS,
         "counted != read - skipped:",
         "counted > read - skipped:",
-        f"{UNIT}/orchestration/audit/test_account.py",
+        f"{UNIT}/orchestration/records/audit/test_account.py",
     ),
     Bug(
         "files with fewer rows than counted are no fault",
         COUNTS,
         "    if rows is not None and rows != counted:",
         "    if rows is not None and rows > counted:",
-        f"{UNIT}/orchestration/audit/test_account.py",
+        f"{UNIT}/orchestration/records/audit/test_account.py",
     ),
     # Recovery.
     Bug(

@@ -23,11 +23,11 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
-from orchestration.audit.result import Account
 from orchestration.cli.commands.operate import erase as command
-from orchestration.erasure.erase import Plan, planned
 from orchestration.jobs.maintenance import maintain
 from orchestration.jobs.rebuild import rebuild
+from orchestration.records.audit.result import Account
+from orchestration.records.erasure.erase import Plan, planned
 from silver.write import first_load
 from tests.conftest import make_settings
 from tests.pipeline.operate.test_audit import NOON, account, nonzero

@@ -27,7 +27,7 @@ from common.declare import Aggregate, Custom, Gold, History, Pipeline, Topic, Up
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.machine.storage_folder import StorageFolder
-from orchestration.audit.run import audit
+from orchestration.records.audit.audit import audit
 from orchestration.recovery.run import recover_all
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_accounts import DELAY, EVENTS, KAFKA_TIME, ROTTEN, WRITTEN, _event, bring

@@ -24,7 +24,7 @@ from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
-from orchestration.audit.run import audit
+from orchestration.records.audit.audit import audit
 from tests.conftest import make_settings
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestration.quarantine.replay import replay
+from orchestration.records.quarantine.replay import replay
 from silver.write.poison_search import DEATHS
 from tests.pipeline.silver.test_verbs import ORDERS, event, keys, records, shop
 

@@ -16,8 +16,8 @@ from common.declare import Aggregate, Json, Pipeline, Rule, Silver, Topic, Upser
 from common.delta import merge as delta_merge
 from common.errors import UsageError
 from orchestration.access.query.duckdb_views import Database
-from orchestration.quarantine.contents import Group, Place, groups, rows
-from orchestration.quarantine.replay import Replay, replay
+from orchestration.records.quarantine.contents import Group, Place, groups, rows
+from orchestration.records.quarantine.replay import Replay, replay
 from silver.judge.rules import rules_version
 from tests.conftest import make_settings
 from tests.support.engine import Engine

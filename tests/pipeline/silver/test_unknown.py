@@ -16,7 +16,7 @@ from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.errors import PipelineError, TableShapeError, UnknownFieldError
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Wiring
-from orchestration.quarantine.replay import replay
+from orchestration.records.quarantine.replay import replay
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

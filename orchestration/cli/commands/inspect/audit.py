@@ -18,8 +18,8 @@ from orchestration.cli.warm_job import ask_holder
 
 if TYPE_CHECKING:
     from common.declare import Silver
-    from orchestration.audit.result import Account
-    from orchestration.audit.run import Since
+    from orchestration.records.audit.audit import Since
+    from orchestration.records.audit.result import Account
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +64,7 @@ def audit(
     "examples": [{"topic", "partition", "offset"}]}], "notes", "compared_with_kafka",
     "not_compared_because", "seconds"}]}. Numbers are exact; examples are the first 20.
     """
-    from orchestration.audit import run as audits
+    from orchestration.records.audit import audit as audits
 
     ready = context(pipeline, settings, set_)
     begin = None if since is None else audits.parse_since(since)
@@ -104,8 +104,8 @@ def _parsed(found: Any) -> list[Account]:
 def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[Account]:
     """The accounts of some silver tables, computed in a session of the command's own."""
     from common.spark.session import build_session
-    from orchestration.audit import run as audits
     from orchestration.jobs.topic_checks import broker_asker
+    from orchestration.records.audit import audit as audits
 
     ask, known = broker_asker(ready.pipeline, ready.settings), ready.settings.gold.accept_commits
     run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from orchestration.access.query.duckdb_views import Database
-    from orchestration.quarantine.replay import Replay
+    from orchestration.records.quarantine.replay import Replay
 
 app = typer.Typer(
     name="quarantine", help="Rows that silver rejected: list them, judge them again.", no_args_is_help=True
@@ -59,7 +59,7 @@ def ls(
     A row with two reasons counts for both. Reads no payload.
     """
     from orchestration.cli.quarantine_output import group_document, group_table
-    from orchestration.quarantine.contents import groups, select_silver_tables
+    from orchestration.records.quarantine.contents import groups, select_silver_tables
 
     ready = context(pipeline, settings, overrides)
     database = _database()
@@ -98,7 +98,7 @@ def show(
     backslash as \\.
     """
     from orchestration.cli.quarantine_output import row_document, row_lines
-    from orchestration.quarantine.contents import rows, select_silver_tables
+    from orchestration.records.quarantine.contents import rows, select_silver_tables
 
     ready = context(pipeline, settings, overrides)
     database = _database()
@@ -154,8 +154,8 @@ def replay(
     from dataclasses import asdict
 
     from orchestration.cli.quarantine_output import replay_lines
-    from orchestration.quarantine import replay as quarantine_replay
-    from orchestration.quarantine.contents import select_silver_tables
+    from orchestration.records.quarantine import replay as quarantine_replay
+    from orchestration.records.quarantine.contents import select_silver_tables
 
     if with_rules not in (None, "new"):
         raise UsageError(f"--with-rules {with_rules}: the only value is new.")
@@ -175,7 +175,7 @@ def _replayed(
     """The result of a replay by the running silver job, or by this process if there is none."""
     from orchestration.cli.warm_job import ask_holder
     from orchestration.jobs.serving.commands import REPLAYED
-    from orchestration.quarantine import replay as quarantine_replay
+    from orchestration.records.quarantine import replay as quarantine_replay
 
     arguments = {
         "table": silver.table,

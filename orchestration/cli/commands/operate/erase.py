@@ -17,7 +17,7 @@ from orchestration.cli.options import JsonOption, PipelineOption, SetOption, Set
 from orchestration.cli.warm_job import ask_job, holders
 
 if TYPE_CHECKING:
-    from orchestration.erasure.erase import Erasure, Plan
+    from orchestration.records.erasure.erase import Erasure, Plan
 
 
 def register(app: typer.Typer) -> None:
@@ -50,8 +50,8 @@ def erase(
     them itself, between its micro-batches; jobs of one layer must be stopped (else exit code 4), and silver
     must have read all of bronze. After a crash the same command finishes the erasure.
     """
-    from orchestration.erasure.erase import planned, readers_of_bronze, select_table, written_tables
     from orchestration.jobs.job import spark_for_writing
+    from orchestration.records.erasure.erase import planned, readers_of_bronze, select_table, written_tables
 
     ready = context(pipeline, settings, set_)
     silver = select_table(ready.pipeline, table)

@@ -90,8 +90,8 @@ def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json
 
 def _restate(ready: Context, silver: Silver, records: RecordRange, *, as_json: bool) -> None:
     from orchestration.jobs.job import spark_for_writing
+    from orchestration.records.rejudge.restate import restate as judge_again
     from orchestration.shadow.followers import written_tables
-    from orchestration.shadow.restate import restate as judge_again
 
     tables = written_tables(ready.pipeline, silver)
     with spark_for_writing(ready.pipeline, ready.settings, tables, name="restate") as spark:

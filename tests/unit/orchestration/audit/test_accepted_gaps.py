@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.config.paths import Layout
-from orchestration.audit.accepted_gaps import Gap, append_gaps, lost_between, read_gaps, without
+from orchestration.records.audit.accepted_gaps import Gap, append_gaps, lost_between, read_gaps, without
 
 
 def gap(first: int, last: int, partition: int = 0) -> Gap:

@@ -12,12 +12,12 @@ from common.declare import Json, Pipeline, Silver, Topic
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
-from orchestration.audit import batch_counts
-from orchestration.audit.offset_ranges import bronze_progress
-from orchestration.audit.result import Account, Fault, PartitionAccount
-from orchestration.audit.run import parse_since, select_tables
-from orchestration.audit.table_log import Pins, TableCommit, TableLog, missing_batches, table_commit
 from orchestration.cli.audit_output import document, error, verdict
+from orchestration.records.audit import batch_counts
+from orchestration.records.audit.audit import parse_since, select_tables
+from orchestration.records.audit.offset_ranges import bronze_progress
+from orchestration.records.audit.result import Account, Fault, PartitionAccount
+from orchestration.records.audit.table_log import Pins, TableCommit, TableLog, missing_batches, table_commit
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ORDERS = Silver(

@@ -11,7 +11,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from common.config.paths import Layout
 from common.declare import Aggregate, Json, Pipeline, Silver, Storage, Topic, Upsert
 from common.delta.micro_batch import MicroBatch
-from orchestration.audit.gold_changes import gold_faults
+from orchestration.records.audit.gold_changes import gold_faults
 
 SILVER = Silver(
     "orders",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchestration.audit.accepted_gaps import Gap
-from orchestration.audit.count_offsets import offsets_left_out
-from orchestration.audit.offset_places import Range
+from orchestration.records.audit.accepted_gaps import Gap
+from orchestration.records.audit.count_offsets import offsets_left_out
+from orchestration.records.audit.offset_places import Range
 
 
 def test_only_gaps_before_the_first_row_move_the_begin_of_the_account() -> None:

@@ -10,9 +10,9 @@ import pytest
 from common.declare import Topic
 from common.errors import BrokerError
 from common.streaming.topic_identity import TOPICS, BrokerTopic
-from orchestration.audit.result import Account, PartitionAccount
-from orchestration.audit.topic_faults import NOT_ASKED, compare_with_broker
 from orchestration.cli import audit_output
+from orchestration.records.audit.result import Account, PartitionAccount
+from orchestration.records.audit.topic_faults import NOT_ASKED, compare_with_broker
 
 TOPIC = Topic("orders")
 LAST: dict[str, Any] = {"positions": [{"orders": {"0": 100, "1": 50}}], TOPICS: {"orders": {"id": "A"}}}

@@ -17,7 +17,7 @@ from orchestration.cli import demo_output
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.quarantine_output import group_table
 from orchestration.jobs.backfill import _bar_columns
-from orchestration.quarantine.contents import Group, Place
+from orchestration.records.quarantine.contents import Group, Place
 
 TIME = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 

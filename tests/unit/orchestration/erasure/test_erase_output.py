@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from orchestration.cli.erase_output import old_files
-from orchestration.erasure.erase import Plan, TableCount
-from orchestration.erasure.gold import Follower
+from orchestration.records.erasure.erase import Plan, TableCount
+from orchestration.records.erasure.gold import Follower
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BRONZE, SILVER = TableCount("bronze.orders", 9, 2), TableCount("silver.orders", 5, 1)

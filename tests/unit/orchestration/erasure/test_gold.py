@@ -29,7 +29,7 @@ from common.declare import (
     Window,
     Within,
 )
-from orchestration.erasure.gold import followers
+from orchestration.records.erasure.gold import followers
 
 SILVER = Silver(
     "orders",

@@ -20,8 +20,8 @@ from common.delta.retention import (
     expired_topics,
 )
 from common.errors import PipelineError
-from orchestration.audit.starting_point import PartitionCounts, StartingPoint
-from orchestration.expiry.choose import FileOffsets, expired_in, first_offsets, unaccounted
+from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
+from orchestration.records.expiry.choose import FileOffsets, expired_in, first_offsets, unaccounted
 
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -19,7 +19,7 @@ from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cli.commands.inspect.quarantine import register
-from orchestration.quarantine.contents import escaped, escaped_start, select_silver_tables
+from orchestration.records.quarantine.contents import escaped, escaped_start, select_silver_tables
 from tests.unit.orchestration.query.test_duckdb_views import PIPELINE
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)

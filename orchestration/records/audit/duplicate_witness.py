@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.rows.driver_or_spark import SparkRows
-from orchestration.audit.offset_places import KAFKA, PLACE
-from orchestration.audit.other_records import IS_OTHER, Decision, read_marked
+from orchestration.records.audit.offset_places import KAFKA, PLACE
+from orchestration.records.audit.other_records import IS_OTHER, Decision, read_marked
 from silver.judge.dedupe import event_key, key_text
 from silver.read.column_names import META
 

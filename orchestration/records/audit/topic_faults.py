@@ -12,7 +12,7 @@ from typing import Any
 from common.declare import Topic
 from common.errors import BrokerError
 from common.streaming.topic_identity import BrokerTopic, TopicState, read_ends, recorded_topics
-from orchestration.audit.result import Fault
+from orchestration.records.audit.result import Fault
 
 Ask = Callable[[Topic, Collection[str]], Mapping[str, BrokerTopic]]
 """Gives the topics of these names as the broker has them; raises ``BrokerError`` where it does not answer."""

@@ -12,12 +12,12 @@ from common.config.driver_limits import DriverLimits
 from common.declare import Bronze, Silver
 from common.delta.retention import ExpiredTopic
 from common.rows.driver_or_spark import Rows, SparkRows
-from orchestration.audit import batch_counts
-from orchestration.audit import duplicate_witness as witness
-from orchestration.audit import offset_places as rows
-from orchestration.audit.accepted_gaps import Gap, lost_between
-from orchestration.audit.offset_places import Range, Source, Sources
-from orchestration.audit.offset_ranges import (
+from orchestration.records.audit import batch_counts
+from orchestration.records.audit import duplicate_witness as witness
+from orchestration.records.audit import offset_places as rows
+from orchestration.records.audit.accepted_gaps import Gap, lost_between
+from orchestration.records.audit.offset_places import Range, Source, Sources
+from orchestration.records.audit.offset_ranges import (
     BronzeProgress,
     all_exist,
     all_sources,
@@ -27,10 +27,10 @@ from orchestration.audit.offset_ranges import (
     lowest_erased,
     unprocessed_from,
 )
-from orchestration.audit.other_records import IS_OTHER, Decision
-from orchestration.audit.result import FATES, SHOWN, Fault, PartitionAccount
-from orchestration.audit.starting_point import StartingPoint
-from orchestration.audit.table_log import (
+from orchestration.records.audit.other_records import IS_OTHER, Decision
+from orchestration.records.audit.result import FATES, SHOWN, Fault, PartitionAccount
+from orchestration.records.audit.starting_point import StartingPoint
+from orchestration.records.audit.table_log import (
     Partition,
     Pins,
     TableCommit,

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from common.delta.commit import DataFile
 from common.rows.collect import frame_of
-from orchestration.audit.table_log import Partition, TableCommit, TableLog
+from orchestration.records.audit.table_log import Partition, TableCommit, TableLog
 
 PLACE = ("topic", "partition", "offset")
 KAFKA = ("_kafka_topic", "_kafka_partition", "_kafka_offset")

@@ -38,9 +38,9 @@ from orchestration.access.progress.switch_record import (
     refuse_unfinished_switch,
     write_restatement,
 )
-from orchestration.audit.offset_places import read_files
+from orchestration.records.audit.offset_places import read_files
+from orchestration.records.rejudge.decide import RestatedRows, Say
 from orchestration.shadow.followers import can_be_filled_again, cannot_follow, fill_again, filled_again
-from orchestration.shadow.restated_rows import RestatedRows, Say
 from silver.query import Builder, builder_of
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load, past_conditions

@@ -1,7 +1,7 @@
 """The account of every offset that bronze has read for a silver table, from the tables alone.
 
 The broker is asked only whether the topics are those that bronze has read
-(``orchestration.audit.topic_faults``).
+(``orchestration.records.audit.topic_faults``).
 
 Each offset must be in exactly one place: offsets read = silver + duplicates + late + quarantine + dropped
 + tombstones + other + erased + expired + waiting. The counts in the micro-batches' commits must say the same.
@@ -29,15 +29,15 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.retention import expired_topics
 from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
-from orchestration.audit import last_audit
-from orchestration.audit.accepted_gaps import read_gaps
-from orchestration.audit.gold_changes import gold_faults
-from orchestration.audit.offset_ranges import why_full_audit
-from orchestration.audit.other_records import Decision
-from orchestration.audit.result import Account, Fault, PartitionAccount
-from orchestration.audit.starting_point import PartitionCounts, StartingPoint
-from orchestration.audit.table_log import Pins, pin
-from orchestration.audit.topic_faults import Ask, compare_with_broker
+from orchestration.records.audit import last_audit
+from orchestration.records.audit.accepted_gaps import read_gaps
+from orchestration.records.audit.gold_changes import gold_faults
+from orchestration.records.audit.offset_ranges import why_full_audit
+from orchestration.records.audit.other_records import Decision
+from orchestration.records.audit.result import Account, Fault, PartitionAccount
+from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
+from orchestration.records.audit.table_log import Pins, pin
+from orchestration.records.audit.topic_faults import Ask, compare_with_broker
 from silver.write.past_conditions import past_conditions
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     say: Say,
     accepted: Collection[str],
 ) -> Account:
-    from orchestration.audit.count_offsets import TableAudit  # loaded when it is used
+    from orchestration.records.audit.count_offsets import TableAudit  # loaded when it is used
 
     began, decision = time.monotonic(), _decision(pipeline, silver, layout)
     say(f"{silver.table}: reading the logs")

@@ -24,11 +24,11 @@ from common.declare.intervals import length_of
 from common.delta.commit import DataFile
 from common.delta.log import LogReader
 from common.delta.retention import ExpiredTopic
-from orchestration.audit import last_audit
-from orchestration.audit.offset_places import read_files
-from orchestration.audit.run import Say, audit
-from orchestration.audit.starting_point import StartingPoint
-from orchestration.audit.table_log import Partition
+from orchestration.records.audit import last_audit
+from orchestration.records.audit.audit import Say, audit
+from orchestration.records.audit.offset_places import read_files
+from orchestration.records.audit.starting_point import StartingPoint
+from orchestration.records.audit.table_log import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,8 @@ from common.declare import Bronze, Pipeline, Table
 from common.delta.commit import count_rows
 from common.errors import MedallionError
 from common.streaming.turns import Turns
-from orchestration.expiry.carry_out import carry_out, is_cut_off
-from orchestration.expiry.choose import plan_expiry
+from orchestration.records.expiry.carry_out import carry_out, is_cut_off
+from orchestration.records.expiry.choose import plan_expiry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

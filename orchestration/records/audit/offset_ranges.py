@@ -12,9 +12,16 @@ from pyspark.sql import functions as F
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.machine.storage_folder import StorageFolder
-from orchestration.audit.offset_places import NEVER, Source, Sources
-from orchestration.audit.starting_point import StartingPoint
-from orchestration.audit.table_log import Partition, Pins, Positions, TableCommit, TableLog, kafka_positions
+from orchestration.records.audit.offset_places import NEVER, Source, Sources
+from orchestration.records.audit.starting_point import StartingPoint
+from orchestration.records.audit.table_log import (
+    Partition,
+    Pins,
+    Positions,
+    TableCommit,
+    TableLog,
+    kafka_positions,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,9 +10,9 @@ from typing import Any
 
 from common.declare import Silver
 from common.delta.checkpoint import DeltaPosition
-from orchestration.audit.accepted_gaps import Gap, lost_between
-from orchestration.audit.offset_ranges import BronzeProgress
-from orchestration.audit.table_log import (
+from orchestration.records.audit.accepted_gaps import Gap, lost_between
+from orchestration.records.audit.offset_ranges import BronzeProgress
+from orchestration.records.audit.table_log import (
     BATCH_COUNTS,
     REBUILT,
     Partition,

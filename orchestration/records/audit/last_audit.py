@@ -17,9 +17,9 @@ from pathlib import Path
 from common.config.paths import Layout
 from common.delta.checkpoint import DeltaPosition
 from common.delta.log import LogReader
-from orchestration.audit.offset_ranges import bronze_progress, is_read
-from orchestration.audit.starting_point import PartitionCounts, StartingPoint
-from orchestration.audit.table_log import (
+from orchestration.records.audit.offset_ranges import bronze_progress, is_read
+from orchestration.records.audit.starting_point import PartitionCounts, StartingPoint
+from orchestration.records.audit.table_log import (
     Partition,
     Pins,
     TableCommit,

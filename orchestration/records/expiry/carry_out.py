@@ -25,7 +25,7 @@ from common.delta.commit import DataFile, count_rows
 from common.delta.log import LogReader
 from common.delta.retention import EXPIRED, expired_property, expired_topics
 from common.spark import jvm
-from orchestration.expiry.choose import Expiry, expired_in
+from orchestration.records.expiry.choose import Expiry, expired_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,8 +27,8 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
 from common.rows.driver_or_spark import Rows
 from orchestration.access.progress.switch_record import refuse_unfinished
-from orchestration.erasure.gold import Follower, followers
-from orchestration.erasure.records import kept, matching_records
+from orchestration.records.erasure.gold import Follower, followers
+from orchestration.records.erasure.records import kept, matching_records
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load
 

@@ -28,7 +28,7 @@ from common.errors import TableMissingError, UsageError
 from common.rows.driver_or_spark import SparkRows
 from common.spark.broadcast import broadcast_if_small
 from orchestration.access.progress.switch_record import refuse_unfinished
-from orchestration.quarantine.contents import missing
+from orchestration.records.quarantine.contents import missing
 from silver.judge import lookups
 from silver.judge.dedupe import event_key
 from silver.judge.judge import judge, read_rows

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from common.delta.checkpoint import DeltaPosition
-from orchestration.audit.table_log import Partition
+from orchestration.records.audit.table_log import Partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from common.declare import Custom, Gold, Pipeline, Silver
 from common.delta.commit import RESTORE, Commit
 from common.delta.foreign_commits import is_own
 from common.delta.log import LogReader
-from orchestration.audit.result import Fault
-from orchestration.audit.table_log import utc_text
+from orchestration.records.audit.result import Fault
+from orchestration.records.audit.table_log import utc_text
 
 
 def gold_faults(
