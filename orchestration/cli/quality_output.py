@@ -12,8 +12,8 @@ from rich.text import Text
 from common.machine.terminal import visible
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.query_output import shown_time
+from orchestration.quality.evaluate import FailingRows
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
-from orchestration.quality.run import FailingRows
 from orchestration.quality.state import PastRun, SuiteState
 
 

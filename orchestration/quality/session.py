@@ -14,9 +14,9 @@ from common.delta.log import LogReader
 from common.errors import TableError
 from orchestration.quality import results
 from orchestration.quality.engines import DuckDbEngine, Engine, Pinned, SparkEngine, fits_duckdb
+from orchestration.quality.evaluate import SuiteRun, plan, run_suite
 from orchestration.quality.expectations import LibraryValidator
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
-from orchestration.quality.run import SuiteRun, plan, run_suite
 from orchestration.quality.versions import pin_others
 
 if TYPE_CHECKING:

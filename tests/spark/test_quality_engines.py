@@ -33,8 +33,8 @@ from common.declare import (
 )
 from common.declare.expectations import Expectation
 from orchestration.quality.engines import DuckDbEngine, Pinned, spark_engine
+from orchestration.quality.evaluate import SuiteRun, failing_rows, run_suite
 from orchestration.quality.judgement import SuiteResult
-from orchestration.quality.run import SuiteRun, failing_rows, run_suite
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TEXTS = ["a", "b\n", "É", "a'b\\", "", None, "10", "é", "a", "zz", "😀", "\x0b"]

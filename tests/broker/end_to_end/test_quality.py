@@ -41,8 +41,8 @@ from orchestration.jobs.job import Job
 from orchestration.jobs.quality_gates import QualityGates
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import Layer, Wiring
+from orchestration.quality.evaluate import plan
 from orchestration.quality.expectations import LibraryValidator
-from orchestration.quality.run import plan
 from orchestration.quality.session import QualitySession
 from orchestration.quality.versions import pin
 from tests.conftest import make_settings

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from orchestration.quality.engines import Pinned
+    from orchestration.quality.evaluate import FailingRows
     from orchestration.quality.judgement import SuiteResult
-    from orchestration.quality.run import FailingRows
     from orchestration.quality.session import QualitySession
     from orchestration.quality.state import SuiteState
 
@@ -146,7 +146,7 @@ def _evaluate(
     *,
     accept: bool,
 ) -> list[tuple[SuiteResult, list[FailingRows]]]:
-    from orchestration.quality.run import failing_rows
+    from orchestration.quality.evaluate import failing_rows
 
     found: list[tuple[SuiteResult, list[FailingRows]]] = []
     for place, (suite, at) in enumerate(pinned, start=1):
@@ -262,7 +262,7 @@ def status(
 
 def _failed_rows(ready: Context, state: SuiteState, limit: int) -> list[FailingRows]:
     """The rows of the last failed run, read from the version that it evaluated."""
-    from orchestration.quality.run import failing_rows
+    from orchestration.quality.evaluate import failing_rows
     from orchestration.quality.session import close
     from orchestration.quality.versions import pin
 
@@ -289,10 +289,10 @@ def profile_table(
 
     The code goes to standard output. The profile contains values of rows.
     """
+    from orchestration.quality.evaluate import duplicate_rows, key_columns
     from orchestration.quality.profiles.describe import profile
     from orchestration.quality.profiles.page import page as profile_page
     from orchestration.quality.profiles.propose import propose, source
-    from orchestration.quality.run import duplicate_rows, key_columns
     from orchestration.quality.session import close
     from orchestration.quality.versions import pin
 

@@ -37,8 +37,8 @@ from common.declare import (
     ValueShare,
 )
 from orchestration.quality import results
+from orchestration.quality.evaluate import failing_rows
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
-from orchestration.quality.run import failing_rows
 from orchestration.quality.session import QualitySession
 from orchestration.quality.versions import pin, version_before
 
