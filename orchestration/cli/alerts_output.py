@@ -11,8 +11,8 @@ from rich.text import Text
 
 from common.config.alert_settings import LIMITS, AlertRule, AlertSettings
 from orchestration.access.history.alert_state import AlertsFile, AlertState
-from orchestration.status.document import iso
-from orchestration.status.problems import duration
+from orchestration.observe.status.document import iso
+from orchestration.observe.status.problems import duration
 
 
 def rules_table(settings: AlertSettings, seen: AlertsFile | None) -> Table:

@@ -13,7 +13,7 @@ from rich.text import Text
 from common.declare import Aggregate, Pipeline
 from orchestration.cli.grid import Column, Grid
 from orchestration.cli.query_output import plain
-from orchestration.status.row_balance import Balance
+from orchestration.observe.status.row_balance import Balance
 
 _SHORTEST_BAR, _LONGEST_BAR = 10, 100
 _SHADES = ("grey37", "steel_blue", "dark_cyan", "gold3", "dark_orange", "red3", "magenta")

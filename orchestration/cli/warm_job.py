@@ -10,7 +10,7 @@ from common.machine.console import say
 from orchestration.access.channel.client import ask, fingerprint
 from orchestration.access.channel.protocol import Request
 from orchestration.access.declaration.context import Context
-from orchestration.status.lease_holder import find_holder
+from orchestration.observe.status.lease_holder import find_holder
 
 
 def holders(ready: Context, tables: Sequence[str]) -> dict[int, list[str]]:

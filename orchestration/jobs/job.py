@@ -34,8 +34,6 @@ from orchestration.access.embedded_broker import lifecycle as broker
 from orchestration.access.history.catalog_state import forget_entries
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import topic_ids
-from orchestration.catalog.names import names
-from orchestration.catalog.registrar import Registrar, registering
 from orchestration.jobs import topic_checks
 from orchestration.jobs.failures.restarts import RestartPolicy
 from orchestration.jobs.quality_gates import QualityGates
@@ -46,7 +44,9 @@ from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupt
 from orchestration.jobs.upkeep import Upkeep
 from orchestration.jobs.upkeep import running as upkeeping
 from orchestration.jobs.wiring import LAYERS, Layer, Wiring
-from orchestration.lineage.reporter import Reporter
+from orchestration.observe.catalog.names import names
+from orchestration.observe.catalog.registrar import Registrar, registering
+from orchestration.observe.lineage.reporter import Reporter
 from orchestration.records.expiry.regular import RegularExpiry
 from orchestration.records.expiry.regular import running as expiring
 

@@ -32,10 +32,10 @@ from orchestration.access.history.job_state import BatchFacts, JobQuery, JobStat
 from orchestration.access.history.micro_batches import MicroBatchRow
 from orchestration.access.progress.rows_read import rows_between
 from orchestration.jobs.supervisor import Supervisor
-from orchestration.lineage.reporter import Reporter
-from orchestration.status.collect import Collector
-from orchestration.status.model import Status, TableStatus
-from orchestration.status.topic_offsets import BrokerOffsets
+from orchestration.observe.lineage.reporter import Reporter
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.model import Status, TableStatus
+from orchestration.observe.status.topic_offsets import BrokerOffsets
 
 _EVERY_SECONDS = 1.0
 _FETCH_AFTER, _KEPT_REPORTS = 5, 20

@@ -29,10 +29,10 @@ from orchestration.jobs.start_checks import (
     declaration_problem,
     unrecorded_changes,
 )
+from orchestration.observe.status.lease_holder import Holders
 from orchestration.plan.change import Change, QueryPlan
 from orchestration.plan.declared_columns import DeclaredColumns, declared_columns
 from orchestration.plan.judge import column_changes, differences, keeps_state, shape_of
-from orchestration.status.lease_holder import Holders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,8 @@ from common.config.settings import Settings, load_settings
 from common.machine import processes
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.embedded_broker import lifecycle as embedded
-from orchestration.status.collect import Collector
-from orchestration.status.topic_offsets import BrokerOffsets
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.topic_offsets import BrokerOffsets
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "earthquakes" / "pipeline.py"

@@ -18,13 +18,13 @@ from common.config.settings import Settings
 from common.declare import Message, Pipeline, Upsert
 from orchestration.access.history import micro_batches
 from orchestration.access.history.job_state import JobState, read_states
-from orchestration.http.serve import page_of
 from orchestration.jobs.recorder import Recorder, recording
 from orchestration.jobs.supervisor import StopSignal, Supervisor
 from orchestration.jobs.wiring import LAYERS, Wiring
-from orchestration.status.collect import Collector
-from orchestration.status.model import Status
-from orchestration.status.topic_offsets import BrokerOffsets
+from orchestration.observe.page.serve import page_of
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.model import Status
+from orchestration.observe.status.topic_offsets import BrokerOffsets
 from tests.conftest import make_settings
 from tests.support.oracles.orders import orders_pipeline
 

@@ -26,9 +26,9 @@ from common.delta.log import LogReader
 from common.errors import LeaseHeldError, SetupError
 from common.machine import lease_owner, object_store
 from common.machine.storage_folder import StorageFolder
-from orchestration.status.collect import Collector
-from orchestration.status.model import TableStatus
-from orchestration.status.topic_offsets import BrokerOffsets
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.model import TableStatus
+from orchestration.observe.status.topic_offsets import BrokerOffsets
 from tests.support.processes import ROOT, await_that
 from tests.support.servers.s3_server import BUCKET, S3Server, s3_server
 

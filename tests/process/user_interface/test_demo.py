@@ -18,9 +18,9 @@ from rich.console import Console
 
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cli.status_output import WIDTH, render
-from orchestration.status.collect import Collector
-from orchestration.status.model import Status
-from orchestration.status.topic_offsets import BrokerOffsets
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.model import Status
+from orchestration.observe.status.topic_offsets import BrokerOffsets
 from tests.support.processes import DEADLINE_SECONDS, EXAMPLE, PAUSING, ROOT, Command, Medallion, medallion
 from tests.unit.test_docs import README
 

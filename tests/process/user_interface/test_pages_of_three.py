@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from common.declare import Message
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.metrics.metric_list import METRICS
+from orchestration.observe.metrics.metric_list import METRICS
 from tests.support.pages import address, get, of_tables, raised, samples, states, unready
 from tests.support.processes import (
     EXAMPLE,

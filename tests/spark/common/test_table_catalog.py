@@ -13,8 +13,8 @@ import pytest
 from common.delta.log import LogReader
 from common.spark.table_catalog import TableCatalog
 from orchestration.access.history.catalog_state import read_entries
-from orchestration.catalog.names import Name
-from orchestration.catalog.registrar import Registrar
+from orchestration.observe.catalog.names import Name
+from orchestration.observe.catalog.registrar import Registrar
 
 DATABASE = "dev_silver"
 

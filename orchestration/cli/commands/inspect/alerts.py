@@ -36,8 +36,8 @@ def ls(
     Shows what the process that watches has seen; it looks at nothing itself.
     """
     from orchestration.access.history.alert_state import read_alerts
-    from orchestration.alerts.scope import blind_rules
     from orchestration.cli.alerts_output import alerts_document, alerts_lines, rules_table
+    from orchestration.observe.alerts.scope import blind_rules
 
     ready = context(pipeline, settings, overrides)
     given, seen = ready.settings.alerts, read_alerts(ready.layout.alerts)
@@ -62,8 +62,8 @@ def send_test(
     overrides: SetOption = None,
 ) -> None:
     """Send a test message to each channel; ends with 1 if one is not delivered."""
-    from orchestration.alerts.channels import open_channels
-    from orchestration.alerts.messages import test_message
+    from orchestration.observe.alerts.channels import open_channels
+    from orchestration.observe.alerts.messages import test_message
 
     ready = context(pipeline, settings, overrides)
     known = ready.settings.alerts.channels

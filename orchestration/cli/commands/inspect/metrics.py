@@ -29,9 +29,9 @@ def metrics(
 
     Works for every pipeline: the board chooses the pipeline by a variable.
     """
-    from orchestration.metrics.board import board
-    from orchestration.metrics.reference import reference
-    from orchestration.metrics.rules import rules
+    from orchestration.observe.metrics.board import board
+    from orchestration.observe.metrics.reference import reference
+    from orchestration.observe.metrics.rules import rules
 
     goal = context(None, settings, set_).settings.http.goal_seconds
     texts = {"board": board, "rules": lambda: rules(goal), "reference": reference}

@@ -28,7 +28,7 @@ def page(
     Without an address it listens at 127.0.0.1:8484. Needs no Spark. Jobs may be running or stopped, here or
     on other hosts that share the tables.
     """
-    from orchestration.http.serve import page_of
+    from orchestration.observe.page.serve import page_of
 
     ready = context(pipeline, settings, set_)
     ready.use_log_format()

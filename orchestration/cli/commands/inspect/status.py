@@ -16,7 +16,7 @@ from orchestration.access.declaration.context import context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
-    from orchestration.status.collect import Collector
+    from orchestration.observe.status.collect import Collector
 
 
 def register(app: typer.Typer) -> None:
@@ -40,9 +40,9 @@ def status(
     Reads tables, checkpoints, leases and the broker. Starts no process; jobs may be running or stopped.
     """
     from orchestration.cli.status_output import render
-    from orchestration.status.collect import Collector
-    from orchestration.status.document import document
-    from orchestration.status.topic_offsets import BrokerOffsets
+    from orchestration.observe.status.collect import Collector
+    from orchestration.observe.status.document import document
+    from orchestration.observe.status.topic_offsets import BrokerOffsets
 
     if as_json and watch:
         raise UsageError("--json prints one document, --watch refreshes until Ctrl-C: use only one of them.")

@@ -16,7 +16,7 @@ from orchestration.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, re
 from orchestration.cli.commands.operate.run import checked, gate_failure
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.recover_output import effort_text
-from orchestration.http.serve import alerts_of
+from orchestration.observe.page.serve import alerts_of
 
 if TYPE_CHECKING:  # imports Spark, which `backfill ls` does not need
     from orchestration.backfill.run import Plan, Request

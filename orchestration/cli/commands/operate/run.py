@@ -15,7 +15,7 @@ from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.rows_read import RowsRead
 from orchestration.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
-from orchestration.http.serve import page_of
+from orchestration.observe.page.serve import page_of
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from orchestration.jobs.job import Job

@@ -11,13 +11,12 @@ import pytest
 
 from common.config.alert_settings import KINDS, LIMITS, AlertRule
 from orchestration.access.history.alert_state import Restarts
-from orchestration.alerts.evaluate import Observation, observe
-from orchestration.alerts.facts import Facts, count_restarts
-from orchestration.alerts.volume import HourVolume
-from orchestration.quality.last_results import LastResult
-from orchestration.status.collect import Collector
-from orchestration.status.lease_holder import Holder
-from orchestration.status.model import (
+from orchestration.observe.alerts.evaluate import Observation, observe
+from orchestration.observe.alerts.facts import Facts, count_restarts
+from orchestration.observe.alerts.volume import HourVolume
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.lease_holder import Holder
+from orchestration.observe.status.model import (
     Freshness,
     Lag,
     Quarantine,
@@ -27,8 +26,9 @@ from orchestration.status.model import (
     TimeToLoss,
     Uncommitted,
 )
-from orchestration.status.recent_rows import RecentRows
-from orchestration.status.topic_offsets import TopicOffsets
+from orchestration.observe.status.recent_rows import RecentRows
+from orchestration.observe.status.topic_offsets import TopicOffsets
+from orchestration.quality.last_results import LastResult
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
 from tests.unit.orchestration.status.test_model import Answering, offsets
 

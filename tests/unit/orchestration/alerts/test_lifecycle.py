@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from common.config.alert_settings import AlertRule
 from orchestration.access.history.alert_state import AlertsFile, AlertState, read_alerts, write_alerts
-from orchestration.alerts.evaluate import Observation
-from orchestration.alerts.lifecycle import advance, due, sent
-from orchestration.alerts.messages import compose
+from orchestration.observe.alerts.evaluate import Observation
+from orchestration.observe.alerts.lifecycle import advance, due, sent
+from orchestration.observe.alerts.messages import compose
 
 T = datetime(2026, 1, 5, 10, tzinfo=UTC)
 KEY = ("lag", "silver.orders")

@@ -14,13 +14,13 @@ from common.config.alert_settings import AlertRule
 from common.config.settings import load_settings
 from common.errors import SettingsError
 from orchestration.access.history.alert_state import AlertsFile, AlertState, write_alerts
-from orchestration.alerts.scope import blind_rules, watched_tables
-from orchestration.alerts.watch import Watch
 from orchestration.cli.status_output import render
-from orchestration.http.live import Live
-from orchestration.metrics.exposition import prometheus_text
-from orchestration.status.document import document
-from orchestration.status.model import Status
+from orchestration.observe.alerts.scope import blind_rules, watched_tables
+from orchestration.observe.alerts.watch import Watch
+from orchestration.observe.metrics.exposition import prometheus_text
+from orchestration.observe.page.live import Live
+from orchestration.observe.status.document import document
+from orchestration.observe.status.model import Status
 from tests.support.in_process import run
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
 from tests.support.processes import EXAMPLE

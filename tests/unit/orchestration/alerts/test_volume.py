@@ -10,8 +10,8 @@ import pytest
 from orchestration.access.history import micro_batches
 from orchestration.access.history.micro_batches import MicroBatchRow
 from orchestration.access.query.duckdb_views import Database
-from orchestration.alerts.hour_volumes import hour_volumes
-from orchestration.alerts.volume import HourVolume, explain, is_unusual, usual
+from orchestration.observe.alerts.hour_volumes import hour_volumes
+from orchestration.observe.alerts.volume import HourVolume, explain, is_unusual, usual
 
 WEEK = (21_000, 23_000, 19_000, 21_000, 24_000, 18_500, 21_500)
 

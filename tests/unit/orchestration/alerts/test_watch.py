@@ -12,11 +12,11 @@ import pytest
 from common.config.settings import Settings
 from common.errors import SettingsError
 from orchestration.access.history.alert_state import AlertsFile, read_alerts
-from orchestration.alerts import watch as module
-from orchestration.alerts.channels import Channel
-from orchestration.alerts.messages import test_message as channel_test
-from orchestration.alerts.watch import Watch, watching
-from orchestration.http.live import Live
+from orchestration.observe.alerts import watch as module
+from orchestration.observe.alerts.channels import Channel
+from orchestration.observe.alerts.messages import test_message as channel_test
+from orchestration.observe.alerts.watch import Watch, watching
+from orchestration.observe.page.live import Live
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
 from tests.support.servers.receivers import Inbox, http_receiver, smtp_receiver
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic
-from orchestration.catalog.names import Name, names
+from orchestration.observe.catalog.names import Name, names
 
 PIPELINE = Pipeline(
     name="shop",

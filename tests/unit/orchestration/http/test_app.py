@@ -19,11 +19,11 @@ from common.declare import NullShare, Quality, RowCount
 from common.delta.lease.local_leases import Leases
 from common.errors import AddressError
 from orchestration.access.history import micro_batches
-from orchestration.http.app import HEADERS, LOOPBACK_HOSTS, build_app
-from orchestration.http.live import Live
-from orchestration.http.serve import page_of
-from orchestration.http.server import listen, parse_address, serving, url
-from orchestration.metrics.metric_list import METRICS
+from orchestration.observe.metrics.metric_list import METRICS
+from orchestration.observe.page.app import HEADERS, LOOPBACK_HOSTS, build_app
+from orchestration.observe.page.live import Live
+from orchestration.observe.page.serve import page_of
+from orchestration.observe.page.server import listen, parse_address, serving, url
 from orchestration.quality import results
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 from tests.support.oracles.lived_in import HOSTILE, PIPELINE, TABLES, LivedIn

@@ -32,8 +32,8 @@ from common.declare import (
 )
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.check.pipeline import table_scopes
-from orchestration.lineage.datasets import Datasets, QueryDatasets
-from orchestration.lineage.sources import ColumnSources
+from orchestration.observe.lineage.datasets import Datasets, QueryDatasets
+from orchestration.observe.lineage.sources import ColumnSources
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 COORDINATES = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp")

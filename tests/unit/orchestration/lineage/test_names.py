@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from openlineage.client.naming import dataset as library
 
-from orchestration.lineage.names import table_name, topic_name
+from orchestration.observe.lineage.names import table_name, topic_name
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from common.config.settings import Settings, load_settings
 from common.errors import QueryFailedError, SettingsError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.history.micro_batches import MicroBatchRow
-from orchestration.lineage import reporter as module
-from orchestration.lineage.reporter import Reporter
+from orchestration.observe.lineage import reporter as module
+from orchestration.observe.lineage.reporter import Reporter
 from tests.support.servers.lineage_events import validate
 from tests.support.servers.receiver import Receiver, receiving
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from common.errors import SettingsError
-from orchestration.lineage import sender as module
-from orchestration.lineage.sender import Sender, open_client
+from orchestration.observe.lineage import sender as module
+from orchestration.observe.lineage.sender import Sender, open_client
 
 
 def await_that(sender: Sender, dropped: int) -> None:

@@ -15,12 +15,12 @@ import yaml
 from common.config.settings import Settings
 from common.delta.lease.local_leases import Leases
 from orchestration.access.progress.query_states import QueryState, Restart, write_state
-from orchestration.http.live import Live
-from orchestration.metrics.board import PANELS, board
-from orchestration.metrics.exposition import prometheus_text
-from orchestration.metrics.metric_list import METRICS
-from orchestration.metrics.reference import reference
-from orchestration.metrics.rules import alert_rules, rules
+from orchestration.observe.metrics.board import PANELS, board
+from orchestration.observe.metrics.exposition import prometheus_text
+from orchestration.observe.metrics.metric_list import METRICS
+from orchestration.observe.metrics.reference import reference
+from orchestration.observe.metrics.rules import alert_rules, rules
+from orchestration.observe.page.live import Live
 from tests.support.in_process import run
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
 

@@ -21,9 +21,9 @@ from orchestration.access.declaration.field_use import FieldSampler, FieldUse, c
 from orchestration.cli.status_output import render
 from orchestration.jobs import field_notices
 from orchestration.jobs.field_notices import FieldNotices
-from orchestration.status.collect import Collector
-from orchestration.status.document import document
-from orchestration.status.topic_offsets import BrokerOffsets
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.document import document
+from orchestration.observe.status.topic_offsets import BrokerOffsets
 
 PEOPLE = Silver(
     "people",

@@ -27,13 +27,13 @@ from orchestration.access.history.catalog_state import CatalogEntry, write_entri
 from orchestration.access.progress.query_states import QueryState, Restart, write_state
 from orchestration.cli.commands.inspect.status import register
 from orchestration.cli.status_output import render
-from orchestration.status.collect import Collector
-from orchestration.status.document import document
-from orchestration.status.lease_holder import find_holder
-from orchestration.status.model import TableStatus
-from orchestration.status.problems import Problem, problems
-from orchestration.status.throughput import rate_per_second
-from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.document import document
+from orchestration.observe.status.lease_holder import find_holder
+from orchestration.observe.status.model import TableStatus
+from orchestration.observe.status.problems import Problem, problems
+from orchestration.observe.status.throughput import rate_per_second
+from orchestration.observe.status.topic_offsets import BrokerOffsets, TopicOffsets, records_behind
 
 PIPELINE = Pipeline(
     name="earthquakes",

@@ -18,11 +18,11 @@ from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert, Window
 from common.delta.log import LogReader
 from orchestration.cli.status_output import render
-from orchestration.status import late_rows
-from orchestration.status.collect import Collector
-from orchestration.status.document import document
-from orchestration.status.late_rows import Late
-from orchestration.status.topic_offsets import BrokerOffsets
+from orchestration.observe.status import late_rows
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.document import document
+from orchestration.observe.status.late_rows import Late
+from orchestration.observe.status.topic_offsets import BrokerOffsets
 
 SILVER = Silver(
     "quakes",

@@ -18,11 +18,11 @@ from common.delta.log import LogReader
 from orchestration.access.history.alert_state import AlertsFile, AlertState
 from orchestration.access.history.job_state import JobState, read_states, write_state
 from orchestration.cli.status_output import render
-from orchestration.status.collect import Collector
-from orchestration.status.document import document
-from orchestration.status.model import Status, TableStatus, TimeToLoss
-from orchestration.status.problems import duration, problems
-from orchestration.status.topic_offsets import BrokerOffsets, TopicOffsets
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.document import document
+from orchestration.observe.status.model import Status, TableStatus, TimeToLoss
+from orchestration.observe.status.problems import duration, problems
+from orchestration.observe.status.topic_offsets import BrokerOffsets, TopicOffsets
 from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
 
 
@@ -285,7 +285,7 @@ def test_a_damaged_state_file_is_no_job(lived_in: LivedIn) -> None:
 def test_the_model_keeps_no_commit_that_nothing_needs(
     lived_in: LivedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestration.status.collect._KEPT_COMMITS", 3)
+    monkeypatch.setattr("orchestration.observe.status.collect._KEPT_COMMITS", 3)
     for number in range(12):
         lived_in.bronze(2, ago=1)
         lived_in.batch("bronze.orders", number, {"orders": {"0": 2 * number + 2}})

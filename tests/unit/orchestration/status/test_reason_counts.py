@@ -9,10 +9,10 @@ from deltalake import DeltaTable
 
 from common.delta.log import LogReader
 from orchestration.access.query.duckdb_views import Database, count_reasons
-from orchestration.http.live import Live
-from orchestration.status import reason_counts
-from orchestration.status.model import Status, TableStatus
-from orchestration.status.reason_counts import ReasonCounter
+from orchestration.observe.page.live import Live
+from orchestration.observe.status import reason_counts
+from orchestration.observe.status.model import Status, TableStatus
+from orchestration.observe.status.reason_counts import ReasonCounter
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
 
 

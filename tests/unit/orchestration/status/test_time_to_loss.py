@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from orchestration.status.time_to_loss import Unread, in_delta, in_kafka
+from orchestration.observe.status.time_to_loss import Unread, in_delta, in_kafka
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
 HOUR = {"retention.ms": 3_600_000, "retention.bytes": -1, "cleanup.policy.delete": 1}

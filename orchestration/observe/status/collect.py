@@ -1,0 +1,394 @@
+"""Computes the model of a pipeline from tables, checkpoints, leases, job states and the broker.
+
+Starts no Spark, writes and prints nothing. A missing fact (a broker that is down, a checkpoint of another
+table) becomes a note, never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from common.config.paths import Layout
+from common.declare import Aggregate, Bronze, Files, Join, Pipeline, Publish, Silver, Table
+from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
+from common.delta.commit import from_epoch_ms
+from common.delta.log import LogReader, Snapshot
+from common.delta.retention import expired_text, expired_topics
+from common.errors import HistoryGoneError, TableError
+from common.streaming.file_list import FileList
+from orchestration.access.declaration.context import Context
+from orchestration.access.declaration.field_use import FieldSampler
+from orchestration.access.declaration.lineage import sources
+from orchestration.access.history.alert_state import read_alerts
+from orchestration.access.history.catalog_state import CatalogEntry, read_entries
+from orchestration.access.history.job_state import JobState, read_states
+from orchestration.access.progress.query_states import QueryState, read_state
+from orchestration.access.progress.rows_read import rows_between
+from orchestration.access.progress.unread_commits import UnreadCounter
+from orchestration.observe.status import time_to_loss
+from orchestration.observe.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
+from orchestration.observe.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
+from orchestration.observe.status.lease_holder import Holder, Holders
+from orchestration.observe.status.model import (
+    Freshness,
+    Kept,
+    Lag,
+    Quarantine,
+    SourceFiles,
+    Status,
+    TableStatus,
+    TimeToLoss,
+)
+from orchestration.observe.status.query_state import Planned, query_now
+from orchestration.observe.status.reason_counts import ReasonCounter
+from orchestration.observe.status.recent_rows import RecentCounter, RecentRows
+from orchestration.observe.status.throughput import rate_per_second
+from orchestration.observe.status.topic_offsets import (
+    BrokerOffsets,
+    Offsets,
+    TopicOffsets,
+    kept_before,
+    of_files,
+    records_behind,
+    uncommitted,
+    unread_since,
+)
+
+_KEPT_COMMITS = 2_000
+"""The newest commits of each table that stay in memory."""
+
+_NEAR_COMMITS = 30
+"""Commits that stay in memory at the place where a query reads on."""
+
+
+def collect(context: Context) -> Status:
+    """The status of every table now."""
+    return Collector(
+        context.pipeline, context.layout, BrokerOffsets(context.pipeline, context.settings)
+    ).collect()
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """What a checkpoint says; ``entry`` is the newest finished micro-batch, if its file is there.
+
+    Attributes:
+        note: The reason why the checkpoint cannot be used; empty if it can.
+    """
+
+    entry: PlannedBatch | None
+    planned: Planned
+    note: str = ""
+
+    @property
+    def watermark(self) -> datetime | None:
+        newest = self.planned.newest
+        return from_epoch_ms(newest.watermark_ms) if newest and newest.watermark_ms else None
+
+
+class Collector:
+    """Computes the model repeatedly; reads only the commits that are new since the last time."""
+
+    def __init__(self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets) -> None:
+        self._pipeline, self._layout, self._broker = pipeline, layout, broker
+        self._holders = Holders(layout)
+        self._logs: dict[str, LogReader] = {}
+        self._fields = FieldSampler(pipeline, layout)
+        self._late: dict[str, LateCounter] = {}
+        self._recent: dict[str, RecentCounter] = {}
+        self._reasons: dict[str, ReasonCounter] = {}
+        self._unread: dict[str, UnreadCounter] = {}
+        self._needed: dict[str, list[int]] = {}
+        """The versions of each table at which queries read on, as of the last time."""
+        self._file_lists: dict[str, FileList] = {}
+        self._trail = RecordTrail(pipeline.tables, self.log, self._checkpoint)
+
+    def collect(self) -> Status:
+        """The status of every table now."""
+        queries = (*self._pipeline.tables, *self._pipeline.publish)
+        progress = {declared.table: self._progress(declared.table) for declared in queries}
+        topics = {topic.table: _position(progress[topic.table]) for topic in self._pipeline.topics}
+        offsets = self._broker.read(topics) if topics else TopicOffsets()
+        at = datetime.now(UTC)
+        jobs = read_states(self._layout.jobs)
+        tables = tuple(self._seen(one, progress[one.table], at, offsets, jobs) for one in queries)
+        self._release_commits()
+        if entries := read_entries(self._layout.catalog):
+            tables = tuple(
+                replace(seen, catalog=_catalog(one, entries))
+                for seen, one in zip(tables, queries, strict=True)
+            )
+        alerts = read_alerts(self._layout.alerts)
+        return Status(self._pipeline.name, at, offsets.address, offsets.note, tables, alerts)
+
+    def _seen(
+        self,
+        declared: Table | Publish,
+        progress: _Progress,
+        at: datetime,
+        offsets: TopicOffsets,
+        jobs: tuple[JobState, ...],
+    ) -> TableStatus:
+        """The status of a table; a table that cannot be read must not hide the others."""
+        try:
+            return self._table(declared, progress, at, offsets, jobs)
+        except TableError as error:
+            fault = str(error).partition(". ")[0]
+        name = declared.table
+        holder = self._holders.find(name)
+        return TableStatus(
+            table=name,
+            kind=type(declared).__name__.lower(),
+            reads=_reads(declared),
+            path=self.log(name).path,
+            now=None,
+            lag=Lag("records" if isinstance(declared, Bronze) else "rows", note=fault),
+            rows_per_second=None,
+            last_batch_id=progress.planned.committed,
+            watermark=progress.watermark,
+            quarantine=None,
+            late=None,
+            other=None,
+            fields=None,
+            holder=holder,
+            query=query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name)),
+            failures=self._failures(name, holder),
+            freshness=None if isinstance(declared, Publish) else UNKNOWN,
+            loss=time_to_loss.UNKNOWN,
+            fault=fault,
+        )
+
+    def log(self, table: str) -> LogReader:
+        """The log of a table of the pipeline; it keeps what it has read."""
+        if table not in self._logs:
+            bounds_of = TIMESTAMP if table.startswith("bronze.") else ""
+            self._logs[table] = LogReader(self._layout.table_path(table), bounds_of)
+        return self._logs[table]
+
+    def _table(
+        self,
+        declared: Table | Publish,
+        progress: _Progress,
+        at: datetime,
+        offsets: TopicOffsets,
+        jobs: tuple[JobState, ...],
+    ) -> TableStatus:
+        name = declared.table
+        log = self.log(name)
+        now = log.snapshot()
+        if isinstance(declared, Files):
+            offsets = of_files(declared, self._listed(declared), _position(progress))
+        rate = self._rate(declared, progress, at, offsets)
+        lag, loss = self._lag_and_loss(declared, progress, at, offsets, rate)
+        holder = self._holders.find(name)
+        topic = declared if isinstance(declared, Bronze) else None
+        return TableStatus(
+            table=name,
+            kind=type(declared).__name__.lower(),
+            reads=_reads(declared),
+            path=log.path,
+            now=now,
+            lag=lag,
+            rows_per_second=rate if lag.count is not None or lag.unit == "records" else None,
+            last_batch_id=progress.planned.committed,
+            watermark=progress.watermark,
+            quarantine=self._quarantine(declared, log, now, at) if isinstance(declared, Silver) else None,
+            late=self._count_late(declared, log, now) if now is not None else None,
+            other=self._count_other(declared, log, now) if now is not None else None,
+            fields=self._fields.use(name),
+            holder=holder,
+            query=query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name)),
+            failures=self._failures(name, holder),
+            freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets),
+            loss=loss,
+            uncommitted=None if topic is None else uncommitted(topic, offsets, _position(progress)),
+            kept=None if topic is None or now is None else _kept(topic, log),
+            source_files=self._source_files(declared) if isinstance(declared, Files) else None,
+        )
+
+    def _failures(self, query: str, holder: Holder | None) -> QueryState | None:
+        """A query's failures; of a job that has ended only a failure for good, until the next start."""
+        found = read_state(self._layout.query_states, query)
+        return found if holder is not None or (found is not None and found.state == "failed") else None
+
+    def _progress(self, table: str) -> _Progress:
+        checkpoint = self._checkpoint(table)
+        try:
+            batch = checkpoint.last_committed()
+            entry = checkpoint.planned_batch(batch)
+            planned = Planned(checkpoint.planned_batch(checkpoint.last_planned()), batch)
+        except TableError as error:
+            return _Progress(None, Planned(), str(error).partition(". ")[0])
+        note = "" if batch is None or entry is not None else f"its checkpoint lacks offsets/{batch}"
+        return _Progress(entry, planned, note)
+
+    def _lag_and_loss(
+        self,
+        declared: Table | Publish,
+        progress: _Progress,
+        at: datetime,
+        offsets: TopicOffsets,
+        rate: float | None,
+    ) -> tuple[Lag, TimeToLoss]:
+        unit = "records" if isinstance(declared, Bronze) else "rows"
+        if progress.note:
+            return Lag(unit, note=progress.note), time_to_loss.UNKNOWN
+        if isinstance(declared, Bronze):
+            return _kafka_lag(declared, _position(progress), at, offsets, rate)
+        try:
+            return self._delta_lag(declared.reads, progress.entry, at, rate)
+        except HistoryGoneError as error:
+            note = str(error).partition(". ")[0]
+            lost = TimeToLoss(0.0, f"the log of {declared.reads}: commits are lost already")
+            return Lag(unit, note=note), lost
+        except TableError as error:
+            return Lag(unit, note=str(error).partition(". ")[0]), time_to_loss.UNKNOWN
+
+    def _delta_lag(
+        self, source: str, entry: PlannedBatch | None, at: datetime, rate: float | None
+    ) -> tuple[Lag, TimeToLoss]:
+        log = self.log(source)
+        position = None if entry is None else delta_position(entry)
+        now = log.snapshot()
+        if now is None:
+            return Lag("rows", 0, 0, 0, 0, note=f"waits for {source}", seconds=0.0), time_to_loss.NEVER
+        if position is not None and position.table_id != now.table_id:
+            return Lag("rows", note=f"its checkpoint belongs to another {source}"), time_to_loss.UNKNOWN
+        unread = self._unread.setdefault(source, UnreadCounter(log)).count(position)
+        self._needed.setdefault(source, []).append(unread.begin)
+        left = unread.backlog
+        note = "" if left.rows is not None else f"files of {source} lack statistics"
+        if not left.files:
+            lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, 0.0)
+            return lag, time_to_loss.NEVER
+        seconds = max(0.0, (at - (unread.oldest_at or now.timestamp)).total_seconds())
+        lag = Lag("rows", left.rows, left.versions, left.files, left.bytes, note, seconds)
+        if left.rows is None or rate is None:
+            return lag, time_to_loss.UNKNOWN
+        rows = time_to_loss.Unread(left.rows, seconds, rate)
+        return lag, time_to_loss.in_delta(rows, unread.removed_at, log.properties(), source, at)
+
+    def _rate(
+        self, declared: Table | Publish, progress: _Progress, at: datetime, offsets: TopicOffsets
+    ) -> float | None:
+        if progress.note:
+            return None
+
+        def read(start: PlannedBatch | None, end: PlannedBatch) -> int | None:
+            if start is None and isinstance(declared, Bronze):
+                # The checkpoint does not hold the first offsets, but the table holds every row.
+                now = self.log(declared.table).snapshot()
+                return now.rows if now else None
+            return rows_between(declared, start, end, self.log, offsets.first)
+
+        try:
+            return rate_per_second(self._checkpoint(declared.table), progress.planned.committed, at, read)
+        except TableError:
+            return None
+
+    def _freshness(self, table: str, offsets: TopicOffsets) -> Freshness:
+        """From Kafka to a table; of several bronze tables, the one that the table reads counts."""
+        source = self._trail.bronze_of(table)
+        topic = next(one for one in self._pipeline.bronze if one.table == source)
+        position = _position(self._progress(source))
+        if isinstance(topic, Files):
+            offsets = of_files(topic, self._listed(topic), position)
+        behind = None if offsets.note else records_behind(topic, offsets, position)
+        since = unread_since(topic, offsets, position)
+        return self._trail.freshness(table, since, is_unread_known=behind == 0 or since is not None)
+
+    def _quarantine(
+        self, silver: Silver, accepted: LogReader, newest: Snapshot | None, at: datetime
+    ) -> Quarantine:
+        recent: RecentRows | None = None
+        if newest is not None:
+            counter = self._recent.setdefault(silver.table, RecentCounter())
+            recent = counter.count(accepted, newest.version, newest.table_id, at)
+        log = self.log(silver.quarantine)
+        now = log.snapshot()
+        if now is None or now.files == 0:
+            return Quarantine(silver.quarantine, 0, (), recent)
+        reasons = self._reasons.setdefault(silver.quarantine, ReasonCounter()).count(log, now)
+        return Quarantine(silver.quarantine, now.rows, reasons, recent)
+
+    def _count_late(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> Late | None:
+        if not (isinstance(declared, (Silver, Aggregate, Join)) and counts_late_rows(declared)):
+            return None
+        counter = self._late.setdefault(declared.table, LateCounter(declared))
+        return counter.count(log, now.version, now.table_id)
+
+    def _listed(self, files: Files) -> FileList:
+        path = self._layout.file_list_path(files.table)
+        return self._file_lists.setdefault(files.table, FileList(path))
+
+    def _source_files(self, files: Files) -> SourceFiles:
+        listed = self._listed(files)
+        return SourceFiles(listed.files, tuple(listed.changed), dict(listed.faults))
+
+    def _checkpoint(self, table: str) -> Checkpoint:
+        return Checkpoint(self._layout.checkpoint_path(table))
+
+    def _count_other(self, declared: Table | Publish, log: LogReader, now: Snapshot) -> OtherRecords | None:
+        if not isinstance(declared, Silver) or declared.where is None:
+            return None
+        counter = self._late.setdefault(declared.table, LateCounter(declared))
+        return counter.count_other(log, now.version, now.table_id)
+
+    def _release_commits(self) -> None:
+        """Release commits that nothing needs: the model is computed every second, in jobs of a year."""
+        for table, log in self._logs.items():
+            if (latest := log.latest_version()) is not None:
+                begins = self._needed.get(table, [latest])
+                near = [range(begin, begin + _NEAR_COMMITS) for begin in begins]
+                log.forget_before(latest - _KEPT_COMMITS, near)
+                if table in self._unread:
+                    self._unread[table].forget_before(min(begins))
+        self._needed.clear()
+
+
+def _catalog(declared: Table | Publish, entries: Mapping[str, CatalogEntry]) -> CatalogEntry | None:
+    """A table's entry in a catalog; with the error of one of its side tables if it has none itself."""
+    own = entries.get(declared.table)
+    if own is None or own.error or isinstance(declared, Publish):
+        return own
+    sides = (entries[table] for table in declared.side_tables if table in entries)
+    fault = next((f"{side.name}: {side.error}" for side in sides if side.error), "")
+    return replace(own, error=fault)
+
+
+def _kafka_lag(
+    topic: Bronze, position: Offsets | None, at: datetime, offsets: TopicOffsets, rate: float | None
+) -> tuple[Lag, TimeToLoss]:
+    if offsets.note:
+        return Lag("records", note=offsets.note), time_to_loss.UNKNOWN
+    behind = records_behind(topic, offsets, position)
+    if behind is None:
+        return Lag("records", note="not started; begins where declared"), time_to_loss.UNKNOWN
+    since = unread_since(topic, offsets, position)
+    seconds = 0.0 if not behind else None if since is None else max(0.0, (at - since).total_seconds())
+    lag = Lag("records", behind, seconds=seconds)
+    kept, name = kept_before(topic, offsets, position)
+    if behind and (seconds is None or rate is None):
+        return lag, time_to_loss.UNKNOWN
+    unread = time_to_loss.Unread(behind, seconds or 0.0, rate or 0.0)
+    return lag, time_to_loss.in_kafka(unread, offsets.retention.get(name, {}), kept, name)
+
+
+def _kept(topic: Bronze, log: LogReader) -> Kept:
+    """How long a bronze table keeps records, and what it no longer has."""
+    topics = expired_topics(log.properties())
+    expired = sum(end - first for one in topics.values() for first, end in one.offsets.values())
+    return Kept(topic.keep, expired, expired_text(topics))
+
+
+def _reads(declared: Table | Publish) -> tuple[str, ...]:
+    """The topics, or their pattern, or the tables that a query reads."""
+    if isinstance(declared, Bronze):
+        return declared.topic_names or (declared.pattern or "",)
+    return sources(declared)
+
+
+def _position(progress: _Progress) -> Offsets | None:
+    return None if progress.entry is None else kafka_position(progress.entry)

@@ -1,0 +1,301 @@
+"""What is happening in a pipeline: the one model that ``status``, the page, metrics and alerts read.
+
+Every number exists here once. ``orchestration.observe.status.collect`` computes the model; its readers only choose
+what they show. Times are UTC; a number that is not known is None, and the nearest ``note`` says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from common.delta.log import Snapshot
+from orchestration.access.declaration.field_use import FieldUse
+from orchestration.access.history.alert_state import AlertsFile
+from orchestration.access.history.catalog_state import CatalogEntry
+from orchestration.access.history.job_state import BatchFacts
+from orchestration.access.progress.query_states import QueryState
+from orchestration.observe.status.late_rows import Late, OtherRecords
+from orchestration.observe.status.lease_holder import Holder
+from orchestration.observe.status.recent_rows import RecentRows
+
+State = Literal["working", "waiting", "starting", "restarting", "stopped", "failed", "dead"]
+"""What a query does: it processes a micro-batch; it waits for data; its job has not started it yet; it failed
+for a temporary reason and is restarted; its job was stopped; it failed for good; its process has vanished or
+does not answer."""
+
+FAULTY: frozenset[State] = frozenset({"failed", "dead", "restarting"})
+"""States in which a query needs a person, or may soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What a table's query has yet to read of its source.
+
+    Attributes:
+        unit: ``records`` of Kafka, or ``rows`` of a table.
+        count: Number of records or rows; None if it is not known.
+        versions: Number of commits of the source table that hold the rows; None for Kafka.
+        files: Number of files that hold the rows (``numFilesOutstanding``); None for Kafka.
+        bytes: Size of these files (``numBytesOutstanding``); None for Kafka.
+        note: The reason why a number is not known; empty if all are.
+        seconds: Age of the oldest unread record (by Kafka's timestamp) or commit; 0 if nothing is unread.
+    """
+
+    unit: str
+    count: int | None = None
+    versions: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    note: str = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How fresh a table is, from Kafka to the table, by the Kafka timestamps of records.
+
+    A record counts as in the table once the table's query has processed it, also if it was rejected, a
+    duplicate, or changed nothing.
+
+    Attributes:
+        newest_at: Kafka timestamp of the newest record that is in the table; None before the first.
+        waiting_since: Kafka timestamp of the oldest record that is not; None if no record waits.
+        is_known: Whether ``waiting_since`` is known; if not, records may wait.
+    """
+
+    newest_at: datetime | None
+    waiting_since: datetime | None
+    is_known: bool
+
+    def newest_seconds(self, at: datetime) -> float | None:
+        """Age of the newest record that is in the table; grows also while producers send nothing."""
+        return None if self.newest_at is None else max(0.0, (at - self.newest_at).total_seconds())
+
+    def waiting_seconds(self, at: datetime) -> float | None:
+        """Age of the oldest record that is not in the table; 0 if none waits, None if it is not known."""
+        if not self.is_known:
+            return None
+        return 0.0 if self.waiting_since is None else max(0.0, (at - self.waiting_since).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class TimeToLoss:
+    """When, at the present rates, unread data is deleted before the query reads it.
+
+    Attributes:
+        seconds: Seconds until then; infinite (``never``) if the reader gains or nothing limits it; 0 if data
+            is lost already; None if it is not known.
+        cause: What deletes the data, such as ``retention.ms of topic quakes``; empty for never.
+    """
+
+    seconds: float | None
+    cause: str = ""
+
+    @property
+    def is_never(self) -> bool:
+        """Whether nothing unread will be deleted."""
+        return self.seconds == math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Uncommitted:
+    """Records of open transactions: behind them a reader of committed records sees an end that is too early.
+
+    Attributes:
+        records: Records between the last stable offset and the end of the topic.
+        seconds: How long the last stable offset has not moved, as far as this process has seen it.
+        is_at_least: Whether the offset stood there at the first look of this process already, so that it may
+            have stood for longer.
+    """
+
+    records: int
+    seconds: float
+    is_at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueryNow:
+    """What the query of a table does now.
+
+    Attributes:
+        state: See ``State``.
+        phase: The same in words for people, such as ``micro-batch 17 for 3 s``.
+        since: Start of the state; None if it is not known.
+        error: The cause of a failure, in one line; contains nothing of a record.
+        restarts: Restarts of the query since its job started.
+        last_batch: Facts of the newest finished micro-batch; None if its job recorded none.
+        is_opening: Whether its job still starts Spark, or waits for the broker.
+    """
+
+    state: State
+    phase: str
+    since: datetime | None = None
+    error: str = ""
+    restarts: int = 0
+    last_batch: BatchFacts | None = None
+    is_opening: bool = False
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether the query has failed, or its process is gone."""
+        return self.state in FAULTY
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Rows in quarantine, per reason; a row with two reasons counts for both.
+
+    Attributes:
+        recent: What silver has read and quarantined in the last minutes; None before its first commit.
+    """
+
+    table: str
+    rows: int | None
+    reasons: tuple[tuple[str, int], ...]
+    recent: RecentRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The retention of a bronze table.
+
+    Attributes:
+        keep: How long it keeps a record, as declared; None: for ever.
+        expired: Number of offsets in the ranges from which retention has deleted records.
+        text: The expired records in one line: topics, partitions, offsets, times; empty if there are none.
+    """
+
+    keep: str | None
+    expired: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """The files of a bronze table of files.
+
+    Attributes:
+        count: Files that were found, those that cannot be read included.
+        changed: Files that changed after they were found, and are not read again.
+        faults: Why files cannot be read, by path.
+    """
+
+    count: int
+    changed: tuple[str, ...]
+    faults: Mapping[str, str]
+
+    def problems(self) -> Iterator[str]:
+        """What a person should look at."""
+        if self.changed:
+            yield (
+                f"{_files(len(self.changed))} changed after being read ({self.changed[-1]}); "
+                "what is new there is not read"
+            )
+        for path, fault in tuple(self.faults.items())[-1:]:
+            yield f"{_files(len(self.faults))} cannot be read: {path}: {fault}"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """The status of one table.
+
+    Attributes:
+        table: The full name.
+        kind: ``topic``, ``files``, ``silver``, a kind of gold table such as ``upsert``, or ``publish``.
+        reads: The topics or tables that the table's query reads.
+        path: The table's path.
+        now: Rows, files, bytes, version and newest commit; None before the first write.
+        lag: What the table's query has yet to read.
+        rows_per_second: The query's reading rate over the micro-batches that ended in the last 60 s; 0 if
+            the query is idle, None if the rate is not known.
+        last_batch_id: The newest finished micro-batch.
+        watermark: The event-time watermark; None if there is none yet.
+        quarantine: The quarantine of a silver table; None for other tables.
+        late: Late rows of a table with a watermark; None for other tables and before the first write.
+        other: Other tables' records that a silver table with a condition ``where`` has read; None for other
+            tables and before the first write.
+        fields: Fields of bronze's newest records, compared with silver's schema; None if they are not
+            compared (``orchestration.access.declaration.field_use``).
+        holder: The process that writes the table; None if its job is stopped.
+        query: What the query does now.
+        freshness: From Kafka to this table; None for a publication.
+        loss: When unread data is deleted.
+        uncommitted: Records of open transactions in the topics of a bronze table; None for other tables and
+            if the broker does not answer.
+        failures: Failures and restarts of the query since its job started; None if there are none.
+        kept: How long a bronze table keeps records; None for other tables and before the first write.
+        fault: Why the table cannot be read; its numbers are not known then. Empty if it can.
+        catalog: The table in a catalog, with the error of a side table if it has none itself; None if no
+            catalog is in use.
+        source_files: The files that a bronze table of files reads; None for other tables.
+    """
+
+    table: str
+    kind: str
+    reads: tuple[str, ...]
+    path: str
+    now: Snapshot | None
+    lag: Lag
+    rows_per_second: float | None
+    last_batch_id: int | None
+    watermark: datetime | None
+    quarantine: Quarantine | None
+    late: Late | None
+    other: OtherRecords | None
+    fields: FieldUse | None
+    holder: Holder | None
+    query: QueryNow
+    freshness: Freshness | None
+    loss: TimeToLoss
+    uncommitted: Uncommitted | None = None
+    failures: QueryState | None = None
+    kept: Kept | None = None
+    fault: str = ""
+    catalog: CatalogEntry | None = None
+    source_files: SourceFiles | None = None
+
+    @property
+    def layer(self) -> str:
+        """``bronze``, ``silver``, ``gold``, or ``publish`` for a query that writes no table."""
+        return self.table.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The status of a pipeline.
+
+    Attributes:
+        broker_note: The reason if the broker's offsets are not known.
+        alerts: The alerts, as the process that watches them has written them; None if none has.
+    """
+
+    pipeline: str
+    at: datetime
+    broker: str | None
+    broker_note: str
+    tables: tuple[TableStatus, ...]
+    alerts: AlertsFile | None = None
+
+    @property
+    def waiting_seconds(self) -> float | None:
+        """Age of the oldest record that a gold table lacks (of silver or bronze where none is declared).
+
+        None if it is not known of a table; 0 if no record waits.
+        """
+        layers = {table.layer for table in self.tables if table.freshness is not None}
+        last = next((layer for layer in ("gold", "silver", "bronze") if layer in layers), "")
+        ages = [
+            table.freshness.waiting_seconds(self.at)
+            for table in self.tables
+            if table.layer == last and table.freshness is not None
+        ]
+        known = [age for age in ages if age is not None]
+        return max(known, default=0.0) if len(known) == len(ages) else None

@@ -1,0 +1,89 @@
+"""What a person should look at, in words, from the model alone: worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestration.observe.status.model import Status, TableStatus
+
+Severity = Literal["critical", "warning"]
+
+SOON_SECONDS, LATER_SECONDS = 24 * 3600.0, 7 * 24 * 3600.0
+"""A loss that comes sooner than the first is critical; one that comes later than the second is no problem."""
+
+OPEN_TRANSACTION_SECONDS = 60.0
+"""A stable offset that stands still for so long, with records behind it, is a hanging transaction."""
+
+_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem; ``table`` is empty where it concerns the pipeline. The text holds nothing of a record."""
+
+    severity: Severity
+    table: str
+    text: str
+
+
+def problems(status: Status) -> tuple[Problem, ...]:
+    """The problems of a pipeline now, critical ones first, then in the order of data flow."""
+    found = [problem for table in status.tables for problem in (*_of_table(table), *_of_source_files(table))]
+    if status.broker_note and any(table.holder for table in status.tables):
+        found.insert(0, Problem("warning", "", f"Kafka: {status.broker_note}"))
+    return tuple(sorted(found, key=lambda problem: problem.severity != "critical"))
+
+
+def together(tables: Sequence[str]) -> str:
+    """The tables that one text is about, two of them by name: ``a and b``, ``a, b and 3 more``."""
+    first, more = tables[:_NAMED], len(tables) - _NAMED
+    return " and ".join(first) if more <= 0 else f"{', '.join(first)} and {more} more"
+
+
+def _of_table(table: TableStatus) -> Iterator[Problem]:
+    name, query = table.table, table.query
+    if query.state in {"failed", "dead"}:
+        yield Problem("critical", name, f"the query is {query.state}: {query.error or query.phase}")
+    elif query.state == "restarting":
+        yield Problem("warning", name, f"the query failed and is restarted: {query.error}")
+    elif query.state == "stopped" and table.lag.count:
+        yield Problem("warning", name, f"no job runs, and {table.lag.count:,} {table.lag.unit} wait")
+    if table.fault:
+        yield Problem("critical", name, table.fault)
+    loss = table.loss
+    if loss.seconds is not None and loss.seconds < LATER_SECONDS:
+        severity: Severity = "critical" if loss.seconds < SOON_SECONDS else "warning"
+        when = "now" if loss.seconds == 0 else f"in {duration(loss.seconds)} at the present rates"
+        yield Problem(severity, name, f"{loss.cause} deletes unread data {when}")
+    open_ = table.uncommitted
+    if open_ is not None and open_.records and open_.seconds >= OPEN_TRANSACTION_SECONDS:
+        yield Problem(
+            "warning",
+            name,
+            f"a transaction is open for {duration(open_.seconds)}: {open_.records:,} records behind it "
+            "cannot be read, and the lag does not count them",
+        )
+    if table.catalog is not None and table.catalog.error:
+        yield Problem("warning", name, f"not registered as {table.catalog.name}: {table.catalog.error}")
+    if table.late is not None and table.late.is_many:
+        yield Problem("warning", name, f"{table.late.count:,} {table.late.unit} came after the watermark")
+    if table.fields is not None and table.fields.is_rename:
+        yield Problem("warning", name, f"a field was probably renamed: {table.fields.text()}")
+
+
+def _of_source_files(table: TableStatus) -> Iterator[Problem]:
+    for text in () if table.source_files is None else table.source_files.problems():
+        yield Problem("warning", table.table, text)
+
+
+def duration(seconds: float) -> str:
+    """A duration for people in its two largest units: ``3 h 12 min``, ``45 s``."""
+    left = max(0, round(seconds))
+    parts: list[str] = []
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count:,} {unit}")
+    return " ".join(parts[:2])

@@ -1,0 +1,128 @@
+"""What each query does now, from the jobs' state files, the leases and the checkpoints.
+
+A lease says which process writes a table, also for a job of another host, or of an earlier release, that
+keeps no state file here. The
+checkpoint says whether a micro-batch is planned and not committed: that one is being processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from common.delta.checkpoint import PlannedBatch
+from common.delta.commit import from_epoch_ms
+from orchestration.access.history.job_state import JobQuery, JobState
+from orchestration.observe.status.lease_holder import Holder
+from orchestration.observe.status.model import QueryNow
+
+_START_SECONDS = 300.0
+"""How long a job may hold its leases before it writes its state: it starts Spark meanwhile, or a broker.
+A job of an earlier release, which writes no state, is shown as starting for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The newest planned micro-batch of a query and the newest committed one."""
+
+    newest: PlannedBatch | None = None
+    committed: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a planned micro-batch is not committed yet."""
+        return self.newest is not None and self.newest.batch_id != self.committed
+
+
+def query_now(  # noqa: PLR0913, PLR0917  # the sources of one answer
+    table: str,
+    jobs: Sequence[JobState],
+    holder: Holder | None,
+    planned: Planned,
+    at: datetime,
+    lapsed: tuple[Holder, float] | None = None,
+) -> QueryNow:
+    """What the query of a table does now.
+
+    Args:
+        table: The table that the query writes.
+        jobs: The states of jobs, newest first.
+        holder: The holder of the table's lease.
+        planned: The query's micro-batches, by its checkpoint.
+        at: The current time.
+        lapsed: A process, of this host or of another, whose lease on the store has ended without being
+            released, and the seconds since its last renewal.
+    """
+    job = next((state for state in jobs if table in state.queries), None)
+    query = None if job is None else job.queries[table]
+    if holder is None and lapsed is not None and not _is_of(job, lapsed[0]):
+        return _lapsed(*lapsed, at)
+    is_of_another = holder is not None and not _is_of(job, holder)  # a job that keeps no state here
+    if job is None or query is None or is_of_another:
+        return _by_lease(holder, planned, at)
+    if job.ended or query.state == "failed":
+        return _ended(job, query)
+    if not job.is_alive:
+        text = f"the process {job.pid} of job {job.job} has ended and left no error"
+        return QueryNow("dead", text, job.at, text, query.restarts, query.last_batch)
+    if job.is_silent(at):
+        text = f"job {job.job} (pid {job.pid}) has not answered for {_age(at, job.at)}"
+        return QueryNow("dead", text, job.at, text, query.restarts, query.last_batch)
+    return _running(query, planned, at)
+
+
+def _running(query: JobQuery, planned: Planned, at: datetime) -> QueryNow:
+    rest = (query.error, query.restarts, query.last_batch)
+    if query.state == "restarting":
+        return QueryNow("restarting", f"failed {_age(at, query.since)} ago, is restarted", query.since, *rest)
+    if query.state == "starting":
+        return QueryNow("starting", "starts once its source has rows", query.since, *rest)
+    if query.state == "ended":
+        return QueryNow("stopped", "has processed what was available", query.since, *rest)
+    if planned.is_open or query.state == "working":
+        return _working(planned, at, *rest)
+    return QueryNow("waiting", "waits for data", query.since, *rest)
+
+
+def _working(planned: Planned, at: datetime, *rest: object) -> QueryNow:
+    newest = planned.newest
+    if newest is None or not planned.is_open:
+        return QueryNow("working", "commits a micro-batch", None, *rest)  # type: ignore[arg-type]
+    since = from_epoch_ms(newest.timestamp_ms) if newest.timestamp_ms else None
+    took = "" if since is None else f" for {_age(at, since)}"
+    return QueryNow("working", f"micro-batch {newest.batch_id}{took}", since, *rest)  # type: ignore[arg-type]
+
+
+def _ended(job: JobState, query: JobQuery) -> QueryNow:
+    if query.state == "failed":
+        text = query.error or job.error or "failed"
+        return QueryNow("failed", text, query.since, text, query.restarts, query.last_batch)
+    if job.ended == "failed":
+        text = f"job {job.job} ended: {job.error}"
+        return QueryNow("failed", text, job.at, job.error, query.restarts, query.last_batch)
+    return QueryNow("stopped", f"job {job.job} was stopped", job.at, "", query.restarts, query.last_batch)
+
+
+def _is_of(job: JobState | None, holder: Holder) -> bool:
+    """Whether a lease is that of a job; processes of two hosts, and of two containers, may have one id."""
+    return job is not None and (job.pid, job.host) == (holder.pid, holder.host)
+
+
+def _lapsed(holder: Holder, seconds: float, at: datetime) -> QueryNow:
+    text = (
+        f"job {holder.job} (pid {holder.pid} on {holder.host}) has not renewed its lease for {seconds:,.0f} s"
+    )
+    return QueryNow("dead", text, at - timedelta(seconds=seconds), text)
+
+
+def _by_lease(holder: Holder | None, planned: Planned, at: datetime) -> QueryNow:
+    if holder is None:
+        return QueryNow("stopped", "no job runs")
+    if holder.started_at is not None and (at - holder.started_at).total_seconds() < _START_SECONDS:
+        return QueryNow("starting", f"job {holder.job} starts", holder.started_at, is_opening=True)
+    return _working(planned, at) if planned.is_open else QueryNow("waiting", "waits for data")
+
+
+def _age(at: datetime, then: datetime) -> str:
+    return f"{max(0, round((at - then).total_seconds())):,} s"
