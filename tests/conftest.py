@@ -269,8 +269,8 @@ def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
     def run(
         pipeline: Pipeline, settings: Settings, layers: Sequence[str] = ("bronze", "silver", "gold")
     ) -> list[dict[str, Any]]:
-        from orchestration.jobs.supervisor import StopSignal, Supervisor
-        from orchestration.jobs.wiring import Wiring
+        from orchestration.run.supervisor import StopSignal, Supervisor
+        from orchestration.run.wiring import Wiring
 
         wiring = Wiring(spark, pipeline, settings, Layout.of(pipeline, settings), broker)
         reports: list[dict[str, Any]] = []

@@ -21,8 +21,8 @@ from orchestration.backfill.pace import Limits, Pace
 from orchestration.backfill.runs import RunRecord
 from orchestration.backfill.tail import flush
 from orchestration.jobs.backfill import LayerResult, catch_up
-from orchestration.jobs.job import Job, layers_to_run, open_broker
-from orchestration.jobs.wiring import Layer
+from orchestration.run.job import Job, layers_to_run, open_broker
+from orchestration.run.wiring import Layer
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from orchestration.cases.bronze_rows import bronze_batches, write_bronze, write_
 from orchestration.cases.compare import Difference, compare
 from orchestration.cases.read.case import Case
 from orchestration.cases.tables import query_of
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.wiring import Wiring
 
 if TYPE_CHECKING:
     import pyarrow as pa

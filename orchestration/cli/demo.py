@@ -21,12 +21,12 @@ from orchestration.access.kafka import producer
 from orchestration.access.query.duckdb_views import Database, run_query
 from orchestration.cli import demo_output
 from orchestration.cli.status_output import WIDTH, render
-from orchestration.jobs.job import Job, open_job
 from orchestration.observe.page.serve import page_of
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.model import Status
 from orchestration.observe.status.row_balance import balance
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.run.job import Job, open_job
 
 _CATCH_UP_SECONDS = 60.0
 _PLAIN_SECONDS = 10.0

@@ -30,9 +30,9 @@ from common.machine.console import err, say
 from common.streaming.query import RunningQuery, Stream
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.rows_read import Offsets, RowsRead, streamed_sources
-from orchestration.jobs.field_notices import FieldNotices
-from orchestration.jobs.job import Job
-from orchestration.jobs.wiring import Layer
+from orchestration.run.field_notices import FieldNotices
+from orchestration.run.job import Job
+from orchestration.run.wiring import Layer
 
 _PLAIN_SECONDS = 5.0
 _WIDE = 100

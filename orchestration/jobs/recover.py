@@ -33,7 +33,7 @@ from common.streaming.topic_identity import (
 )
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import broker_topics
-from orchestration.jobs.job import open_broker, spark_for_writing
+from orchestration.run.job import open_broker, spark_for_writing
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from common.delta import table as delta_table
 from common.delta.log import column_types
 from common.errors import MedallionError
 from orchestration.access.declaration.lineage import sources
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.wiring import Wiring
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,17 +22,17 @@ from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.last_declaration import Declaration, described, recorded
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import effort_of
-from orchestration.jobs.start_checks import (
+from orchestration.observe.status.lease_holder import Holders
+from orchestration.plan.change import Change, QueryPlan
+from orchestration.plan.declared_columns import DeclaredColumns, declared_columns
+from orchestration.plan.judge import column_changes, differences, keeps_state, shape_of
+from orchestration.run.start_checks import (
     LastCommit,
     check_checkpoint_and_tables,
     cut_off_refusal,
     declaration_problem,
     unrecorded_changes,
 )
-from orchestration.observe.status.lease_holder import Holders
-from orchestration.plan.change import Change, QueryPlan
-from orchestration.plan.declared_columns import DeclaredColumns, declared_columns
-from orchestration.plan.judge import column_changes, differences, keeps_state, shape_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import TableError
 from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.lineage import sources
-from orchestration.jobs.start_checks import check_checkpoint_and_tables
+from orchestration.run.start_checks import check_checkpoint_and_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,10 +18,10 @@ from common.delta.lease.job_leases import TableLeases
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import repair
 from common.errors import UsageError
-from orchestration.jobs.job import spark_for_reading
 from orchestration.recovery.accept_gap import Accepted, accept_gaps
 from orchestration.recovery.damage import SparkSource
 from orchestration.recovery.plan import Step, plan, queries_in_order
+from orchestration.run.job import spark_for_reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,8 +33,8 @@ from orchestration.access.progress.switch_record import (
     refuse_unfinished_restatement,
     write_switch,
 )
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 from orchestration.shadow.compare import Comparison, compare
 from orchestration.shadow.followers import cannot_follow, fill_again, filled_again, written_tables
 from orchestration.shadow.layout import ShadowLayout, lease_of, shadow_of

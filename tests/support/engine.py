@@ -20,9 +20,9 @@ from common.declare import Pipeline
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.streaming.query import RunningQuery, Stream
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.records.audit.audit import audit
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import LAYERS, Layer, Wiring
 
 
 class Engine:

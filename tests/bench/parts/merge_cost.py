@@ -30,7 +30,7 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.spark.session import build_session
 from common.streaming import query as streaming
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.wiring import Wiring
 from silver.write.table_columns import properties
 from tests.bench.data import history
 from tests.bench.reporting import page

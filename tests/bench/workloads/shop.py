@@ -25,7 +25,7 @@ from common.streaming import query as streaming
 from common.streaming.query import Stream
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.embedded_broker.lifecycle import Broker
-from orchestration.jobs.wiring import Layer, Wiring
+from orchestration.run.wiring import Layer, Wiring
 from tests.bench.contenders.contender import CORES, DRIVER_MEMORY
 from tests.bench.contenders.ours import PIPELINE
 from tests.bench.data import history, preloaded, topic

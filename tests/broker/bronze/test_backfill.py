@@ -15,10 +15,10 @@ from orchestration.access.progress.record_range import parse_range
 from orchestration.backfill import run as backfill
 from orchestration.backfill.run import Plan, Request
 from orchestration.backfill.runs import RunRecord
-from orchestration.jobs.job import Job
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
 from orchestration.records.audit.audit import audit
+from orchestration.run.job import Job
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

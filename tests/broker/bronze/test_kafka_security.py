@@ -24,9 +24,9 @@ from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.connectivity import probe_broker
 from orchestration.access.kafka.producer import produce
 from orchestration.access.kafka.topic_sample import sample
-from orchestration.jobs.failures.restarts import RestartPolicy
-from orchestration.jobs.job import open_broker, require_topics
-from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.job import open_broker, require_topics
+from orchestration.run.supervisor import StopSignal, Supervisor
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.servers.secured_kafka import PASSWORD, SecuredKafka, secured_kafka

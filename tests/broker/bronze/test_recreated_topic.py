@@ -16,11 +16,11 @@ from common.declare import Message, Pipeline
 from common.errors import TopicChangedError, UsageError
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import broker_topics, topic_ids
-from orchestration.jobs.job import open_broker, require_topics
 from orchestration.jobs.recover import NewTopics, recover
-from orchestration.jobs.topic_checks import TopicWatch, broker_asker
 from orchestration.records.audit.audit import audit
 from orchestration.records.audit.result import Account
+from orchestration.run.job import open_broker, require_topics
+from orchestration.run.topic_checks import TopicWatch, broker_asker
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.orders import orders_pipeline
@@ -216,7 +216,7 @@ def test_a_copy_of_the_topic_goes_on_at_the_same_offsets(read: Recreated) -> Non
 
 @pytest.mark.long
 def test_a_job_that_runs_stops_when_its_topic_is_created_again(read: Recreated) -> None:
-    from orchestration.jobs.topic_checks import topic_identity
+    from orchestration.run.topic_checks import topic_identity
 
     engine = read.engine
     (declared,) = engine.pipeline.bronze

@@ -19,10 +19,10 @@ from common.declare import Avro, Message, Pipeline, Silver, Topic
 from common.errors import RegistryError
 from common.schema import avro as avro_schema
 from common.streaming.query import registry_failure
-from orchestration.jobs.failures import restart_notices
-from orchestration.jobs.failures.restarts import RestartPolicy
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.failures import restart_notices
+from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.avro import encode, framed, record
 

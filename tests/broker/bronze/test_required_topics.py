@@ -11,7 +11,7 @@ import pytest
 from common.declare import Pipeline
 from common.errors import BrokerError
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.jobs.job import require_topics
+from orchestration.run.job import require_topics
 from tests.conftest import make_settings, with_topic
 from tests.support import in_process
 from tests.support.processes import example_on

@@ -11,10 +11,10 @@ import pytest
 
 from common.config.paths import Layout
 from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Topic, Upsert
-from orchestration.jobs.job import lineage_of
-from orchestration.jobs.recorder import Recorder, recording
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import LAYERS, Wiring
+from orchestration.run.job import lineage_of
+from orchestration.run.recorder import Recorder, recording
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import LAYERS, Wiring
 from tests.conftest import make_settings
 from tests.support.servers.lineage_events import validate
 from tests.support.servers.receiver import Receiver, receiving

@@ -35,16 +35,16 @@ from common.delta.published_version import read_published
 from common.errors import QualityFailedError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.cli.commands.inspect import quality as command
-from orchestration.jobs import quality_gates
 from orchestration.jobs.backfill import catch_up
-from orchestration.jobs.job import Job
-from orchestration.jobs.quality_gates import QualityGates
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Layer, Wiring
 from orchestration.quality.evaluate import plan
 from orchestration.quality.expectations import LibraryValidator
 from orchestration.quality.session import QualitySession
 from orchestration.quality.versions import pin
+from orchestration.run import quality_gates
+from orchestration.run.job import Job
+from orchestration.run.quality_gates import QualityGates
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Layer, Wiring
 from tests.conftest import make_settings
 from tests.support import in_process
 from tests.support.in_process import Ended

@@ -18,13 +18,13 @@ from common.config.settings import Settings
 from common.declare import Message, Pipeline, Upsert
 from orchestration.access.history import micro_batches
 from orchestration.access.history.job_state import JobState, read_states
-from orchestration.jobs.recorder import Recorder, recording
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import LAYERS, Wiring
 from orchestration.observe.page.serve import page_of
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.model import Status
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.run.recorder import Recorder, recording
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import LAYERS, Wiring
 from tests.conftest import make_settings
 from tests.support.oracles.orders import orders_pipeline
 

@@ -25,9 +25,9 @@ from common.errors import (
     StateDamagedError,
 )
 from common.streaming.topic_identity import TopicIdentity
-from orchestration.jobs.failures.restarts import RestartPolicy
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Layer
+from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Layer
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.orders import orders_pipeline

@@ -17,8 +17,8 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.errors import CheckpointMismatchError, QueryFailedError
 from orchestration.jobs.recover import recover
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.crashes import die_before_the_first_batch
 from tests.support.engine import Engine

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from common.config.paths import Layout
 from common.declare import Aggregate, ConsoleSink, Message, Publish, Rule
 from common.streaming import query as streaming
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import LAYERS, Wiring
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import LAYERS, Wiring
 from tests.conftest import make_settings
 from tests.pipeline.operate.test_waking import await_that
 from tests.support.oracles.orders import orders_pipeline

@@ -19,7 +19,7 @@ from common.declare import KafkaSink
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.check.pipeline import check
 from orchestration.cli.commands.operate import erase
-from orchestration.jobs.maintenance import maintain
+from orchestration.run.maintenance import maintain
 from tests.conftest import make_settings
 from tests.pipeline.operate.test_audit import account
 from tests.pipeline.operate.test_erasure import all_values, session_of
@@ -62,7 +62,7 @@ def test_the_example_of_an_erasure(spark: Any, tmp_path: Path, monkeypatch: pyte
     app = typer.Typer()
     erase.register(app)
     monkeypatch.setattr(erase, "context", lambda *given: engine)
-    monkeypatch.setattr("orchestration.jobs.job.spark_for_writing", session_of(engine))
+    monkeypatch.setattr("orchestration.run.job.spark_for_writing", session_of(engine))
     for option in ("--plan", "--yes"):
         words = ["silver.orders", "--where", "customer = 'C7'", option]
         done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})

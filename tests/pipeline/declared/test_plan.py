@@ -25,9 +25,9 @@ from common.declare import (
 from common.delta.lease.local_leases import Leases
 from common.delta.log import column_types
 from common.errors import MedallionError, UnknownFieldError
-from orchestration.jobs.rebuild import rebuild
 from orchestration.plan.change import Effect
 from orchestration.plan.plan import plan
+from orchestration.run.refill_gold import rebuild
 from orchestration.shadow.rebuild import rebuild_silver
 from tests.conftest import make_settings
 from tests.support.engine import Engine

@@ -12,7 +12,7 @@ import pytest
 from common.config.settings import load_settings
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.errors import UsageError
-from orchestration.jobs.job import open_job
+from orchestration.run.job import open_job
 from tests.support.engine import Engine
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from common.declare import Aggregate, Json, Pipeline, Quality, RowCount, Rule, Silver, Topic
-from orchestration.jobs.serving.commands import (
+from orchestration.quality.versions import pin
+from orchestration.run.serving.commands import (
     ACCOUNTS,
     ERASED,
     JUDGED,
@@ -23,9 +24,8 @@ from orchestration.jobs.serving.commands import (
     REPLAYED,
     Commands,
 )
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
-from orchestration.quality.versions import pin
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

@@ -24,10 +24,10 @@ from common.delta import table as delta_table
 from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
 from orchestration.cli.commands.operate import erase as command
-from orchestration.jobs.maintenance import maintain
-from orchestration.jobs.rebuild import rebuild
 from orchestration.records.audit.result import Account
 from orchestration.records.erasure.erase import Plan, planned
+from orchestration.run.maintenance import maintain
+from orchestration.run.refill_gold import rebuild
 from silver.write import first_load
 from tests.conftest import make_settings
 from tests.pipeline.operate.test_audit import NOON, account, nonzero
@@ -256,7 +256,7 @@ def test_the_command_counts_first_asks_and_refuses_beside_a_job(
     app = typer.Typer()
     command.register(app)
     monkeypatch.setattr(command, "context", lambda *given: copy)
-    monkeypatch.setattr("orchestration.jobs.job.spark_for_writing", session_of(copy))
+    monkeypatch.setattr("orchestration.run.job.spark_for_writing", session_of(copy))
     version = copy.version("bronze.orders")
     plan = json.loads(CliRunner().invoke(app, ["orders", "--where", WHERE, "--plan", "--json"]).stdout)
     assert (plan["records"], plan["is_done"]) == (9, False)

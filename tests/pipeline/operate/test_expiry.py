@@ -18,12 +18,12 @@ from common.delta.compaction import compact
 from common.delta.retention import expired_topics
 from common.spark import jvm
 from common.streaming.turns import Turns
-from orchestration.jobs.maintenance import maintain
 from orchestration.records.audit.audit import Since, audit
 from orchestration.records.audit.result import Account
 from orchestration.records.expiry.carry_out import LIFTED, carry_out, is_cut_off
 from orchestration.records.expiry.choose import Expiry, plan_expiry
 from orchestration.records.expiry.regular import RegularExpiry
+from orchestration.run.maintenance import maintain
 from tests.conftest import make_settings
 from tests.pipeline.operate.test_audit import BATCHES, ORDERS, event, nonzero
 from tests.support.bronze_batches import EVENING, append_batch

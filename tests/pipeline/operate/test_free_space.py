@@ -9,8 +9,8 @@ import pytest
 
 from common.declare import Aggregate, Pipeline, Topic
 from common.machine.free_space import FreeSpace
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

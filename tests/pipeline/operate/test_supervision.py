@@ -16,10 +16,10 @@ from common.delta import table as delta_table
 from common.errors import MedallionError
 from common.machine.processes import free_port
 from orchestration.access.progress.query_states import read_state
-from orchestration.jobs.failures import restart_notices
-from orchestration.jobs.failures.restarts import RestartPolicy
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.failures import restart_notices
+from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

@@ -13,10 +13,10 @@ import pytest
 
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.delta.compaction import delete_old_files
-from orchestration.jobs.maintenance import reason_to_keep_files
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.upkeep import Upkeep
-from orchestration.jobs.wiring import Wiring
+from orchestration.run.maintenance import reason_to_keep_files
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.upkeep import Upkeep
+from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

@@ -14,9 +14,9 @@ import pytest
 
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
 from common.errors import PipelineError, TableShapeError, UnknownFieldError
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
 from orchestration.records.quarantine.replay import replay
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

@@ -75,7 +75,7 @@ def command(
 
     No broker is needed, and no table of the pipeline is touched. Exit code 5 if a case fails.
     """
-    from orchestration.jobs.supervisor import term_interrupts
+    from orchestration.run.supervisor import term_interrupts
 
     ready = context(pipeline, settings, set_)
     with term_interrupts():

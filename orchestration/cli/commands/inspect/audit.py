@@ -96,7 +96,7 @@ def _print(accounts: Sequence[Account], *, as_json: bool) -> None:
 
 
 def _parsed(found: Any) -> list[Account]:
-    from orchestration.jobs.serving.commands import ACCOUNTS
+    from orchestration.run.serving.commands import ACCOUNTS
 
     return ACCOUNTS.validate_python(found)
 
@@ -104,8 +104,8 @@ def _parsed(found: Any) -> list[Account]:
 def _accounts(ready: Context, silvers: Sequence[Silver], begin: Since) -> list[Account]:
     """The accounts of some silver tables, computed in a session of the command's own."""
     from common.spark.session import build_session
-    from orchestration.jobs.topic_checks import broker_asker
     from orchestration.records.audit import audit as audits
+    from orchestration.run.topic_checks import broker_asker
 
     ask, known = broker_asker(ready.pipeline, ready.settings), ready.settings.gold.accept_commits
     run = partial(audits.audit, since=begin, say=say, ask=ask, accepted=known)

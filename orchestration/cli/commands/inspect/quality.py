@@ -171,7 +171,7 @@ def _by_running_job(ready: Context, pinned: Pinned, *, accept: bool) -> list[Sui
     """The results of the suite of a table by the job that writes the table; None where no job does it."""
     if not holders(ready, [pinned.table]):
         return None
-    from orchestration.jobs.serving.commands import JUDGED, PINNED
+    from orchestration.run.serving.commands import JUDGED, PINNED
 
     given = {"pinned": PINNED.dump_python(pinned, mode="json"), "accept": accept}
     asked = ask_holder(ready, [pinned.table], "quality", given)

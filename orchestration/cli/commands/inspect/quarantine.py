@@ -174,8 +174,8 @@ def _replayed(
 ) -> Replay:
     """The result of a replay by the running silver job, or by this process if there is none."""
     from orchestration.cli.warm_job import ask_holder
-    from orchestration.jobs.serving.commands import REPLAYED
     from orchestration.records.quarantine import replay as quarantine_replay
+    from orchestration.run.serving.commands import REPLAYED
 
     arguments = {
         "table": silver.table,
@@ -200,7 +200,7 @@ def _replayed(
 
 def _session(ready: Context, silver: Silver, *, is_dry_run: bool) -> AbstractContextManager[SparkSession]:
     """A Spark session; with the leases of silver's tables, unless nothing is written."""
-    from orchestration.jobs.job import spark_for_reading, spark_for_writing
+    from orchestration.run.job import spark_for_reading, spark_for_writing
 
     if is_dry_run:
         return spark_for_reading(ready.pipeline, ready.settings, name="quarantine")

@@ -85,7 +85,7 @@ def backfill(
 def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
     from orchestration.backfill import run
     from orchestration.backfill.tail import tails
-    from orchestration.jobs.job import open_job
+    from orchestration.run.job import open_job
 
     with (
         alerts_of(ready.pipeline, ready.settings),

@@ -50,8 +50,8 @@ def erase(
     them itself, between its micro-batches; jobs of one layer must be stopped (else exit code 4), and silver
     must have read all of bronze. After a crash the same command finishes the erasure.
     """
-    from orchestration.jobs.job import spark_for_writing
     from orchestration.records.erasure.erase import planned, readers_of_bronze, select_table, written_tables
+    from orchestration.run.job import spark_for_writing
 
     ready = context(pipeline, settings, set_)
     silver = select_table(ready.pipeline, table)
@@ -88,7 +88,7 @@ def _is_done_by_job(  # the options of the command
     as_json: bool,
 ) -> bool:
     """Whether one running job writes all these tables and was asked: it plans first, then erases."""
-    from orchestration.jobs.serving.commands import ERASED
+    from orchestration.run.serving.commands import ERASED
 
     held, given = holders(ready, tables), {"table": table, "where": where}
     pid = next((pid for pid, own in held.items() if set(own) == set(tables)), None)

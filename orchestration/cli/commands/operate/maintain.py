@@ -17,7 +17,7 @@ from orchestration.cli.warm_job import ask_job, holders
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from orchestration.jobs.maintenance import MaintenanceResult
+    from orchestration.run.maintenance import MaintenanceResult
 
 _UNIT = 1024
 
@@ -53,8 +53,8 @@ def maintain_tables(
     A running job maintains the tables that it writes itself, between its micro-batches. No row changes, and
     streams that read the tables continue. Files that a query of the pipeline has yet to read are kept.
     """
-    from orchestration.jobs.job import spark_for_writing
-    from orchestration.jobs.maintenance import plan_maintenance, select_tables
+    from orchestration.run.job import spark_for_writing
+    from orchestration.run.maintenance import plan_maintenance, select_tables
 
     ready = context(pipeline, settings, set_)
     names = select_tables(ready.pipeline, tables or ())
@@ -81,7 +81,7 @@ def maintain_tables(
 
 def _maintain(spark: SparkSession, ready: Context, table: str, *, at_once: bool) -> MaintenanceResult:
     """Maintain a table, of which no job holds the lease."""
-    from orchestration.jobs.maintenance import maintain, plan_retention
+    from orchestration.run.maintenance import maintain, plan_retention
 
     say(f"maintaining {table}")
     accepted = ready.settings.gold.accept_commits
@@ -93,7 +93,7 @@ def _by_running_jobs(
     ready: Context, names: Sequence[str], *, at_once: bool
 ) -> tuple[list[MaintenanceResult], tuple[str, ...]]:
     """What running jobs have done for their own tables, and the tables that no running job maintains."""
-    from orchestration.jobs.serving.commands import MAINTAINED
+    from orchestration.run.serving.commands import MAINTAINED
 
     done: list[MaintenanceResult] = []
     for pid, tables in holders(ready, names).items():

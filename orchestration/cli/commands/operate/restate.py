@@ -89,8 +89,8 @@ def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json
 
 
 def _restate(ready: Context, silver: Silver, records: RecordRange, *, as_json: bool) -> None:
-    from orchestration.jobs.job import spark_for_writing
     from orchestration.records.rejudge.restate import restate as judge_again
+    from orchestration.run.job import spark_for_writing
     from orchestration.shadow.followers import written_tables
 
     tables = written_tables(ready.pipeline, silver)

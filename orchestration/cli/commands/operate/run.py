@@ -18,7 +18,7 @@ from orchestration.cli.options import HttpOption, PipelineOption, SetOption, Set
 from orchestration.observe.page.serve import page_of
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
-    from orchestration.jobs.job import Job
+    from orchestration.run.job import Job
 
 Layer = Literal["bronze", "silver", "gold"]
 
@@ -46,8 +46,8 @@ def up(
     fail_fast: FailFastOption = False,
 ) -> None:
     """Run the broker (if embedded) and all three layers; Ctrl-C stops them at a micro-batch boundary."""
-    from orchestration.jobs import separate_processes
-    from orchestration.jobs.job import layers_to_run, open_job
+    from orchestration.run import separate_processes
+    from orchestration.run.job import layers_to_run, open_job
 
     set_ = _with_fail_fast(set_, fail_fast)
     ready = checked(context(pipeline, settings, set_))
@@ -73,7 +73,7 @@ def run(
     fail_fast: FailFastOption = False,
 ) -> None:
     """Run one layer as a process of its own, over the same tables and checkpoints."""
-    from orchestration.jobs.job import open_job, written_queries
+    from orchestration.run.job import open_job, written_queries
 
     ready = checked(context(pipeline, settings, _with_fail_fast(set_, fail_fast)))
     compiled: Compiled = "rows" if available_now else "all"
@@ -136,7 +136,7 @@ class _Reporter:
     """Prints a line per query every ten seconds in which the query read rows."""
 
     def __init__(self, job: Job) -> None:
-        from orchestration.jobs.field_notices import FieldNotices
+        from orchestration.run.field_notices import FieldNotices
 
         self._queries = job.supervisor.queries
         self._last = time.monotonic()

@@ -138,7 +138,7 @@ def _fill(
 ) -> Report:
     """Send the messages; without ``skip`` the run continues after as many as the topic has."""
     from orchestration.access.kafka import client as kafka
-    from orchestration.jobs.job import open_broker
+    from orchestration.run.job import open_broker
 
     refuse_in_sandbox(ready.settings, "produce")
     options = kafka.client_options(ready.settings, ready.pipeline, table)

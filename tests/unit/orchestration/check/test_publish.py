@@ -26,7 +26,7 @@ from common.errors import PipelineError
 from orchestration.access.kafka.client import sink_options
 from orchestration.check.notes import notes
 from orchestration.check.pipeline import check
-from orchestration.jobs.job import written_tables
+from orchestration.run.job import written_tables
 from tests.conftest import make_settings
 
 SILVER = Silver(

@@ -14,7 +14,7 @@ import pytest
 from common.machine import processes
 from common.machine.object_store import store_failure
 from orchestration.cli import main
-from orchestration.jobs import job
+from orchestration.run import job
 from tests.support import in_process
 
 ROOT = Path(__file__).parents[4]

@@ -17,10 +17,10 @@ from common.delta.log import Snapshot
 from common.errors import LeaseHeldError, MedallionError, UsageError
 from orchestration.access.channel.client import ask, fingerprint
 from orchestration.access.channel.protocol import Request
-from orchestration.jobs.maintenance import MaintenanceResult
-from orchestration.jobs.serving.channel import Channel, serving
-from orchestration.jobs.serving.commands import ACCOUNTS, MAINTAINED
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
+from orchestration.run.maintenance import MaintenanceResult
+from orchestration.run.serving.channel import Channel, serving
+from orchestration.run.serving.commands import ACCOUNTS, MAINTAINED
 
 
 class Session:

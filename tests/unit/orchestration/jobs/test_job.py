@@ -13,11 +13,11 @@ from common.declare import ConsoleSink, Pipeline, Publish
 from common.errors import BrokerError
 from common.machine import processes
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.jobs import job
-from orchestration.jobs.job import open_broker, written_tables
-from orchestration.jobs.separate_processes import _failure
-from orchestration.jobs.supervisor import StopSignal
-from orchestration.jobs.wiring import LAYERS, Layer
+from orchestration.run import job
+from orchestration.run.job import open_broker, written_tables
+from orchestration.run.separate_processes import _failure
+from orchestration.run.supervisor import StopSignal
+from orchestration.run.wiring import LAYERS, Layer
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "earthquakes" / "pipeline.py"
 

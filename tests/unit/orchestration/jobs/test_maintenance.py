@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Json, Pipeline, Silver, Topic, Upsert
-from orchestration.jobs.maintenance import plan_maintenance
+from orchestration.run.maintenance import plan_maintenance
 
 SILVER = Silver(
     "orders",

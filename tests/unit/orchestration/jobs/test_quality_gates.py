@@ -20,12 +20,12 @@ from common.delta.log import LogReader
 from common.delta.published_version import read_published
 from common.errors import QualityFailedError, TableMissingError
 from orchestration.access.query.duckdb_views import Database, run_query
-from orchestration.jobs import quality_gates
-from orchestration.jobs.maintenance import plan_maintenance
-from orchestration.jobs.quality_gates import QualityGates
-from orchestration.jobs.supervisor import StopSignal, Supervisor
-from orchestration.jobs.wiring import Wiring
 from orchestration.quality import results
+from orchestration.run import quality_gates
+from orchestration.run.maintenance import plan_maintenance
+from orchestration.run.quality_gates import QualityGates
+from orchestration.run.supervisor import StopSignal, Supervisor
+from orchestration.run.wiring import Wiring
 
 TABLE = "gold.totals"
 

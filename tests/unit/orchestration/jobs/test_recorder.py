@@ -18,9 +18,9 @@ from common.config.paths import HISTORY
 from common.errors import QueryFailedError
 from orchestration.access.history import micro_batches
 from orchestration.access.history.job_state import JobState, read_states
-from orchestration.jobs import recorder
-from orchestration.jobs.recorder import Recorder, recording
-from orchestration.jobs.supervisor import StopSignal, Supervisor
+from orchestration.run import recorder
+from orchestration.run.recorder import Recorder, recording
+from orchestration.run.supervisor import StopSignal, Supervisor
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
 
 

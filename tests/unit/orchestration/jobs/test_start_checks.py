@@ -8,7 +8,7 @@ from pathlib import Path
 from common.config.paths import Layout
 from common.declare import Silver
 from orchestration.access.declaration.last_declaration import remember
-from orchestration.jobs.start_checks import dedupe_refusal
+from orchestration.run.start_checks import dedupe_refusal
 from tests.conftest import make_settings
 from tests.support.oracles.plan_shop import BASE, orders
 

@@ -23,10 +23,10 @@ from common.errors import (
     TransientFailureError,
 )
 from orchestration.access.progress.query_states import QueryState, read_state
-from orchestration.jobs import supervisor as supervising
-from orchestration.jobs.failures import restart_notices
-from orchestration.jobs.failures.restarts import RestartPolicy
-from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
+from orchestration.run import supervisor as supervising
+from orchestration.run.failures import restart_notices
+from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.supervisor import StopSignal, Supervisor, term_interrupts
 
 
 class Query:

@@ -11,7 +11,7 @@ import pytest
 
 from common.errors import BrokerError, TopicChangedError
 from common.streaming.topic_identity import TopicIdentity, TopicState
-from orchestration.jobs.topic_checks import TopicWatch
+from orchestration.run.topic_checks import TopicWatch
 
 IDENTITIES = {
     "bronze.orders": TopicIdentity("bronze.orders", {"orders": TopicState("A"), "old": TopicState()})

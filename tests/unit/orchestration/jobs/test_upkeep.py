@@ -19,7 +19,7 @@ from common.delta import compaction
 from common.delta.compaction import TIERS, due_tier
 from common.delta.log import LogReader
 from common.streaming.turns import Turns
-from orchestration.jobs.upkeep import Budget, Upkeep
+from orchestration.run.upkeep import Budget, Upkeep
 
 MIB = 2**20
 NO_SPARK: Any = None

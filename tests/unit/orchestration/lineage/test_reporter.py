@@ -136,5 +136,5 @@ def test_the_library_is_imported_only_when_it_is_on() -> None:
     import subprocess
     import sys
 
-    code = "import sys, orchestration.jobs.job; sys.exit('openlineage' in sys.modules)"
+    code = "import sys, orchestration.run.job; sys.exit('openlineage' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

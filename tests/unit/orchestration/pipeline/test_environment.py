@@ -15,8 +15,8 @@ from common.declare import ConsoleSink, KafkaSink, Pipeline, Publish, Topic
 from common.declare.declared import source_of
 from common.errors import SettingsError, UsageError
 from orchestration.access.declaration.environment import in_environment, refuse_in_sandbox
-from orchestration.jobs.job import layers_to_run, written_tables
-from orchestration.jobs.wiring import LAYERS
+from orchestration.run.job import layers_to_run, written_tables
+from orchestration.run.wiring import LAYERS
 from tests.support.in_process import run
 
 SHOP = Pipeline(

@@ -19,11 +19,11 @@ from common.declare import Debezium, Json, Pipeline, Silver, Text, Topic
 from common.schema.ddl import parse
 from orchestration.access.declaration.field_use import FieldSampler, FieldUse, compare
 from orchestration.cli.status_output import render
-from orchestration.jobs import field_notices
-from orchestration.jobs.field_notices import FieldNotices
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.run import field_notices
+from orchestration.run.field_notices import FieldNotices
 
 PEOPLE = Silver(
     "people",

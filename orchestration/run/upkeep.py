@@ -33,7 +33,7 @@ from common.machine.console import say
 from common.streaming.turns import Turns
 from gold.table.compact_every import clustered_by
 from orchestration.access.declaration.lineage import written_by
-from orchestration.jobs.maintenance import reason_to_keep_files
+from orchestration.run.maintenance import reason_to_keep_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,11 +14,6 @@ from pydantic import TypeAdapter
 
 from common.declare import Silver
 from common.errors import UsageError
-from orchestration.jobs import maintenance
-from orchestration.jobs.maintenance import MaintenanceResult
-from orchestration.jobs.rebuild import checkpoint_to_move, move_aside
-from orchestration.jobs.serving.channel import Operation, Say
-from orchestration.jobs.topic_checks import broker_asker
 from orchestration.quality.engines import Pinned
 from orchestration.quality.judgement import SuiteResult
 from orchestration.quality.session import QualitySession
@@ -28,12 +23,17 @@ from orchestration.records.erasure import erase as erasing
 from orchestration.records.quarantine import replay as quarantine_replay
 from orchestration.records.quarantine.contents import select_silver_tables
 from orchestration.records.quarantine.replay import Replay
+from orchestration.run import maintenance
+from orchestration.run.maintenance import MaintenanceResult
+from orchestration.run.refill_gold import checkpoint_to_move, move_aside
+from orchestration.run.serving.channel import Operation, Say
+from orchestration.run.topic_checks import broker_asker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from orchestration.jobs.supervisor import Supervisor
-    from orchestration.jobs.wiring import Wiring
+    from orchestration.run.supervisor import Supervisor
+    from orchestration.run.wiring import Wiring
 
 ACCOUNTS: TypeAdapter[list[Account]] = TypeAdapter(list[Account])
 REPLAYED: TypeAdapter[Replay] = TypeAdapter(Replay)

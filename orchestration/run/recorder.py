@@ -31,11 +31,11 @@ from orchestration.access.history import micro_batches
 from orchestration.access.history.job_state import BatchFacts, JobQuery, JobState, write_state
 from orchestration.access.history.micro_batches import MicroBatchRow
 from orchestration.access.progress.rows_read import rows_between
-from orchestration.jobs.supervisor import Supervisor
 from orchestration.observe.lineage.reporter import Reporter
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.model import Status, TableStatus
 from orchestration.observe.status.topic_offsets import BrokerOffsets
+from orchestration.run.supervisor import Supervisor
 
 _EVERY_SECONDS = 1.0
 _FETCH_AFTER, _KEPT_REPORTS = 5, 20

@@ -20,8 +20,8 @@ from common.delta.log import LogReader
 from common.delta.published_version import SUFFIX, publish_version, read_published
 from common.errors import MedallionError, QualityFailedError
 from common.machine.console import say
-from orchestration.jobs.supervisor import Supervisor
-from orchestration.jobs.wiring import Layer, Wiring
+from orchestration.run.supervisor import Supervisor
+from orchestration.run.wiring import Layer, Wiring
 
 if TYPE_CHECKING:
     from orchestration.quality.judgement import SuiteResult

@@ -12,8 +12,8 @@ from common.errors import QueryFailedError
 from common.machine import processes
 from common.machine.console import say
 from orchestration.access.declaration.context import Context
-from orchestration.jobs.job import layers_to_run, open_broker, require_topics
-from orchestration.jobs.supervisor import StopSignal, term_interrupts
+from orchestration.run.job import layers_to_run, open_broker, require_topics
+from orchestration.run.supervisor import StopSignal, term_interrupts
 
 _POLL_SECONDS = 0.2
 

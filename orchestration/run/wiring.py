@@ -30,8 +30,8 @@ from common.streaming.topic_identity import TopicIdentity
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.lineage import in_data_order, sources, written_by
 from orchestration.access.kafka.client import client_options, sink_options
-from orchestration.jobs import start_checks
-from orchestration.jobs.topic_checks import topic_identity
+from orchestration.run import start_checks
+from orchestration.run.topic_checks import topic_identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from orchestration.access.progress.query_states import (
     kept,
     write_state,
 )
-from orchestration.jobs.failures.restarts import Restarts
+from orchestration.run.failures.restarts import Restarts
 
 _log = logging.getLogger("medallion.supervisor")
 

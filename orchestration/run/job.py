@@ -34,21 +34,21 @@ from orchestration.access.embedded_broker import lifecycle as broker
 from orchestration.access.history.catalog_state import forget_entries
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import topic_ids
-from orchestration.jobs import topic_checks
-from orchestration.jobs.failures.restarts import RestartPolicy
-from orchestration.jobs.quality_gates import QualityGates
-from orchestration.jobs.recorder import Recorder, recording
-from orchestration.jobs.serving.channel import Channel, serving
-from orchestration.jobs.serving.commands import Commands
-from orchestration.jobs.supervisor import StopSignal, Supervisor, term_interrupts
-from orchestration.jobs.upkeep import Upkeep
-from orchestration.jobs.upkeep import running as upkeeping
-from orchestration.jobs.wiring import LAYERS, Layer, Wiring
 from orchestration.observe.catalog.names import names
 from orchestration.observe.catalog.registrar import Registrar, registering
 from orchestration.observe.lineage.reporter import Reporter
 from orchestration.records.expiry.regular import RegularExpiry
 from orchestration.records.expiry.regular import running as expiring
+from orchestration.run import topic_checks
+from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.quality_gates import QualityGates
+from orchestration.run.recorder import Recorder, recording
+from orchestration.run.serving.channel import Channel, serving
+from orchestration.run.serving.commands import Commands
+from orchestration.run.supervisor import StopSignal, Supervisor, term_interrupts
+from orchestration.run.upkeep import Upkeep
+from orchestration.run.upkeep import running as upkeeping
+from orchestration.run.wiring import LAYERS, Layer, Wiring
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
