@@ -94,9 +94,9 @@ clean: ## remove the environment, but no tables and caches
 $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Python 3.11, 3.12 or 3.13 is needed, this is %d.%d; name one with: make PYTHON=python3.12 …" % v)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python orchestration/install/packages.py run
+	@$(BIN)/python orchestration/install/machine/packages.py run
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
-	@$(BIN)/python orchestration/install/packages.py dev
+	@$(BIN)/python orchestration/install/machine/packages.py dev
 	@touch $@

@@ -25,7 +25,7 @@ BROAD_EXCEPTS = {
     "orchestration/observe/catalog/registrar.py:_guarded": "a catalog that fails in any way must not end the job",
     "orchestration/cli/demo.py:run": "a thread's error is raised by the thread that waits for it",
     "orchestration/cli/main.py:main": "turns a registry's failure into a message, re-raises everything else",
-    "orchestration/install/doctor.py:examine": "a probe that fails must not hide the other findings",
+    "orchestration/install/machine/doctor.py:examine": "a probe that fails must not hide the other findings",
     "orchestration/run/quality_gates.py:_evaluate": "reports the error; the next version is evaluated again",
     "orchestration/run/recorder.py:_guarded": "what is recorded about a job must not end the job",
     "orchestration/run/recorder.py:recording": "records the error that ends the job, then re-raises",

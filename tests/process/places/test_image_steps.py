@@ -20,8 +20,8 @@ import pytest
 
 from common.config.settings import load_settings
 from common.java.jar_cache import export
-from orchestration.deploy import image
-from orchestration.deploy.plan import HOME, plan_of
+from orchestration.install.deploy import image
+from orchestration.install.deploy.deployment import HOME, plan_of
 from tests.support.processes import DEADLINE_SECONDS, EXAMPLE, ROOT
 
 pytestmark = pytest.mark.long

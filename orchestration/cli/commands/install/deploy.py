@@ -14,8 +14,8 @@ from common.errors import SetupError, UsageError
 from common.machine.console import out
 from orchestration.access.declaration.context import context
 from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
-from orchestration.deploy import image, kubernetes, systemd
-from orchestration.deploy.plan import HOME, Plan, plan_of
+from orchestration.install.deploy import image, kubernetes, systemd
+from orchestration.install.deploy.deployment import HOME, Plan, plan_of
 
 Place = Literal["systemd", "kubernetes", "compose"]
 

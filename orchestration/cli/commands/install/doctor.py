@@ -21,8 +21,8 @@ from common.machine.terminal import megabytes, say, wrapped
 from common.spark import class_archive
 from orchestration.access.declaration.context import context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.install.doctor import EAGER_SETS, Finding, examine
-from orchestration.install.setup import ensure_java
+from orchestration.install.machine.doctor import EAGER_SETS, Finding, examine
+from orchestration.install.machine.setup import ensure_java
 
 _WIDEST_NAME = 24
 _STYLES = {"ok": "green", "warn": "bold yellow", "fail": "bold red"}

@@ -14,7 +14,7 @@ from common.declare import Topic
 from common.errors import SettingsError
 from common.spark.session import session_conf
 from orchestration.access.kafka.client_options import librdkafka_options
-from orchestration.install.doctor import PROBES
+from orchestration.install.machine.doctor import PROBES
 
 CANARY = 'sword"fish\\ 7'
 

@@ -20,8 +20,8 @@ import yaml
 from common.config.settings import Settings, load_settings
 from common.errors import SettingsError
 from common.machine.service_manager import ServiceManager
-from orchestration.deploy import image, kubernetes, systemd
-from orchestration.deploy.plan import Plan, plan_of
+from orchestration.install.deploy import image, kubernetes, systemd
+from orchestration.install.deploy.deployment import Plan, plan_of
 
 LOCAL = ("kafka.bootstrap_servers=kafka:9092", "stop_timeout_seconds=90", "spark.driver_memory=4g")
 REMOTE = (*LOCAL, "warehouse=s3a://lake/tables", "checkpoints=s3a://lake/checkpoints")

@@ -20,8 +20,8 @@ from common.java.sealed_file import seal
 from common.machine.processes import describe_listener, is_port_free
 from common.spark import class_archive
 from orchestration.cli.commands.install import doctor as command
-from orchestration.install import doctor
-from orchestration.install.doctor import Finding, examine
+from orchestration.install.machine import doctor
+from orchestration.install.machine.doctor import Finding, examine
 
 
 @pytest.fixture(autouse=True)

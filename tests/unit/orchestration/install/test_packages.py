@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.install import packages
-from orchestration.install.packages import InstallError, Progress, Screen, pip
+from orchestration.install.machine import packages
+from orchestration.install.machine.packages import InstallError, Progress, Screen, pip
 
 
 def wheel(folder: Path) -> str:

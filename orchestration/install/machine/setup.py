@@ -14,7 +14,7 @@ from common.errors import JavaError
 from common.java.find_java import Java, find_java
 from common.machine.console import err
 
-JAVA_LOCK = Path(__file__).resolve().parents[2] / "requirements-java.lock"
+JAVA_LOCK = Path(__file__).resolve().parents[3] / "requirements-java.lock"
 
 
 def ensure_java(settings: Settings) -> Java:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import yaml
 
-from orchestration.deploy.plan import HOME, PORT, Plan
-from orchestration.deploy.systemd import environment_text, settings_text
+from orchestration.install.deploy.deployment import HOME, PORT, Plan
+from orchestration.install.deploy.systemd import environment_text, settings_text
 
 UID = 10001
 

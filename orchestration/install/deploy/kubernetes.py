@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from orchestration.deploy.image import UID, arguments, dockerfile
-from orchestration.deploy.plan import HOME, PORT, Plan
-from orchestration.deploy.systemd import settings_text
+from orchestration.install.deploy.deployment import HOME, PORT, Plan
+from orchestration.install.deploy.image import UID, arguments, dockerfile
+from orchestration.install.deploy.systemd import settings_text
 
 _DATA = "20Gi"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from orchestration.deploy.plan import HOME, PORT, Plan
+from orchestration.install.deploy.deployment import HOME, PORT, Plan
 
 _UNIT = """\
 # Written by `medallion deploy systemd`. Copy it to /etc/systemd/system, then: systemctl enable --now {unit}

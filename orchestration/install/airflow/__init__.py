@@ -5,6 +5,6 @@ only the declarations (``common.declare``), which need pydantic. Tasks call the 
 has an environment of its own.
 """
 
-from orchestration.airflow.dag import build_dag
+from orchestration.install.airflow.dag import build_dag
 
 __all__ = ["build_dag"]

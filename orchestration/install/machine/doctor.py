@@ -32,7 +32,7 @@ from orchestration.access.kafka.connectivity import ProbeResult, probe_broker
 
 State = Literal["ok", "warn", "fail"]
 
-LOCK = Path(__file__).resolve().parents[2] / "requirements.lock"
+LOCK = Path(__file__).resolve().parents[3] / "requirements.lock"
 PACKAGES = ("pyspark", "delta-spark", "confluent-kafka", "great-expectations", "duckdb", "deltalake")
 OURS = ("common", "bronze", "silver", "gold", "orchestration")
 EAGER_SETS = ("spark", "kafka-server")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RUN_MB, RUN_DISK, DEV_MB = 700, "1.4 GB", 140
 """Download size and disk use, measured on Linux x86-64: the locks have hashes, no sizes."""
 

@@ -11,7 +11,7 @@ from airflow.sdk import DAG, Asset
 
 from common.declare import Pipeline
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.airflow.operator import FreshnessOperator, MedallionOperator
+from orchestration.install.airflow.operator import FreshnessOperator, MedallionOperator
 
 _SCHEME = "x-medallion"
 
