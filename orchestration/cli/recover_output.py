@@ -11,8 +11,8 @@ from orchestration.cli.status_output import bytes_text
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from orchestration.access.history.effort import Effort
+    from orchestration.change.recover.remedies import Step
     from orchestration.records.audit.accepted_gaps import Gap
-    from orchestration.recovery.plan import Step
 
 _VERBS = {
     "repair": ("would be repaired", "repaired"),

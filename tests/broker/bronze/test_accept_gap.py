@@ -14,10 +14,10 @@ from confluent_kafka.admin import AdminClient
 from common.config.paths import GAPS
 from common.declare import Json, Message, Pipeline, Silver, Topic
 from common.errors import RecordsGoneError
+from orchestration.change.recover import accept_gap
+from orchestration.change.recover.carry_out import accept_all_gaps, recover_all
 from orchestration.cli.recover_output import gap_line
 from orchestration.records.audit.audit import audit
-from orchestration.recovery import accept_gap
-from orchestration.recovery.run import accept_all_gaps, recover_all
 from orchestration.run.topic_checks import broker_asker
 from tests.conftest import make_settings
 from tests.support.engine import Engine

@@ -12,9 +12,9 @@ import pytest
 from common.declare import Json, Message, Pipeline, Silver, Topic
 from common.errors import UsageError
 from orchestration.access.progress.record_range import parse_range
-from orchestration.backfill import run as backfill
-from orchestration.backfill.run import Plan, Request
-from orchestration.backfill.runs import RunRecord
+from orchestration.change.backfill import run as backfill
+from orchestration.change.backfill.run import Plan, Request
+from orchestration.change.backfill.runs import RunRecord
 from orchestration.records.audit.audit import audit
 from orchestration.run.job import Job
 from orchestration.run.supervisor import StopSignal, Supervisor

@@ -15,7 +15,7 @@ import pytest
 
 from common.config.settings import Settings
 from common.declare import Aggregate, Files, Json, Message, Pipeline, Silver, Topic
-from orchestration.recovery.run import recover_all
+from orchestration.change.recover.carry_out import recover_all
 from tests.support.crashes import run_through_crashes
 from tests.support.engine import Engine
 

@@ -16,7 +16,7 @@ from common.declare import Message, Pipeline
 from common.errors import TopicChangedError, UsageError
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.topic_state import broker_topics, topic_ids
-from orchestration.jobs.recover import NewTopics, recover
+from orchestration.change.recover.startable import NewTopics, recover
 from orchestration.records.audit.audit import audit
 from orchestration.records.audit.result import Account
 from orchestration.run.job import open_broker, require_topics
@@ -185,7 +185,7 @@ def test_an_interrupted_recovery_is_finished_by_the_same_command(
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("orchestration.jobs.recover.repair", killed)
+        patch.setattr("orchestration.change.recover.startable.repair", killed)
         with pytest.raises(OSError, match="no space left"):
             read.recover(NewTopics(new=[read.topic]))
     version = read.engine.version("bronze.orders")

@@ -16,7 +16,7 @@ from common.declare import Aggregate, Json, Message, Pipeline, Rule, Silver, Top
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.errors import CheckpointMismatchError, QueryFailedError
-from orchestration.jobs.recover import recover
+from orchestration.change.recover.startable import recover
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings

@@ -37,7 +37,7 @@ TOPIC, CAUSE = "common/streaming/topic_identity.py", "common/streaming/failure_c
 SPACE, TURNS = "common/machine/free_space.py", "common/streaming/turns.py"
 RESTARTS, BROKER = "orchestration/run/failures/restarts.py", "orchestration/records/audit/topic_faults.py"
 GAPS, TOPICS = "orchestration/records/audit/accepted_gaps.py", "orchestration/run/topic_checks.py"
-DAMAGE, POISON = "orchestration/recovery/damage.py", "silver/write/poison_search.py"
+DAMAGE, POISON = "orchestration/change/recover/damage.py", "silver/write/poison_search.py"
 LEASE, COUNTS = "common/delta/lease/local_leases.py", "orchestration/records/audit/batch_counts.py"
 SEAL, SECRET = "common/java/sealed_file.py", "common/config/references.py"
 DELTA = f"{UNIT}/common/delta"
@@ -468,28 +468,28 @@ BUGS: tuple[Bug, ...] = (
         DAMAGE,
         "    if size is None or found == size:",
         "    if size is None or found <= size:",
-        f"{UNIT}/orchestration/recovery/test_damage.py",
+        f"{UNIT}/orchestration/change/recover/test_damage.py",
     ),
     Bug(
         "a missing data file is not noticed",
         DAMAGE,
         '    except FileNotFoundError:\n        return f"the file {name} is gone"',
         "    except FileNotFoundError:\n        return None",
-        f"{UNIT}/orchestration/recovery/test_damage.py",
+        f"{UNIT}/orchestration/change/recover/test_damage.py",
     ),
     Bug(
         "a source table that was created again is not noticed",
         DAMAGE,
         "if end.table_id and end.table_id != now.table_id:",
         "if not end.table_id and end.table_id != now.table_id:",
-        f"{UNIT}/orchestration/recovery/test_damage.py",
+        f"{UNIT}/orchestration/change/recover/test_damage.py",
     ),
     Bug(
         "a source table that was set back is not noticed",
         DAMAGE,
         "    if end.version > now.version + 1:",
         "    if end.version > now.version + 100:",
-        f"{UNIT}/orchestration/recovery/test_damage.py",
+        f"{UNIT}/orchestration/change/recover/test_damage.py",
     ),
     # Poison records.
     Bug(

@@ -25,10 +25,10 @@ from common.declare import (
 from common.delta.lease.local_leases import Leases
 from common.delta.log import column_types
 from common.errors import MedallionError, UnknownFieldError
-from orchestration.plan.change import Effect
-from orchestration.plan.plan import plan
+from orchestration.change.plan.change import Effect
+from orchestration.change.plan.plan import plan
+from orchestration.change.rebuild.rebuild import rebuild_silver
 from orchestration.run.refill_gold import rebuild
-from orchestration.shadow.rebuild import rebuild_silver
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from common.declare import Aggregate, Pipeline, Session, Topic, Window
-from orchestration.backfill.tail import flush, tails
+from orchestration.change.backfill.tail import flush, tails
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

@@ -20,9 +20,9 @@ import pytest
 
 from common.declare import Aggregate, Csv, Files, Json, Pipeline, Silver, Upsert
 from common.errors import CheckpointMismatchError, MedallionError
+from orchestration.change.recover.carry_out import recover_all
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.topic_offsets import BrokerOffsets
-from orchestration.recovery.run import recover_all
 from tests.conftest import make_settings
 from tests.support.avro import encode, number
 from tests.support.avro import record as avro_record

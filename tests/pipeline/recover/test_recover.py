@@ -27,8 +27,8 @@ from common.declare import Aggregate, Custom, Gold, History, Pipeline, Topic, Up
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.machine.storage_folder import StorageFolder
+from orchestration.change.recover.carry_out import recover_all
 from orchestration.records.audit.audit import audit
-from orchestration.recovery.run import recover_all
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_accounts import DELAY, EVENTS, KAFKA_TIME, ROTTEN, WRITTEN, _event, bring
 from tests.support.engine import Engine

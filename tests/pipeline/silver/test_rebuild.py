@@ -17,8 +17,8 @@ from common.declare import Aggregate, Pipeline, Rule, Topic, Upsert
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
-from orchestration.shadow import rebuild as shadow
-from orchestration.shadow import switch
+from orchestration.change.rebuild import rebuild as shadow
+from orchestration.change.rebuild import switch
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import COLUMNS, FIRST, THEN, orders, record

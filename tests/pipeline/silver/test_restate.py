@@ -18,10 +18,10 @@ from common.declare import Aggregate, Pipeline, Rule, Silver, Topic, Upsert
 from common.delta import merge as delta_merge
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from orchestration.access.progress.record_range import parse_range
+from orchestration.change.rebuild import rebuild as shadow
 from orchestration.records.erasure.erase import planned
 from orchestration.records.quarantine.replay import require_replayable
 from orchestration.records.rejudge import restate as restatement
-from orchestration.shadow import rebuild as shadow
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import COLUMNS, FIRST, THEN, orders, record

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from orchestration.shadow.compare import compare
+from orchestration.change.rebuild.compare import compare
 from tests.support.oracles.plan_shop import orders
 
 AT = datetime(2026, 1, 10, tzinfo=UTC)

@@ -20,7 +20,7 @@ from orchestration.cli.recover_output import effort_text
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from pyspark.sql import SparkSession
 
-    from orchestration.plan.change import Change, QueryPlan
+    from orchestration.change.plan.change import Change, QueryPlan
 
 TO_DO = 5
 """Exit code where the next start does anything else than go on."""
@@ -62,7 +62,7 @@ def plan_pipeline(  # the options of the command
     ready = context(pipeline, settings, set_)
     if problems := draft_problems(ready.draft, ready.settings):
         raise PipelineError(problems)
-    from orchestration.plan.plan import has_something_to_do, plan
+    from orchestration.change.plan.plan import has_something_to_do, plan
 
     with ExitStack() as stack:
         source = None if exact is False else _lazy_spark(ready, stack)

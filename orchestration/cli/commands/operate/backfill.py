@@ -12,15 +12,15 @@ from common.errors import MedallionError
 from common.machine.console import out, say
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.record_range import parse_range
-from orchestration.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, read_runs
+from orchestration.change.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, read_runs
 from orchestration.cli.commands.operate.run import checked, gate_failure
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.recover_output import effort_text
 from orchestration.observe.page.serve import alerts_of
 
 if TYPE_CHECKING:  # imports Spark, which `backfill ls` does not need
-    from orchestration.backfill.run import Plan, Request
-    from orchestration.jobs.backfill import LayerResult
+    from orchestration.change.backfill.catch_up import LayerResult
+    from orchestration.change.backfill.run import Plan, Request
 
 Layer = Literal["bronze", "silver", "gold"]
 
@@ -69,13 +69,13 @@ def backfill(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from orchestration.backfill.run import Request
+    from orchestration.change.backfill.run import Request
 
     ready = checked(context(pipeline, settings, set_))
     records = None if begin is None and end is None else parse_range(begin, end)
     request = Request.of(ready.pipeline, ready.settings, layer, table, records, rate, flush=flush)
     if plan:
-        from orchestration.backfill.run import plan as plan_run
+        from orchestration.change.backfill.run import plan as plan_run
 
         _print_plan(plan_run(ready.pipeline, ready.settings, ready.layout, request), as_json=as_json)
         return
@@ -83,8 +83,8 @@ def backfill(
 
 
 def _backfill(ready: Context, request: Request, *, as_json: bool) -> None:
-    from orchestration.backfill import run
-    from orchestration.backfill.tail import tails
+    from orchestration.change.backfill import run
+    from orchestration.change.backfill.tail import tails
     from orchestration.run.job import open_job
 
     with (

@@ -21,7 +21,7 @@ from orchestration.cli.status_output import bytes_text
 from orchestration.cli.warm_job import ask_holder
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
-    from orchestration.shadow.compare import Comparison
+    from orchestration.change.rebuild.compare import Comparison
 
 
 def register(app: typer.Typer) -> None:
@@ -95,7 +95,7 @@ def _rebuild_silver(ready: Context, silver: Silver, *, plan: bool, undo: bool, a
         _print_effort(ready, silver, as_json=as_json)
         return
     from common.spark.session import build_session
-    from orchestration.shadow import rebuild as shadow
+    from orchestration.change.rebuild import rebuild as shadow
 
     work = shadow.undo if undo else shadow.rebuild_silver
     spark = build_session(ready.settings, f"rebuild_{silver.table}", ready.layout.log)

@@ -14,7 +14,7 @@ from orchestration.cli.options import JsonOption, PipelineOption, SetOption, Set
 from orchestration.cli.recover_output import gap_document, gap_line, step_document, step_lines
 
 if TYPE_CHECKING:
-    from orchestration.recovery.plan import Step
+    from orchestration.change.recover.remedies import Step
 
 
 def register(app: typer.Typer) -> None:
@@ -86,7 +86,7 @@ def recover(
 
 def _recover(ready: Context, table: str | None, *, plan: bool, as_json: bool) -> None:
     """Make right again what is damaged."""
-    from orchestration.recovery.run import recover_all
+    from orchestration.change.recover.carry_out import recover_all
 
     def announce(steps: tuple[Step, ...]) -> None:
         for step in () if as_json else steps:
@@ -111,7 +111,7 @@ def _recover(ready: Context, table: str | None, *, plan: bool, as_json: bool) ->
 
 def _accept_gaps(ready: Context, table: str | None, *, plan: bool, as_json: bool) -> None:
     """Write down what is lost."""
-    from orchestration.recovery.run import accept_all_gaps
+    from orchestration.change.recover.carry_out import accept_all_gaps
 
     done = accept_all_gaps(ready.pipeline, ready.settings, ready.layout, only=table, is_plan=plan)
     gaps = [gap for one in done for gap in one.gaps]
@@ -133,7 +133,7 @@ def _begin_topics(
     ready: Context, table: str | None, new: Sequence[str], same: Sequence[str], *, plan: bool, as_json: bool
 ) -> None:
     """Go on with topics that were created again, or that have another id."""
-    from orchestration.jobs import recover as recoveries
+    from orchestration.change.recover import startable as recoveries
 
     if table is None:
         raise UsageError(

@@ -14,8 +14,8 @@ from common.delta.micro_batch import MicroBatch
 from common.errors import PipelineError, UsageError
 from common.streaming.query import Stream
 from orchestration.access.progress.record_range import parse_range
-from orchestration.backfill.pace import Limits, Pace
-from orchestration.backfill.run import Request
+from orchestration.change.backfill.pace import Limits, Pace
+from orchestration.change.backfill.run import Request
 from tests.conftest import make_settings
 from tests.support.oracles.plan_shop import BASE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from orchestration.backfill.runs import COMPLETE, FAILED, KILLED, RUNNING, RunRecord, read_runs
+from orchestration.change.backfill.runs import COMPLETE, FAILED, KILLED, RUNNING, RunRecord, read_runs
 
 
 def test_a_run_is_listed_while_it_runs_and_after_its_end(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from common.errors import PipelineError, UsageError
+from orchestration.change.plan.change import Change, QueryPlan
 from orchestration.cli.commands.author.plan import _lines
 from orchestration.cli.main import app
-from orchestration.plan.change import Change, QueryPlan
 from tests.unit.test_docs import README
 
 SHOP = README.split("```python\n")[1].split("```")[0]

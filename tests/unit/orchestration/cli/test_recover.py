@@ -108,7 +108,7 @@ def test_what_cannot_be_recovered_is_an_error_of_one_line(shop: Path) -> None:
 
 def test_a_table_that_compares_the_topics_name_is_named(shop: Path) -> None:
     from orchestration.access.declaration.load_file import load_pipeline
-    from orchestration.jobs.recover import topic_notice
+    from orchestration.change.recover.startable import topic_notice
 
     pipeline = load_pipeline(shop.parents[1] / "shop.py")
     notice = topic_notice(pipeline, "bronze.orders")

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from common.errors import PipelineError, UsageError
-from orchestration.backfill.runs import COMPLETE, RunRecord
+from orchestration.change.backfill.runs import COMPLETE, RunRecord
 from orchestration.cli.main import app
 from tests.unit.orchestration.cli.test_plan import shop
 

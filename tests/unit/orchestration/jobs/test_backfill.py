@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from orchestration.jobs import backfill
-from orchestration.jobs.backfill import _Bars
+from orchestration.change.backfill import catch_up as backfill
+from orchestration.change.backfill.catch_up import _Bars
 
 
 class Query:

@@ -12,9 +12,9 @@ from common.declare import Publish, Reading, Rule, Topic
 from common.delta.table import shape_difference
 from gold.table.declaration_marks import meaning
 from orchestration.access.declaration.last_declaration import FILE, described, recorded, remember
-from orchestration.plan.change import EFFECTS, Change, QueryPlan
-from orchestration.plan.judge import column_changes, differences, shape_of
-from orchestration.plan.plan import with_replaced_sources
+from orchestration.change.plan.change import EFFECTS, Change, QueryPlan
+from orchestration.change.plan.judge import column_changes, differences, shape_of
+from orchestration.change.plan.plan import with_replaced_sources
 from orchestration.run.start_checks import judge_declaration
 from tests.support.oracles.plan_shop import GOLD, PUBLISH, noted_negative, orders
 

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from common.delta.checkpoint import DeltaPosition
 from common.delta.log import snapshot
-from orchestration.recovery.damage import _source_fault, table_damage
+from orchestration.change.recover.damage import _source_fault, table_damage
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Carries out the recovery of a pipeline that ``orchestration.recovery.plan`` has planned."""
+"""Carries out the recovery of a pipeline that ``orchestration.change.recover.remedies`` has planned."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from common.delta.lease.job_leases import TableLeases
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import repair
 from common.errors import UsageError
-from orchestration.recovery.accept_gap import Accepted, accept_gaps
-from orchestration.recovery.damage import SparkSource
-from orchestration.recovery.plan import Step, plan, queries_in_order
+from orchestration.change.recover.accept_gap import Accepted, accept_gaps
+from orchestration.change.recover.damage import SparkSource
+from orchestration.change.recover.remedies import Step, plan, queries_in_order
 from orchestration.run.job import spark_for_reading
 
 if TYPE_CHECKING:

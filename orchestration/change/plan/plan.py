@@ -2,7 +2,7 @@
 
 A plan reads logs, checkpoints and the declarations that the checkpoints have kept; it writes nothing. The
 columns of a changed expression have types that Spark alone knows: then it builds the queries over empty
-copies of the tables (``orchestration.plan.declared_columns``).
+copies of the tables (``orchestration.change.plan.declared_columns``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.last_declaration import Declaration, described, recorded
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import effort_of
+from orchestration.change.plan.change import Change, QueryPlan
+from orchestration.change.plan.declared_columns import DeclaredColumns, declared_columns
+from orchestration.change.plan.judge import column_changes, differences, keeps_state, shape_of
 from orchestration.observe.status.lease_holder import Holders
-from orchestration.plan.change import Change, QueryPlan
-from orchestration.plan.declared_columns import DeclaredColumns, declared_columns
-from orchestration.plan.judge import column_changes, differences, keeps_state, shape_of
 from orchestration.run.start_checks import (
     LastCommit,
     check_checkpoint_and_tables,

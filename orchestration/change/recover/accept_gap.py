@@ -40,9 +40,9 @@ from common.streaming.topic_identity import (
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.record_times import Place, RecordTimes
 from orchestration.access.kafka.topic_state import broker_topics
-from orchestration.jobs.recover import append_without_rows
+from orchestration.change.recover.damage import SparkSource
+from orchestration.change.recover.startable import append_without_rows
 from orchestration.records.audit.accepted_gaps import Gap, append_gaps, read_gaps, without
-from orchestration.recovery.damage import SparkSource
 from orchestration.run.job import open_broker
 
 RETENTION, NOT_READ = "retention", "not read"

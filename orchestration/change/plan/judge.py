@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from common.declare import Aggregate, Bronze, ChangeFeed, Custom, Gold, Publish, Silver, Table, Upsert
 from common.delta.table import ShapeDifference, shape_difference
 from orchestration.access.declaration.last_declaration import Declaration
-from orchestration.plan.change import Change, Effect
+from orchestration.change.plan.change import Change, Effect
 
 _FROM_CHECKPOINT = "the query goes on from its checkpoint"
 _OTHER_TABLE = (

@@ -49,7 +49,7 @@ from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import Effort, effort_of
-from orchestration.recovery.damage import SparkSource, damage, needs_positions_only, table_damage
+from orchestration.change.recover.damage import SparkSource, damage, needs_positions_only, table_damage
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]
 

@@ -33,12 +33,18 @@ from orchestration.access.progress.switch_record import (
     refuse_unfinished_restatement,
     write_switch,
 )
+from orchestration.change.rebuild.compare import Comparison, compare
+from orchestration.change.rebuild.followers import cannot_follow, fill_again, filled_again, written_tables
+from orchestration.change.rebuild.layout import ShadowLayout, lease_of, shadow_of
+from orchestration.change.rebuild.switch import (
+    Incoming,
+    has_rows_of,
+    move_checkpoints,
+    total_counts,
+    write_rows,
+)
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
-from orchestration.shadow.compare import Comparison, compare
-from orchestration.shadow.followers import cannot_follow, fill_again, filled_again, written_tables
-from orchestration.shadow.layout import ShadowLayout, lease_of, shadow_of
-from orchestration.shadow.switch import Incoming, has_rows_of, move_checkpoints, total_counts, write_rows
 from silver.write import first_load
 from silver.write.known_keys import REPLAYED, replayed_ms
 

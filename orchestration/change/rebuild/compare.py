@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from common.declare import Silver
-from orchestration.shadow.layout import ShadowLayout
+from orchestration.change.rebuild.layout import ShadowLayout
 from silver.read.column_names import ARRIVAL, COORDINATES, KAFKA_TIMESTAMP
 
 if TYPE_CHECKING:

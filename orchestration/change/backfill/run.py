@@ -15,12 +15,12 @@ from orchestration.access.declaration.lineage import in_data_order
 from orchestration.access.kafka import client as kafka
 from orchestration.access.progress.record_range import RecordRange
 from orchestration.access.progress.rows_read import RowsRead
-from orchestration.backfill.beginning import Beginning, begin, beginning, require_not_begun
-from orchestration.backfill.estimate import Offsets, Reads, estimate
-from orchestration.backfill.pace import Limits, Pace
-from orchestration.backfill.runs import RunRecord
-from orchestration.backfill.tail import flush
-from orchestration.jobs.backfill import LayerResult, catch_up
+from orchestration.change.backfill.beginning import Beginning, begin, beginning, require_not_begun
+from orchestration.change.backfill.catch_up import LayerResult, catch_up
+from orchestration.change.backfill.estimate import Offsets, Reads, estimate
+from orchestration.change.backfill.pace import Limits, Pace
+from orchestration.change.backfill.runs import RunRecord
+from orchestration.change.backfill.tail import flush
 from orchestration.run.job import Job, layers_to_run, open_broker
 from orchestration.run.wiring import Layer
 
