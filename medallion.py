@@ -52,7 +52,7 @@ from common.declare import (
     Within,
     gx,
 )
-from orchestration.cases.read.load import case
+from orchestration.author.cases.read.load import case
 
 __all__ = [
     "Aggregate",

@@ -26,7 +26,7 @@ from tests.support.run_cost import RunCost
 
 if TYPE_CHECKING:
     from common.spark.session import Compiled
-    from orchestration.cases.session import CaseSession
+    from orchestration.author.cases.session import CaseSession
 
 _BEGAN = time.monotonic()
 _counter = itertools.count()
@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("any machine", deadline=None, **number)
     hypothesis.settings.load_profile("any machine")
     config.pluginmanager.register(RunCost(config), "run_cost")
-    from orchestration.cases import pytest_plugin
+    from orchestration.author.cases import pytest_plugin
 
     if not config.pluginmanager.is_registered(pytest_plugin):
         config.pluginmanager.register(pytest_plugin, "medallion")
@@ -287,7 +287,7 @@ def catch_up(spark: Any, broker: str) -> Callable[..., list[dict[str, Any]]]:
 @pytest.fixture(scope="module")
 def case_session(spark: Any) -> Iterator[CaseSession]:
     """Cases of pipelines in the run's session."""
-    from orchestration.cases.session import cases_in
+    from orchestration.author.cases.session import cases_in
 
     with cases_in(spark) as opened:
         yield opened

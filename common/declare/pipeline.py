@@ -2,7 +2,7 @@
 
 Importing a pipeline file runs nothing and needs no Spark. A wrong value raises ``PipelineError`` where it is
 declared, with file, line, field, fault and the nearest correct word; what concerns several tables is checked
-by ``orchestration.check.pipeline`` on the whole pipeline.
+by ``orchestration.author.check.pipeline`` on the whole pipeline.
 
 What differs between installations (addresses, paths, sizes, triggers) is in ``common.config.settings``.
 """

@@ -1,6 +1,6 @@
 """Static analysis of a Spark SQL expression: its columns and functions, without Spark and without data.
 
-Names are not resolved: whether a column exists is checked by ``orchestration.check.visible_columns``.
+Names are not resolved: whether a column exists is checked by ``orchestration.author.check.visible_columns``.
 """
 
 from __future__ import annotations

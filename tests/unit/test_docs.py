@@ -13,9 +13,9 @@ import typer.main
 import common.declare
 from common.config.settings import setting_names
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.cases.problems import case_problems
-from orchestration.cases.read.load import find_files, load_files
-from orchestration.check.pipeline import check
+from orchestration.author.cases.problems import case_problems
+from orchestration.author.cases.read.load import find_files, load_files
+from orchestration.author.check.pipeline import check
 from orchestration.cli.main import app
 from tests.reference import declarations_reference
 from tests.reference.settings_reference import reference

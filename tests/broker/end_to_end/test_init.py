@@ -18,9 +18,9 @@ import pytest
 from common.declare import Message
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.kafka.topic_sample import Sampled
-from orchestration.check.pipeline import check
-from orchestration.propose.pipeline_source import render
-from orchestration.propose.propose import propose
+from orchestration.author.check.pipeline import check
+from orchestration.author.propose.pipeline_source import render
+from orchestration.author.propose.propose import propose
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

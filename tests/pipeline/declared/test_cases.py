@@ -11,13 +11,13 @@ import pytest
 
 from common.declare import Pipeline
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.cases import pytest_plugin
-from orchestration.cases.output import failure_text
-from orchestration.cases.read.case import Record
-from orchestration.cases.read.load import find_files, load_files
-from orchestration.cases.record import write_case
-from orchestration.cases.session import CaseSession
-from orchestration.cases.suite import load_suite
+from orchestration.author.cases import pytest_plugin
+from orchestration.author.cases.output import failure_text
+from orchestration.author.cases.read.case import Record
+from orchestration.author.cases.read.load import find_files, load_files
+from orchestration.author.cases.record import write_case
+from orchestration.author.cases.session import CaseSession
+from orchestration.author.cases.suite import load_suite
 from tests.conftest import make_settings
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

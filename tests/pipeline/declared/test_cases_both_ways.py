@@ -13,13 +13,13 @@ import pytest
 
 from common.declare import Pipeline
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.cases.output import failure_text
-from orchestration.cases.read.case import Case, Place, Record, TextTable
-from orchestration.cases.read.load import load_files
-from orchestration.cases.run import JudgedTables, TableRows, run_tables
-from orchestration.cases.session import CaseSession
-from orchestration.cases.suite import load_suite
-from orchestration.cases.tables import table_names
+from orchestration.author.cases.output import failure_text
+from orchestration.author.cases.read.case import Case, Place, Record, TextTable
+from orchestration.author.cases.read.load import load_files
+from orchestration.author.cases.run_case import JudgedTables, TableRows, run_tables
+from orchestration.author.cases.session import CaseSession
+from orchestration.author.cases.suite import load_suite
+from orchestration.author.cases.tables import table_names
 from tests.conftest import make_settings
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -20,7 +20,7 @@ from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.check.pipeline import check
+from orchestration.author.check.pipeline import check
 from orchestration.records.audit.audit import audit
 from orchestration.records.quarantine.replay import replay
 from silver.write.past_conditions import past_conditions

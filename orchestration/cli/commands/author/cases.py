@@ -18,9 +18,9 @@ from orchestration.access.declaration.context import Context, context
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 
 if TYPE_CHECKING:
-    from orchestration.cases.run import Outcome
-    from orchestration.cases.session import CaseSession
-    from orchestration.cases.suite import Suite
+    from orchestration.author.cases.run_case import Outcome
+    from orchestration.author.cases.session import CaseSession
+    from orchestration.author.cases.suite import Suite
 
 _POLL_SECONDS = 0.3
 
@@ -88,8 +88,8 @@ def command(
 
 
 def _run_once(settings: Settings, files: Sequence[Path], only: str | None, *, as_json: bool) -> None:
-    from orchestration.cases.output import outcome_document, summary
-    from orchestration.cases.session import open_cases
+    from orchestration.author.cases.output import outcome_document, summary
+    from orchestration.author.cases.session import open_cases
 
     suite = _suite(settings, files, only)
     began = time.monotonic()
@@ -113,7 +113,7 @@ def _suite(settings: Settings, files: Sequence[Path], only: str | None) -> Suite
     """
     from dataclasses import replace
 
-    from orchestration.cases.suite import load_suite
+    from orchestration.author.cases.suite import load_suite
 
     suite = load_suite(files, settings)
     if suite.problems:
@@ -127,7 +127,7 @@ def _suite(settings: Settings, files: Sequence[Path], only: str | None) -> Suite
 
 
 def _run(session: CaseSession, suite: Suite, settings: Settings, *, is_quiet: bool = False) -> list[Outcome]:
-    from orchestration.cases.output import file_of, print_outcome
+    from orchestration.author.cases.output import file_of, print_outcome
 
     shown: list[str] = []
 
@@ -146,10 +146,10 @@ def _watch(ready: Context, files: Sequence[Path], only: str | None) -> None:
     """Run the cases now, and after each change of a file those that changed, until Ctrl-C."""
     from dataclasses import replace
 
-    from orchestration.cases.output import summary
-    from orchestration.cases.session import open_cases
-    from orchestration.cases.suite import forget_modules
-    from orchestration.cases.unchanged import PassedCases
+    from orchestration.author.cases.output import summary
+    from orchestration.author.cases.session import open_cases
+    from orchestration.author.cases.suite import forget_modules
+    from orchestration.author.cases.unchanged import PassedCases
 
     watched: Sequence[Path] = tuple(files) or tuple(filter(None, [ready.settings.pipeline]))
     passed = PassedCases()
@@ -189,7 +189,7 @@ def _record(
     ready: Context, source: str, *, where: str | None, tables: Sequence[str], to: Sequence[Path] | None
 ) -> None:
     from orchestration.access.declaration.load_file import load_pipeline
-    from orchestration.cases.record import record_case
+    from orchestration.author.cases.record import record_case
 
     if to is not None and len(to) > 1:
         raise UsageError("--record writes into one file; name one, or none.")

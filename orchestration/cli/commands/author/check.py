@@ -22,9 +22,9 @@ from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.lineage import readers, sources
 from orchestration.access.declaration.load_file import load_draft
 from orchestration.access.progress.expired import lacking_records
-from orchestration.cases.suite import file_problems
-from orchestration.check.notes import notes
-from orchestration.check.pipeline import draft_problems, unchecked
+from orchestration.author.cases.suite import file_problems
+from orchestration.author.check.notes import notes
+from orchestration.author.check.pipeline import draft_problems, unchecked
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.observe.alerts.scope import blind_rules
 

@@ -19,10 +19,10 @@ from common.machine.console import out, say
 from common.schema import avro as avro_schema
 from orchestration.access.declaration.context import context
 from orchestration.access.kafka.topic_sample import Sampled
+from orchestration.author.propose import value_shapes
+from orchestration.author.propose.pipeline_source import Proposal, render
+from orchestration.author.propose.propose import propose, table_name
 from orchestration.cli.options import JsonOption, SetOption, SettingsOption
-from orchestration.propose import value_shapes
-from orchestration.propose.pipeline_source import Proposal, render
-from orchestration.propose.propose import propose, table_name
 
 _MOST_TOPICS = 20
 _MOST_LINES = 500_000

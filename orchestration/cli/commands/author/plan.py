@@ -13,7 +13,7 @@ from common.errors import PipelineError
 from common.machine.console import out
 from common.machine.terminal import visible
 from orchestration.access.declaration.context import Context, context
-from orchestration.check.pipeline import draft_problems
+from orchestration.author.check.pipeline import draft_problems
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
 from orchestration.cli.recover_output import effort_text
 
@@ -79,7 +79,7 @@ def _lazy_spark(ready: Context, stack: ExitStack) -> Any:
     """A function that starts a small session at its first call."""
 
     def get() -> SparkSession:
-        from orchestration.cases.session import open_cases
+        from orchestration.author.cases.session import open_cases
 
         session = stack.enter_context(open_cases(ready.settings))
         spark, _ = stack.enter_context(session.room())

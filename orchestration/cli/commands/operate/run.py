@@ -13,7 +13,7 @@ from common.machine.console import say
 from common.spark.session import Compiled
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.rows_read import RowsRead
-from orchestration.check.pipeline import draft_problems
+from orchestration.author.check.pipeline import draft_problems
 from orchestration.cli.options import HttpOption, PipelineOption, SetOption, SettingsOption
 from orchestration.observe.page.serve import page_of
 

@@ -15,13 +15,13 @@ from common.declare import Pipeline, Topic
 from common.errors import CaseError
 from common.schema.ddl import parse
 from medallion import case
-from orchestration.cases.arrow_types import fields_of
-from orchestration.cases.bronze_rows import bronze_batches, write_bronze, write_lookup
-from orchestration.cases.read.case import TIMESTAMP, Place
-from orchestration.cases.read.text_table import parse_table
-from orchestration.cases.record import _lines
-from orchestration.cases.run import TableRows
-from orchestration.check.visible_columns import BRONZE
+from orchestration.author.cases.arrow_types import fields_of
+from orchestration.author.cases.bronze_rows import bronze_batches, write_bronze, write_lookup
+from orchestration.author.cases.read.case import TIMESTAMP, Place
+from orchestration.author.cases.read.text_table import parse_table
+from orchestration.author.cases.record import _lines
+from orchestration.author.cases.run_case import TableRows
+from orchestration.author.check.visible_columns import BRONZE
 from tests.conftest import make_settings
 
 SHOP = Pipeline(name="shop", bronze=[Topic("orders"), Topic("returns", pattern="back_.*")])
@@ -100,7 +100,7 @@ def test_the_rows_of_a_lookup_have_the_types_of_the_heading(tmp_path: Path) -> N
 
 
 def test_a_recorded_case_is_read_as_the_same_case(tmp_path: Path) -> None:
-    from orchestration.cases.read.load import load_files
+    from orchestration.author.cases.read.load import load_files
 
     given = case(
         "it's: 'x' #1",

@@ -10,10 +10,10 @@ import pytest
 from common.errors import CaseError, UsageError
 from medallion import Message, case
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.cases.problems import case_problems
-from orchestration.cases.read.case import TIMESTAMP, Record
-from orchestration.cases.read.load import Loaded, find_files, load_files
-from orchestration.cases.suite import file_problems, load_suite
+from orchestration.author.cases.problems import case_problems
+from orchestration.author.cases.read.case import TIMESTAMP, Record
+from orchestration.author.cases.read.load import Loaded, find_files, load_files
+from orchestration.author.cases.suite import file_problems, load_suite
 from tests.conftest import make_settings
 
 PIPELINE = """

@@ -28,7 +28,15 @@ CASES = """cases:
 def collect(folder: Path) -> str:
     """What ``pytest --collect-only`` prints in a project whose pytest has the plugin."""
     (folder / "conftest.py").write_text(CONFTEST)
-    words = ("-m", "pytest", "-q", "--collect-only", "-p", "orchestration.cases.pytest_plugin", str(folder))
+    words = (
+        "-m",
+        "pytest",
+        "-q",
+        "--collect-only",
+        "-p",
+        "orchestration.author.cases.pytest_plugin",
+        str(folder),
+    )
     environment = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False

@@ -13,10 +13,10 @@ import pytest
 
 from common.errors import Problem
 from common.schema.ddl import parse
-from orchestration.cases.compare import Difference, compare, describe
-from orchestration.cases.read.case import Place, TextTable
-from orchestration.cases.read.cells import CellError, cell_text, comparable, wanted
-from orchestration.cases.read.text_table import format_table, parse_table
+from orchestration.author.cases.compare import Difference, compare, describe
+from orchestration.author.cases.read.case import Place, TextTable
+from orchestration.author.cases.read.cells import CellError, cell_text, comparable, wanted
+from orchestration.author.cases.read.text_table import format_table, parse_table
 
 PLACE = Place(Path("shop.cases.yaml"), 10)
 

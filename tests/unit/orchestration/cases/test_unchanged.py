@@ -10,10 +10,10 @@ import pytest
 
 from common.config.settings import Settings
 from common.declare import Pipeline
-from orchestration.cases.read.case import Case
-from orchestration.cases.run import Outcome
-from orchestration.cases.suite import forget_modules, load_suite
-from orchestration.cases.unchanged import PassedCases
+from orchestration.author.cases.read.case import Case
+from orchestration.author.cases.run_case import Outcome
+from orchestration.author.cases.suite import forget_modules, load_suite
+from orchestration.author.cases.unchanged import PassedCases
 from tests.conftest import make_settings
 
 PIPELINE = """

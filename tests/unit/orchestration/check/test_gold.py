@@ -22,7 +22,7 @@ from common.declare import (
     Upsert,
 )
 from common.errors import PipelineError
-from orchestration.check.pipeline import check
+from orchestration.author.check.pipeline import check
 
 SILVER = Silver(
     "changes",

@@ -22,7 +22,7 @@ from common.declare import (
 )
 from common.errors import PipelineError
 from orchestration.access.declaration.lineage import in_data_order
-from orchestration.check.pipeline import check
+from orchestration.author.check.pipeline import check
 
 FEED = Storage(change_feed=True)
 LATEST = Upsert("people", reads="silver.people", key=["person_id"], newest_by=["born_at"], storage=FEED)

@@ -25,7 +25,7 @@ from common.declare import (
     Within,
 )
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.check.notes import notes
+from orchestration.author.check.notes import notes
 from orchestration.cli.commands.author.check import register
 
 WINDOW: dict[str, Any] = {

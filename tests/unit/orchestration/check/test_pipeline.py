@@ -33,7 +33,13 @@ from common.declare.declared import FAULTY
 from common.errors import PipelineError
 from orchestration.access.declaration.context import context
 from orchestration.access.declaration.load_file import load_draft, load_pipeline
-from orchestration.check.pipeline import ENGINE_REASONS, check, draft_problems, setting_problems, unchecked
+from orchestration.author.check.pipeline import (
+    ENGINE_REASONS,
+    check,
+    draft_problems,
+    setting_problems,
+    unchecked,
+)
 from orchestration.cli.commands.author.check import register
 from orchestration.cli.commands.operate import run
 
@@ -638,7 +644,7 @@ def test_what_follows_from_a_wrong_declaration_is_not_told(
 def test_checking_loads_no_spark_no_kafka_and_no_pandas() -> None:
     program = (
         "import sys; from pathlib import Path; from orchestration.access.declaration.load_file import load_pipeline\n"
-        "from orchestration.check.pipeline import check; import orchestration.cli.commands.author.check\n"
+        "from orchestration.author.check.pipeline import check; import orchestration.cli.commands.author.check\n"
         f"assert not check(load_pipeline(Path({str(EXAMPLE)!r})))\n"
         "print([name for name in ('pyspark', 'confluent_kafka', 'pandas', 'duckdb') if name in sys.modules])"
     )

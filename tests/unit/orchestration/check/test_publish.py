@@ -24,8 +24,8 @@ from common.declare import (
 )
 from common.errors import PipelineError
 from orchestration.access.kafka.client import sink_options
-from orchestration.check.notes import notes
-from orchestration.check.pipeline import check
+from orchestration.author.check.notes import notes
+from orchestration.author.check.pipeline import check
 from orchestration.run.job import written_tables
 from tests.conftest import make_settings
 

@@ -6,8 +6,8 @@ import pytest
 
 from common.declare import Rule
 from common.schema.ddl import parse
-from orchestration.check.throwing_sql import throwing_faults
-from orchestration.check.visible_columns import KAFKA, Scope
+from orchestration.author.check.throwing_sql import throwing_faults
+from orchestration.author.check.visible_columns import KAFKA, Scope
 from tests.unit.orchestration.check.test_pipeline import COLUMNS, pipeline, silver, told
 
 FIELDS = (

@@ -10,7 +10,7 @@ import pytest
 from common.declare import Aggregate, Json, Pipeline, Quality, Session, Silver, Topic, Window
 from common.declare import Expect as Expectation
 from common.errors import PipelineError
-from orchestration.check.pipeline import check
+from orchestration.author.check.pipeline import check
 
 ORDERS = Silver(
     "orders",

@@ -31,7 +31,7 @@ from common.declare import (
     Upsert,
 )
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.check.pipeline import table_scopes
+from orchestration.author.check.pipeline import table_scopes
 from orchestration.observe.lineage.datasets import Datasets, QueryDatasets
 from orchestration.observe.lineage.sources import ColumnSources
 

@@ -21,12 +21,12 @@ from common.schema.ddl import Field
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.kafka.capture_file import sample_capture
 from orchestration.access.kafka.topic_sample import Sampled, chunks
-from orchestration.check.pipeline import check
+from orchestration.author.check.pipeline import check
+from orchestration.author.propose import value_shapes
+from orchestration.author.propose.keys import value_at
+from orchestration.author.propose.pipeline_source import Proposal, render
+from orchestration.author.propose.propose import propose, table_name
 from orchestration.cli.commands.author import init
-from orchestration.propose import value_shapes
-from orchestration.propose.keys import value_at
-from orchestration.propose.pipeline_source import Proposal, render
-from orchestration.propose.propose import propose, table_name
 
 ROOT = Path(__file__).parents[4]
 CAPTURED = Path(os.environ.get("TEST_DATA", ROOT.parent / "shared" / "data"))

@@ -1,0 +1,155 @@
+"""Faults of one SQL expression of a pipeline.
+
+Silver's columns and rules, and gold's groups and filters, are evaluated row by row: no aggregates, no access
+to other rows, and the same result when a micro-batch is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import get_close_matches
+
+from common.errors import SqlError, nearest
+from common.schema.ddl import Field
+from common.sql.expression import Facts, analyze
+from common.sql.function_names import FUNCTIONS
+from orchestration.author.check.visible_columns import Scope, unknown
+
+_EXTRA_FUNCTIONS: ContextVar[bool] = ContextVar("SQL may call functions that Spark lacks", default=False)
+
+
+@contextmanager
+def extra_functions(*, are_possible: bool) -> Iterator[None]:
+    """Whether SQL that is checked inside the block may call functions that Spark does not have by itself."""
+    token = _EXTRA_FUNCTIONS.set(are_possible)
+    try:
+        yield
+    finally:
+        _EXTRA_FUNCTIONS.reset(token)
+
+
+_RANDOM = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
+
+
+def row_faults(sql: str, scope: Scope, siblings: Collection[str] = ()) -> Iterator[str]:
+    """Faults of an expression that is evaluated row by row.
+
+    Args:
+        sql: The expression.
+        scope: The columns that it may name.
+        siblings: Columns declared in the same table, which it may not name.
+    """
+    facts = yield from _readable(sql, scope)
+    if facts is None:
+        return
+    for name in facts.aggregates:
+        yield f"{name}() is an aggregate, but this is evaluated row by row; put it in gold's measures"
+    yield from _common(facts, scope, siblings)
+
+
+def measure_faults(
+    sql: str, scope: Scope, groups: Collection[str] | None, *, in_state: bool = True
+) -> Iterator[str]:
+    """Faults of a measure.
+
+    Args:
+        sql: The expression.
+        scope: The columns that it may name.
+        groups: Columns with one value per group; None if they are not known.
+        in_state: Whether Spark keeps the measure in state, instead of recomputing it.
+    """
+    facts = yield from _readable(sql, scope)
+    if facts is None:
+        return
+    yield from _common(facts, scope, ())
+    is_known = all(
+        name in FUNCTIONS for name in facts.functions
+    )  # an unknown one may be a misspelt aggregate
+    if is_known and not facts.aggregates and not facts.windows and not facts.subquery:
+        yield "has no aggregate; a measure is one value per group, such as count(*) or max(x)"
+        return
+    for name in facts.distinct if in_state else ():
+        yield (
+            f"{name}(distinct …) cannot be kept up to date by a stream; write approx_count_distinct(x), "
+            'or size(collect_set(x)) for an exact count of few values, or take mode="recompute"'
+        )
+    for name in facts.nested:
+        yield f"{name}() is inside another aggregate; a measure aggregates once"
+    for path in facts.outside_aggregates:
+        if groups is not None and path[0].lower() not in groups and scope.missing(path) is None:
+            shown = ".".join(path)
+            yield f"{shown!r} is outside of any aggregate; write max({shown}), or add it to by"
+
+
+def result(sql: str, name: str, scope: Scope) -> Field:
+    """The column that an expression defines; its type is known only if the expression is a plain field."""
+    try:
+        path = analyze(sql).path
+    except SqlError:
+        return unknown(name)
+    if path is None or scope.fields is None:
+        return unknown(name)
+    found = scope.type_of(path)
+    return Field(name, found.type, found.nested)
+
+
+def _readable(sql: str, scope: Scope) -> Generator[str, None, Facts | None]:
+    """Yield the fault of an expression that cannot be parsed, or return its facts."""
+    try:
+        return analyze(sql)
+    except SqlError as error:
+        hint = ""
+        if error.word and scope.fields is not None and error.word.isidentifier() and scope.has(error.word):
+            hint = f"; {error.word} is a word of SQL: write `{error.word}` in backquotes for the column"
+        yield f"the SQL {error}{hint}"
+        return None
+
+
+def _common(facts: Facts, scope: Scope, siblings: Collection[str]) -> Iterator[str]:
+    if facts.alias is not None:
+        yield f"ends in a name of its own, {facts.alias!r}; leave it out (or is an operator missing?)"
+    if facts.star:
+        yield "* is not one value; name a field"
+    if facts.subquery:
+        yield "has a subquery (select …); only the row's own columns can be used"
+    for name in facts.windows:
+        yield f"{name}() looks at other rows (over …), which a stream cannot"
+    for name in facts.generators:
+        yield f"{name}() returns several rows for one; keep the array, or use transform() on it"
+    for name in facts.non_deterministic:
+        advice = (
+            "compute it from columns, as with sha2()"
+            if name in _RANDOM
+            else "use a column of the row instead"
+        )
+        yield f"{name}() returns another value when a micro-batch is replayed; {advice}"
+    for name in facts.functions:
+        if name not in FUNCTIONS:
+            yield from _unknown_function(name)
+    for path in facts.columns:
+        yield from _column(path, scope, siblings)
+
+
+def _unknown_function(name: str) -> Iterator[str]:
+    near = get_close_matches(name, FUNCTIONS, n=1, cutoff=0.8)
+    if near:
+        yield f"Spark has no function {name}(); did you mean {near[0]!r}?"
+    elif not _EXTRA_FUNCTIONS.get():
+        yield (
+            f"Spark has no function {name}(); write one of Spark's, or name the extension that adds it in "
+            "the setting spark.conf.spark.sql.extensions"
+        )
+
+
+def _column(path: tuple[str, ...], scope: Scope, siblings: Collection[str]) -> Iterator[str]:
+    problem = scope.missing(path)
+    if problem is None:
+        return
+    if path[0].lower() in {name.lower() for name in siblings}:
+        near = nearest(path[0], scope.names)
+        advice = f"; {near}" if near.startswith("did") else ""
+        yield f"{path[0]!r} is another column of this table; a column sees only {scope.what}{advice}"
+    else:
+        yield problem

@@ -1,0 +1,249 @@
+"""Faults of a gold table that are known before Spark starts, and the columns that the table will have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.declare.declared import source_of
+from common.errors import Problem, SqlError, nearest
+from common.schema.ddl import Field
+from common.sql.expression import analyze
+from orchestration.author.check.expression import measure_faults, row_faults
+from orchestration.author.check.names import each, name_faults, named, references
+from orchestration.author.check.publish import custom_problems, custom_scopes
+from orchestration.author.check.throwing_sql import division_faults
+from orchestration.author.check.visible_columns import METADATA, Scope, unknown
+
+_INGESTED = "_ingested_at"
+_WINDOW = ("window_start", "window_end")
+_OF_A_HISTORY = ("valid_from", "valid_to", "is_current", "versions", "last_at")
+_COORDINATES = tuple(field for field in METADATA if field.name != _INGESTED)
+
+
+def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[str]) -> Iterator[Problem]:
+    """Problems of one gold table.
+
+    Args:
+        gold: The table.
+        silver: Columns of the silver tables; for a join also of the gold tables declared before it.
+        replaced: Silver tables that replace rows by newer ones.
+    """
+    if gold.reads in replaced and not gold.takes_rows_back:
+        text = (
+            f"reads {gold.reads}, which keeps the newest row of a key: this kind of table cannot take back a "
+            'row that is replaced there; declare it with mode="recompute", read a table that keeps the first '
+            f"row, or read {gold.reads} with an Upsert"
+        )
+        yield Problem(gold.table, text, source_of(gold))
+    if isinstance(gold, Join) and gold.mode == "stream" and gold.joins in replaced:
+        text = (
+            f"joins {gold.joins} as a stream, which keeps the newest row of a key: micro-batches that "
+            'replace a row would be skipped completely; declare it with mode="recompute"'
+        )
+        yield Problem(gold.table, text, source_of(gold))
+    if gold.reading.changes == "appends" and gold.takes_rows_back and _replaces_rows(gold.reads, replaced):
+        text = (
+            f"reads appends of {gold.reads}, whose rows are replaced: micro-batches that replace a row would "
+            "be skipped completely, with their new rows; leave changes out"
+        )
+        yield Problem(gold.table, text, source_of(gold))
+    seen = silver.get(gold.reads, Scope(gold.reads, None))
+    match gold:
+        case Aggregate():
+            yield from _aggregate(gold, seen)
+        case Upsert() | ChangeFeed():
+            yield from _upsert(gold, seen)
+        case History():
+            yield from _history(gold, seen)
+        case Join():
+            yield from _join(gold, seen, _joined(gold, silver))
+        case Custom():
+            yield from custom_problems(gold)
+
+
+def _replaces_rows(table: str, replaced: Collection[str]) -> bool:
+    """Whether a table replaces rows in normal operation."""
+    return table in replaced or table.startswith("gold.")
+
+
+def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
+    """The columns of the tables that a gold query writes, by table."""
+    seen = silver.get(gold.reads, Scope(gold.reads, None))
+    match gold:
+        case Aggregate():
+            return {gold.table: Scope(gold.table, tuple(map(unknown, aggregate_columns(gold))))}
+        case Custom():
+            return custom_scopes(gold)
+        case Upsert() | ChangeFeed():
+            own = seen.fields
+            if gold.columns is not None:
+                own = (*(unknown(name) for name in named(gold.columns)), *METADATA)
+            beside = None if own is None else tuple(field for field in own if field.name in _order(gold))
+            return {
+                gold.table: Scope(gold.table, own),
+                **{table: Scope(table, beside) for table in gold.side_tables},
+            }
+        case History() | Join():
+            names = tuple(named(gold.columns))
+            if isinstance(gold, History):
+                names = (*gold.key, *names, *_OF_A_HISTORY)
+            return {gold.table: Scope(gold.table, (*map(unknown, names), *_COORDINATES))}
+    return {table: Scope(table, None) for table in (gold.table, *gold.side_tables)}
+
+
+def aggregate_columns(gold: Aggregate) -> tuple[str, ...]:
+    """An aggregate's columns, in the table's order."""
+    window = _WINDOW if gold.window is not None else ()
+    return (*named(gold.by or ()), *window, *named(gold.measures))
+
+
+def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
+    place, source = gold.table, source_of(gold)
+    by, measures = named(gold.by or ()), named(gold.measures)
+    for name, sql in by.items():
+        yield from each(f"{place}, by {name!r}", _row_faults(sql, silver), source)
+    for name, sql in measures.items():
+        faults = _measure_faults(sql, silver, _groups(by), in_state=gold.mode != "recompute")
+        yield from each(f"{place}, measure {name!r}", faults, source)
+    if gold.where is not None:
+        yield from each(f"{place}, where", _row_faults(gold.where, silver), source)
+    yield from each(place, name_faults([*by, *measures]), source)
+    if gold.window is not None:
+        yield from each(f"{place}, window", _window_faults(gold.window.on, silver), source)
+        taken = [name for name in (*by, *measures) if name.lower() in _WINDOW]
+        text = "column {!r} has the name of a column that the window gives the table; rename it"
+        yield from each(place, (text.format(name) for name in taken), source)
+
+
+def _row_faults(sql: str, scope: Scope) -> Iterator[str]:
+    yield from row_faults(sql, scope)
+    yield from division_faults(sql)
+
+
+def _measure_faults(
+    sql: str, scope: Scope, groups: Collection[str] | None, *, in_state: bool
+) -> Iterator[str]:
+    yield from measure_faults(sql, scope, groups, in_state=in_state)
+    yield from division_faults(sql)
+
+
+def _window_faults(on: str, silver: Scope) -> Iterator[str]:
+    yield from references("on", [on], silver)
+    if (found := silver.type_of((on,)).type) not in {"", "timestamp"}:
+        yield f"on {on!r} is of type {found}; a window is over a timestamp"
+
+
+def _groups(by: Mapping[str, str]) -> frozenset[str] | None:
+    """Columns with one value per group; None if a group is an expression and not a plain column."""
+    try:
+        paths = [analyze(sql).path for sql in by.values()]
+    except SqlError:
+        return None
+    plain = [path[0].lower() for path in paths if path is not None and len(path) == 1]
+    return frozenset(plain) if len(plain) == len(paths) else None
+
+
+def _order(gold: Upsert | ChangeFeed) -> frozenset[str]:
+    """The columns of the table of deleted keys."""
+    newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
+    return frozenset((*gold.key, *newest_by, *(field.name for field in METADATA if field.name != _INGESTED)))
+
+
+def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
+    place, source = gold.table, source_of(gold)
+    if gold.columns is None:
+        yield from each(place, _key_faults(gold.key, silver), source)
+    kept = named(gold.columns) if gold.columns is not None else None
+    for name, sql in (kept or {}).items():
+        yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
+    yield from each(place, name_faults(kept or ()), source)
+    if isinstance(gold, ChangeFeed):
+        argument_of_condition, names = "operation", {"key": gold.key, "sequence_by": gold.sequence_by}
+        condition: str | None = gold.operation
+    else:
+        argument_of_condition, names, condition = (
+            "delete_when",
+            {"key": gold.key, "newest_by": gold.newest_by},
+            gold.delete_when,
+        )
+    if condition is not None:
+        yield from each(f"{place}, {argument_of_condition}", _row_faults(condition, silver), source)
+    for argument, given in names.items():
+        if kept is None:
+            yield from each(place, references(argument, given, silver), source)
+            continue
+        for name in given:
+            if name.lower() not in {column.lower() for column in kept}:
+                text = f"{argument} {name!r} is not among its columns; {nearest(name, kept)}"
+                if silver.fields is not None and silver.has(name):
+                    text = f"{argument} {name!r} is not among its columns; add it to columns"
+                yield Problem(place, text, source)
+
+
+def _key_faults(key: Sequence[str], scope: Scope) -> Iterator[str]:
+    """Faults of a key: names that are doubled, of the wrong case, or of a type that cannot be compared."""
+    lower = [name.lower() for name in key]
+    for name in dict.fromkeys(name for name in lower if lower.count(name) > 1):
+        yield f"key {name!r} is named twice"
+    known = {field.name.lower(): field.name for field in scope.fields or ()}
+    for name in key:
+        if (own := known.get(name.lower(), name)) != name:
+            yield f"key {name!r} is {own!r} in {scope.what}; use that spelling"
+        kind = scope.type_of((name,)).type
+        if kind.startswith(("map", "variant")):
+            yield f"key {name!r} is of type {kind}, which cannot be compared; use a field of it"
+
+
+def _history(gold: History, silver: Scope) -> Iterator[Problem]:
+    place, source = gold.table, source_of(gold)
+    yield from each(place, _key_faults(gold.key, silver), source)
+    kept = named(gold.columns)
+    for name, sql in kept.items():
+        yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
+    if gold.delete_when is not None:
+        yield from each(f"{place}, delete_when", _row_faults(gold.delete_when, silver), source)
+    yield from each(place, name_faults([*gold.key, *_OF_A_HISTORY, *kept]), source)
+    yield from each(place, references("key", gold.key, silver), source)
+    yield from each(place, references("valid_by", [gold.valid_by], silver), source)
+
+
+def _joined(gold: Join, scopes: Mapping[str, Scope]) -> Scope:
+    return scopes.get(gold.joins, Scope(gold.joins, None))
+
+
+def _join(gold: Join, reads: Scope, joins: Scope) -> Iterator[Problem]:
+    place, source = gold.table, source_of(gold)
+    for column, sql in named(gold.on).items():
+        yield from each(f"{place}, on {column!r}", _row_faults(sql, reads), source)
+    yield from each(place, references("on", named(gold.on), joins), source)
+    if gold.how != "semi" and reads.fields is not None and reads.has(gold.joined):
+        text = (
+            f"{reads.what} has a column {gold.joined!r}, which is also the name of the joined row of "
+            f"{gold.joins}; rename the column"
+        )
+        yield Problem(place, text, source)
+    for name, sql in named(gold.columns).items():
+        yield from each(f"{place}, column {name!r}", _row_faults(sql, _both(gold, reads, joins)), source)
+    yield from each(place, name_faults(named(gold.columns)), source)
+    if gold.within is not None:
+        for argument, name, scope in (
+            ("on", gold.within.on, reads),
+            ("joins_on", gold.within.joins_on, joins),
+        ):
+            yield from each(f"{place}, within", _time_faults(argument, name, scope), source_of(gold.within))
+
+
+def _both(gold: Join, reads: Scope, joins: Scope) -> Scope:
+    """The columns that the SQL of a join's columns may name."""
+    if reads.fields is None or gold.how == "semi":
+        return reads
+    row = unknown(gold.joined) if joins.fields is None else Field(gold.joined, "struct", joins.fields)
+    return Scope(f"{reads.what} with {gold.joined!r}", (*reads.fields, row))
+
+
+def _time_faults(argument: str, name: str, scope: Scope) -> Iterator[str]:
+    yield from references(argument, [name], scope)
+    found = scope.type_of((name,)).type
+    if scope.has(name) and found not in {"", "timestamp"}:
+        yield f"{argument} {name!r} is of type {found}; event time is a timestamp"

@@ -1,0 +1,99 @@
+"""Faults of publications, and of tables that a function writes, that are known before Spark starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from common.declare import Aggregate, Custom, Gold, Join, KafkaSink, Pipeline, Publish
+from common.declare.declared import source_of
+from common.errors import Problem
+from common.schema.ddl import DdlError, Field, parse
+from orchestration.author.check.expression import row_faults
+from orchestration.author.check.names import each, name_faults, named, references
+from orchestration.author.check.visible_columns import Scope, unknown
+
+
+def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
+    """Problems of publications; ``orchestration.access.declaration.lineage`` checks that their tables exist."""
+    for publish in pipeline.publish:
+        source = source_of(publish)
+        yield from _feed_problems(pipeline, publish)
+        if isinstance(publish.to, KafkaSink) and not publish.to.kafka:
+            topics = {name for topic in pipeline.bronze for name in topic.topic_names}
+            if publish.to.topic in topics:
+                loop = (
+                    f"sends to topic {publish.to.topic!r}, which the pipeline itself reads: the rows would "
+                    "come in again, without end; send to another topic"
+                )
+                yield Problem(publish.table, loop, source)
+        seen = scopes.get(publish.reads, Scope(publish.reads, None))
+        if publish.where is not None:
+            yield from each(f"{publish.table}, where", row_faults(publish.where, seen), source)
+        columns = named(publish.columns) if publish.columns is not None else None
+        for name, sql in (columns or {}).items():
+            yield from each(f"{publish.table}, column {name!r}", row_faults(sql, seen), source)
+        sent = seen if columns is None else Scope("the published row", tuple(map(unknown, columns)))
+        if isinstance(publish.to, KafkaSink):
+            for argument, text in (("key", publish.to.key), ("value", publish.to.value)):
+                if text is not None:
+                    yield from each(f"{publish.table}, {argument}", row_faults(text, sent), source)
+
+
+def storage_problems(gold: Gold, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
+    """Problems of ``storage`` that names columns which the gold table does not have."""
+    for table in gold.tables if isinstance(gold, Custom) else (gold.name,):
+        scope = scopes.get(f"gold.{table}", Scope(f"gold.{table}", None))
+        for argument in ("cluster_by", "partition_by"):
+            wanted = getattr(gold.storage, argument) or ()
+            faults = references(f"storage, {argument}", wanted, scope)
+            yield from each(f"gold.{table}", faults, source_of(gold))
+
+
+def custom_problems(gold: Custom) -> Iterator[Problem]:
+    """Problems of the columns that a ``Custom`` declares for its tables."""
+    for name, text in gold.tables.items():
+        place = f"{gold.table}, tables {name!r}"
+        try:
+            fields = parse(text)
+        except DdlError as error:
+            yield from each(place, error.faults, source_of(gold))
+            continue
+        yield from each(place, name_faults(field.name for field in fields), source_of(gold))
+
+
+def custom_scopes(gold: Custom) -> Mapping[str, Scope]:
+    """The columns of the tables of a ``Custom``."""
+    return {f"gold.{name}": Scope(f"gold.{name}", _fields(text)) for name, text in gold.tables.items()}
+
+
+def _fields(text: str) -> tuple[Field, ...] | None:
+    try:
+        return parse(text)
+    except DdlError:
+        return None
+
+
+def _feed_problems(pipeline: Pipeline, publish: Publish) -> Iterator[Problem]:
+    gold = next((one for one in pipeline.gold if publish.reads in {one.table, *one.side_tables}), None)
+    silver = next((one for one in pipeline.silver if one.table == publish.reads), None)
+    replaced = silver is not None and silver.keep == "newest"
+    if publish.reading.changes == "appends" and (replaced or (gold is not None and _changes_rows(gold))):
+        text = (
+            f"reads appends of {publish.reads}, whose rows are replaced: micro-batches that replace a row "
+            "would not be sent at all. Leave reading out"
+        )
+        yield Problem(publish.table, text, source_of(publish))
+    elif gold is not None and not gold.storage.change_feed and _changes_rows(gold):
+        text = (
+            f"reads {publish.reads}, whose rows change, and which keeps no change data feed: give it "
+            "storage=Storage(change_feed=True), under a new name if the table exists already"
+        )
+        yield Problem(publish.table, text, source_of(publish))
+
+
+def _changes_rows(gold: Gold) -> bool:
+    if isinstance(gold, Aggregate):
+        return gold.mode != "append"
+    if isinstance(gold, Join):
+        return gold.mode == "recompute"
+    return True

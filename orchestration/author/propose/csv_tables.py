@@ -1,0 +1,134 @@
+"""Proposes the table of delimited lines: the columns of a document each, read by position. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from orchestration.access.kafka.topic_sample import Sampled
+from orchestration.author.propose import gold_tables
+from orchestration.author.propose.csv_lines import Lines
+from orchestration.author.propose.documents import (
+    Documents,
+    DocumentTables,
+    by_coordinates,
+    column,
+    moment,
+    note_of,
+)
+from orchestration.author.propose.pipeline_source import Proposal, ddl_of
+from orchestration.author.propose.source_text import names
+from orchestration.author.propose.value_shapes import Leaf, Shape, quoted, shape_of
+
+
+def column_names(lines: Lines) -> list[str]:
+    """A name per column, from the header line or by its place."""
+    found: list[str] = []
+    for place, title in enumerate(lines.header or [""] * lines.width, 1):
+        name = column((title,)) if title.strip("\ufeff ") else f"field_{place}"
+        while name in found:
+            name += "_2"
+        found.append(name)
+    return found
+
+
+class CsvTables(DocumentTables):
+    """Delimited lines with their messages, from which a proposal is filled.
+
+    Args:
+        found: The lines as documents with the names of ``column_names``.
+        everything: Reads all lines at hand as such documents.
+    """
+
+    def __init__(
+        self,
+        proposal: Proposal,
+        messages: Sequence[Sampled],
+        found: Sequence[dict[str, Any]],
+        everything: Documents,
+        lines: Lines,
+    ) -> None:
+        super().__init__(proposal, messages, found, everything)
+        self.lines = lines
+
+    def propose(self) -> None:
+        """Fill the proposal: columns, key, event time, watermark, rules and gold tables."""
+        shape = self._whole_shape()
+        fields = []
+        for name, others in zip(shape.members, self.lines.other_nulls, strict=True):
+            inner = shape.members[name]
+            fields.append(f"{quoted(name)} {'string' if others else inner.type}")
+            self._line_column(name, inner, others)
+            is_always = not others and inner.seen == len(self.found)
+            text = Shape(seen=inner.seen, depth=1, name=name) if others else inner
+            self.by_name[name] = Leaf((name,), text, is_always)
+        self._declared = f"Csv({ddl_of(fields)}{self._options()})"
+        self.always = [leaf.path for leaf in self.by_name.values() if leaf.is_always]
+        self._note_header()
+        self._note_lines()
+        self._declare(shape)
+
+    def _value(self, shape: Shape) -> str:
+        """All fields of a line, whichever of them the shape has: they are read by position."""
+        return self._declared
+
+    _part_value = _value
+
+    def _whole_shape(self) -> Shape:
+        """The shape of all lines, with a member for each column in their order."""
+        shape = shape_of(self.found)
+        shape.members = {
+            name: shape.members.get(name, Shape(depth=1, name=name)) for name in column_names(self.lines)
+        }
+        return shape
+
+    def _line_column(self, name: str, shape: Shape, others: Sequence[str]) -> None:
+        sql = quoted(name)
+        for mark in others:
+            sql = f"nullif({sql}, '{mark}')"
+        unit = "" if others else shape.epoch(name)
+        self.proposal.columns[name] = moment(sql, unit) if unit else sql
+        if others:
+            marks = " and ".join(others)
+            self.proposal.notes[name] = (
+                f"{marks} is null here, and a word in another column; the other values are {shape.type}"
+            )
+        elif note := note_of(Leaf((name,), shape, is_always=False)):
+            self.proposal.notes[name] = note
+
+    def _options(self) -> str:
+        options = "" if self.lines.separator == "," else f", separator={self.lines.separator!r}"
+        return options + (f", null_text=[{names([*self.lines.nulls, ''])}]" if self.lines.nulls else "")
+
+    def _note_header(self) -> None:
+        lines, proposal = self.lines, self.proposal
+        if not lines.header:
+            proposal.remarks.append("lines have no names: rename the fields")
+        elif any(leaf.shape.type != "string" for leaf in self.by_name.values()):
+            proposal.remarks.append(
+                "names are those of the header line, which goes to quarantine as wrong_type"
+            )
+        else:
+            proposal.remarks.append("names are those of the header line, which a rule drops")
+            name, title = (
+                next(iter(proposal.columns)),
+                lines.header[0].replace("\\", "\\\\").replace("'", "\\'"),
+            )
+            condition = f"coalesce({quoted(name)}, '') <> '{title}'"
+            self.first_rules.append(gold_tables.rule("is_no_header", condition, "drop"))
+
+    def _note_lines(self) -> None:
+        if self.lines.odd:
+            self.proposal.remarks.append(
+                f"{self.lines.odd:,} sampled lines have another number of fields: they would be in"
+            )
+            self.proposal.remarks.append("quarantine as wrong_field_count")
+
+    def _key(self) -> str:
+        """As of documents; but equal lines are events each, where messages that are equal came twice."""
+        thing = super()._key()
+        if "message_offset" not in self.proposal.key and (equal := self.documents - self.different):
+            by_coordinates(
+                self.proposal, f"lines that equal another one: {equal:,}; each message is an event of its own"
+            )
+        return thing

@@ -1,0 +1,386 @@
+"""Proposes the tables of JSON documents and of change events. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from common.errors import UsageError
+from orchestration.access.kafka.topic_sample import Sampled
+from orchestration.author.propose import event_times, gold_tables, keys, message_types, value_shapes
+from orchestration.author.propose.keys import value_at
+from orchestration.author.propose.pipeline_source import Proposal, ddl, required
+from orchestration.author.propose.value_shapes import Leaf, Shape
+
+_EVIDENCE = 2_000
+"""Documents that all have a field before it is proposed as required: fewer are no evidence."""
+_MOST_SOURCE_TABLES = 20
+"""Source tables of one topic of change events that get a silver table each."""
+_RANKS = (r"(?i)event|occur|happen", r"(?i)^(time|timestamp|ts|at|date|when)$|_(ts|at)$", r"(?i)creat|start")
+_LATER = re.compile(r"(?i)updat|modif|expire|end|until|valid|due")
+_CHANGED = re.compile(r"(?i)updat|modif|chang|version")
+_MOMENTS = {"millis": ("timestamp_millis", "1e14"), "seconds": ("timestamp_seconds", "1e11")}
+
+Documents = Callable[[], Iterable[Mapping[str, Any]]]
+
+
+class DocumentTables:
+    """JSON documents or CDC payloads with their messages, from which a proposal is filled.
+
+    Args:
+        everything: Reads all documents at hand, which may be more than the sample.
+    """
+
+    def __init__(
+        self,
+        proposal: Proposal,
+        messages: Sequence[Sampled],
+        found: Sequence[dict[str, Any]],
+        everything: Documents,
+    ) -> None:
+        self.proposal, self.messages, self.found = proposal, messages, found
+        self.everything = everything
+        self.by_name: dict[str, Leaf] = {}
+        self.documents = self.different = len(found)
+        self.always: list[tuple[str, ...]] = []
+        self.first_rules: list[str] = []
+
+    def propose(self) -> None:
+        """Fill the proposal: columns, key, event time, watermark, rules and gold tables."""
+        if self.proposal.format == value_shapes.DEBEZIUM:
+            self._propose_changes()
+            return
+        shape = usable(value_shapes.shape_of(self.found), self.proposal)
+        self._columns(shape)
+        self.always = [leaf.path for leaf in value_shapes.leaves(shape) if leaf.is_always]
+        self._declare(shape)
+
+    def _declare(self, shape: Shape) -> None:
+        """Choose event time and key, which may rule fields out; then declare value, rules and gold tables."""
+        self._event_time()
+        thing = self._key()
+        event_time = self.by_name.get(self.proposal.event_time)
+        if event_time is not None and event_time.path not in self.always:
+            self.proposal.watermark = "7 days"
+            self.proposal.notes.pop("watermark", None)
+            by_arrival(self.proposal, self._local_times())
+        self.proposal.value = self._value(shape)
+        self.proposal.rules = self.first_rules + gold_tables.rules(self.by_name, self.proposal.event_time)
+        name = message_types.discriminator(self.by_name, self.found)
+        if name:
+            self._split(name, shape)
+        self._gold(thing)
+
+    def _value(self, shape: Shape) -> str:
+        """The declaration of a value with the fields of a shape."""
+        known = [path for path in self.always if all("." not in name for name in path)]
+        paths = [".".join(path) for path in known] if self.documents >= _EVIDENCE else []
+        return f"Json({ddl(shape)}{required(paths)})"
+
+    def _propose_changes(self) -> None:
+        """One table of changes, or one per table of the source where the topic has changes of several."""
+        tables = _by_source_table(self.found)
+        if len(tables) > _MOST_SOURCE_TABLES:
+            self.proposal.remarks.append(
+                f"changes of {len(tables)} source tables: more than are proposed one by"
+            )
+            self.proposal.remarks.append('one; each needs its own where="source.`table` = …" for a gold copy')
+        is_split = 1 < len(tables) <= _MOST_SOURCE_TABLES
+        if not is_split:
+            self._changes_of_one_table(has_copy=len(tables) <= 1)
+            return
+        self.proposal.value = "Debezium()"  # the parts have the declarations
+        for (where, name), documents in tables.items():
+            part = Proposal(
+                self.proposal.topic, self._free_name(name), bronze=self.proposal.table, where=where
+            )
+            part.messages, part.format = len(documents), self.proposal.format
+            part.remarks.append(
+                f"{len(documents):,} of {len(self.found):,} sampled changes are of this source"
+            )
+            part.remarks.append("table; those of the others are no rows of this table")
+            DocumentTables(part, self.messages, documents, lambda: ())._changes_of_one_table(has_copy=True)  # noqa: SLF001
+            self.proposal.parts.append(part)
+            self.proposal.gold += part.gold
+
+    def _free_name(self, source_table: str) -> str:
+        name = f"{self.proposal.table}_{column((source_table,))}"
+        while name in {part.table for part in self.proposal.parts}:
+            name += "_2"
+        return name
+
+    def _changes_of_one_table(self, *, has_copy: bool) -> None:
+        rows = [row for each in self.found for row in (each.get("before"), each.get("after")) if row]
+        shape = usable(value_shapes.shape_of(rows), self.proposal)
+        self.proposal.value = f"Debezium({ddl(shape)})"
+        self._columns(shape)
+        for name, leaf in self.by_name.items():
+            sql = f"if(op = 'd', before.{leaf.sql}, after.{leaf.sql})"
+            unit = leaf.shape.epoch(leaf.path[-1])
+            self.proposal.columns[name] = moment(sql, unit) if unit else sql
+        self.proposal.columns |= {"op": "op", "changed_at": moment("ts_ms", "millis")}
+        self.proposal.notes["op"] = "c, u, d or r: created, updated, deleted, or read by a snapshot"
+        use_coordinates(self.proposal, "each change is an event of its own")
+        self.proposal.rules = [
+            gold_tables.rule("known_operation", "op in ('c', 'r', 'u', 'd')", "quarantine")
+        ]
+        self.proposal.gold = gold_tables.per_day(self.proposal.table, self.proposal.event_time)
+        plain = [
+            name
+            for name, leaf in self.by_name.items()
+            if leaf.is_always and leaf.shape.type in ("string", "bigint") and leaf.is_identifier
+        ]
+        if has_copy and plain and "changed_at" not in self.by_name and "op" not in self.by_name:
+            best = min(plain, key=lambda name: not re.search(r"^id$", name))
+            self.proposal.gold += gold_tables.copy(self.proposal.table, best)
+
+    def _columns(self, shape: Shape) -> None:
+        taken = Counter(column(leaf.path[-1:]) for leaf in value_shapes.leaves(shape))
+        for leaf in value_shapes.leaves(shape):
+            name = column(leaf.path[-1:])
+            if taken[name] > 1 or name in self.proposal.columns:
+                name = column(leaf.path)
+            while name in self.proposal.columns:
+                name += "_2"
+            self.by_name[name] = leaf
+            unit = leaf.shape.epoch(leaf.path[-1])
+            self.proposal.columns[name] = moment(leaf.sql, unit) if unit else leaf.sql
+            if note := note_of(leaf):
+                self.proposal.notes[name] = note
+
+    def _millis(self, name: str) -> list[int]:
+        """The values of a time column, in milliseconds since 1970."""
+        leaf = self.by_name[name]
+        unit = leaf.shape.epoch(leaf.path[-1])
+        texts = [str(value_at(document, leaf.path)) for document in self.found]
+        if unit:
+            return [int(Decimal(text) * (1 if unit == "millis" else 1000)) for text in texts]
+        return [value_shapes.millis_of(text) for text in texts]
+
+    def _times(self) -> list[str]:
+        return [name for name, leaf in self.by_name.items() if leaf.is_always and _is_time(leaf)]
+
+    def _local_times(self) -> list[str]:
+        return [
+            name
+            for name, leaf in self.by_name.items()
+            if leaf.path in self.always and leaf.shape.is_local_time
+        ]
+
+    def _event_time(self) -> None:
+        times = self._times()
+        moments = {name: self._millis(name) for name in times}
+        possible = [name for name in times if not event_times.is_future(moments[name], self.messages)]
+        if not possible:
+            by_arrival(self.proposal, self._local_times())
+            return
+        best = min(possible, key=_rank)
+        others = [name for name in times if name != best]
+        note = "always there, and not in the future"
+        self.proposal.notes["event_time"] = note + (f"; or {', '.join(others)}" if others else "")
+        self.proposal.event_time = best
+        watermark = event_times.watermark(moments[best], self.messages)
+        self.proposal.watermark = watermark.length
+        self.proposal.notes["watermark"] = "at least twice as late as 99 of 100 sampled messages" + (
+            f"; {watermark.later:,} are later: such rows are in __late, and merged" if watermark.later else ""
+        )
+
+    def _key(self) -> str:
+        """Choose the key; returns the identifier of a thing that several messages are about, if any."""
+        plain = [
+            name
+            for name, leaf in self.by_name.items()
+            if leaf.is_always and leaf.shape.type in ("string", "bigint") and leaf.is_identifier
+        ]
+        named = [name for name in plain if not _is_time(self.by_name[name])]
+        event_time = self.proposal.event_time
+        times = [event_time] if event_time in self.by_name else []
+        times += [name for name in self._times() if name not in times]
+        paths = {name: leaf.path for name, leaf in self.by_name.items()}
+        found = keys.find_key(named, times, paths, self.found, self._all_documents)
+        self.different = found.checked
+        about = ""
+        if found.thing:
+            share = f"{found.repeats} %" if found.repeats else "less than 1 %"
+            about = f"{found.thing} repeats {share}: an id of a thing, not of an event"
+        if found.key:
+            self.proposal.key = list(found.key)
+            self.proposal.notes["key"] = (
+                f"distinguishes all {found.checked:,} different messages that were read; "
+                + (f"{about}" if about else "make sure that no two events share it")
+            )
+        else:
+            about = about or "no field distinguishes all messages"
+            by_coordinates(self.proposal, f"{about}; each message is an event of its own")
+        return found.thing
+
+    def _all_documents(self) -> Iterator[Mapping[str, Any]]:
+        """All documents at hand; a field that one of them lacks is not always there."""
+        number = 0
+        for number, document in enumerate(self.everything(), start=1):  # noqa: B007  # counted below
+            self.always = [path for path in self.always if value_at(document, path) is not None]
+            yield document
+        self.documents = max(number, self.documents)
+
+    def _gold(self, thing: str) -> None:
+        first = self.proposal.tables[0]
+        self.proposal.gold = gold_tables.per_day(first.table, self.proposal.event_time)
+        if thing and not self.proposal.parts:
+            changed = [name for name in self._times() if _CHANGED.search(name)]
+            newest_by = list(dict.fromkeys([*changed, self.proposal.event_time]))
+            self.proposal.gold += gold_tables.latest(self.proposal.table, thing, newest_by)
+
+    def _split(self, name: str, shape: Shape) -> None:
+        """A table per type of message: its fields, and the condition that makes a message its own."""
+        whole, leaf = self.proposal, self.by_name[name]
+        for value, documents in message_types.by_value(self.found, leaf.path).items():
+            fields = message_types.pruned(shape, value_shapes.shape_of(documents))
+            paths = {leaf.path for leaf in value_shapes.leaves(fields)}
+            kept = [
+                each
+                for each in whole.columns
+                if each not in self.by_name or self.by_name[each].path in paths or each in whole.key
+            ]
+            suffix = column((value,))
+            while f"{whole.table}_{suffix}" in {part.table for part in whole.parts}:
+                suffix += "_2"
+            leaf_rules = {each: self.by_name[each] for each in kept if each in self.by_name}
+            whole.parts.append(
+                Proposal(
+                    whole.topic,
+                    f"{whole.table}_{suffix}",
+                    bronze=whole.table,
+                    messages=len(documents),
+                    format=whole.format,
+                    value=self._part_value(fields),
+                    columns={each: whole.columns[each] for each in kept},
+                    key=whole.key,
+                    event_time=whole.event_time,
+                    watermark=whole.watermark,
+                    notes=whole.notes,
+                    where=f"{leaf.sql} = '{value}'",
+                    remarks=[
+                        f"messages of one {name}: {len(documents):,} of {len(self.found):,} sampled; those",
+                        "of the other types are no rows of this table",
+                        *([] if whole.parts else whole.remarks),
+                    ],
+                    rules=self.first_rules + gold_tables.rules(leaf_rules, whole.event_time)[:1],
+                )
+            )
+
+    def _part_value(self, shape: Shape) -> str:
+        """The declaration of a value of one type of message."""
+        return f"Json({ddl(shape)})"
+
+
+def _by_source_table(
+    envelopes: Sequence[dict[str, Any]],
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Change events by the condition and the name of their source table, the most frequent one first.
+
+    All are of one table where an envelope names none.
+    """
+    places = [(str(source.get("db")), str(source.get("table"))) for source in map(_source_of, envelopes)]
+    if not all(_source_of(each).get("table") for each in envelopes):
+        return {("", ""): list(envelopes)}
+    has_databases = len({database for database, _ in places}) > 1
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for (database, table), envelope in zip(places, envelopes, strict=True):
+        where, name = f"source.`table` = {sql_text(table)}", table
+        if has_databases:
+            where, name = f"source.db = {sql_text(database)} and {where}", f"{database}_{table}"
+        found.setdefault((where, name), []).append(envelope)
+    return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
+
+
+def _source_of(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+    source = envelope.get("source")
+    return source if isinstance(source, Mapping) else {}
+
+
+def sql_text(value: str) -> str:
+    """A text as an SQL literal."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def note_of(leaf: Leaf) -> str:
+    """A comment beside the column of a field; empty if its type says all."""
+    shape = leaf.shape
+    if unit := shape.epoch(leaf.path[-1]):
+        return f"{unit} since 1970, by its values"
+    if not shape.seen:
+        return "only null in the sample"
+    if shape.is_local_time:
+        return 'a time without an offset: declare timestamp, and timestamps="utc" if it is UTC'
+    if len(shape.kinds) > 1:
+        return f"of several kinds ({', '.join(sorted(shape.kinds))}): kept as the exact text"
+    return ""
+
+
+def usable(shape: Shape, proposal: Proposal) -> Shape:
+    """The shape without the fields whose names cannot be columns."""
+    seen: set[str] = {"_kafka", ""}
+    for name in list(shape.members):
+        if name.lower() in seen or "\n" in name:
+            del shape.members[name]
+            proposal.remarks.append(f"left out: field {name!r}, whose name is taken or is none")
+        seen.add(name.lower())
+    if not shape.members:
+        raise UsageError(f"Topic {proposal.topic}: its documents have no field that could be a column.")
+    return shape
+
+
+def by_coordinates(proposal: Proposal, why: str) -> None:
+    """Make each message an event of its own."""
+    coordinates = {"message_partition": "_kafka.partition", "message_offset": "_kafka.offset"}
+    proposal.columns |= coordinates
+    proposal.key = list(coordinates)
+    proposal.notes["key"] = why
+
+
+def by_arrival(proposal: Proposal, local_times: Sequence[str] = ()) -> None:
+    """Make Kafka's timestamp the event time; times without an offset are named."""
+    proposal.columns["arrived_at"] = "_kafka.timestamp"
+    proposal.event_time = "arrived_at"
+    proposal.notes["event_time"] = "no field always has a time: Kafka's timestamp"
+    if local_times:
+        note = f"Kafka's timestamp; better {' or '.join(local_times)}, once declared timestamp (see there)"
+        proposal.notes["event_time"] = note
+
+
+def use_coordinates(proposal: Proposal, why: str) -> None:
+    """Make each message an event of its own, at Kafka's timestamp."""
+    by_coordinates(proposal, why)
+    by_arrival(proposal)
+
+
+def moment(sql: str, unit: str) -> str:
+    """A number since 1970 as a timestamp; null beyond any likely time."""
+    function, most = _MOMENTS[unit]
+    return f"{function}(case when {sql} between 0 and {most} then {sql} end)"
+
+
+def _is_time(leaf: Leaf) -> bool:
+    return leaf.shape.type == "timestamp" or leaf.shape.epoch(leaf.path[-1]) != ""
+
+
+def _rank(name: str) -> int:
+    if _LATER.search(name):
+        return len(_RANKS) + 1
+    return next((place for place, rank in enumerate(_RANKS) if re.search(rank, name)), len(_RANKS))
+
+
+def column(path: Sequence[str]) -> str:
+    """A column's name from the names of a path."""
+    text = re.sub(r"\W+", "_", "_".join(snake(name) for name in path), flags=re.ASCII).strip("_").lower()
+    text = re.sub(r"__+", "_", text)
+    return text if text[:1].isalpha() else f"field_{text}".rstrip("_")
+
+
+def snake(name: str) -> str:
+    """A name in lower case with underscores between its words."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -1,0 +1,71 @@
+"""Proposes rules of a silver table and gold tables over it, as Python source. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orchestration.author.propose.number_types import is_money
+from orchestration.author.propose.source_text import literal, names
+from orchestration.author.propose.value_shapes import Leaf, quoted
+
+_MOST_RULES = 2
+
+
+def rules(columns: Mapping[str, Leaf], event_time: str) -> list[str]:
+    """Rules that every sampled message met: amounts and counts that are never negative, or a likely time."""
+    numeric = [
+        (name, leaf)
+        for name, leaf in columns.items()
+        if leaf.shape.low is not None
+        and leaf.shape.low >= 0
+        and leaf.shape.type.startswith(("bigint", "double", "decimal"))
+        and not leaf.shape.epoch(leaf.path[-1])
+        and not leaf.is_identifier
+    ]
+    numeric.sort(key=lambda pair: (not is_money(pair[0]), not pair[1].is_always))
+    found = [
+        rule(f"{name}_not_negative", f"{quoted(name)} is null or {quoted(name)} >= 0", "warn")
+        for name, _ in numeric[:_MOST_RULES]
+    ]
+    return found or [rule("of_our_days", f"{quoted(event_time)} >= timestamp'2000-01-01'", "warn")]
+
+
+def rule(name: str, condition: str, on_fail: str) -> str:
+    """A rule as Python source."""
+    return f"Rule({literal(name)}, {literal(condition)}, on_fail={literal(on_fail)})"
+
+
+def per_day(table: str, event_time: str) -> list[str]:
+    """Number of events per day."""
+    return [
+        "Aggregate(",
+        f"    {literal(f'{table}_per_day')},  # grain: one row per day",
+        f'    reads="silver.{table}",',
+        f"    by={{{literal('day')}: {literal(f'cast({quoted(event_time)} as date)')}}},",
+        '    measures={"events": "count(*)"},',
+        "),",
+    ]
+
+
+def latest(table: str, thing: str, newest_by: Sequence[str]) -> list[str]:
+    """The newest row of each thing."""
+    return [
+        "Upsert(",
+        f"    {literal(f'{table}_latest')},  # grain: one row per {thing}, the newest",
+        f'    reads="silver.{table}",',
+        f"    key=[{names([thing])}],",
+        f"    newest_by=[{names(newest_by)}],",
+        "),",
+    ]
+
+
+def copy(table: str, key: str) -> list[str]:
+    """The source table of change events, as it is now."""
+    return [
+        "ChangeFeed(",
+        f"    {literal(f'{table}_now')},  # grain: one row per {key} of the source",
+        f'    reads="silver.{table}",',
+        f"    key=[{names([key])}],",
+        '    sequence_by=["changed_at"],  # better, where the source has one: its log position',
+        "),",
+    ]

@@ -1,0 +1,164 @@
+"""Renders a proposed pipeline as the source of a Python file. Pure."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestration.author.propose import value_shapes
+from orchestration.author.propose.source_text import literal, names
+from orchestration.author.propose.value_shapes import Shape
+
+_UNKNOWN_FIELDS = (
+    "What happens to fields that the schema above does not name: ignore leaves them in bronze alone,",
+    "rescue keeps them as JSON in the column _rescued, evolve makes columns of them, fail stops the query.",
+)
+_KEEP_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+
+
+@dataclass
+class Proposal:
+    """The proposed bronze and silver table of one topic.
+
+    Attributes:
+        messages: Number of sampled messages.
+        kinds: Number of messages per kind: formats and faults.
+        value: The declaration of the value's format, as Python source.
+        columns: Column names and their SQL.
+        notes: Comments beside columns, ``key``, ``event_time`` and ``watermark``.
+        remarks: Comment lines above the table.
+        rules: Rules of the silver table, as Python source.
+        gold: Lines of the gold tables, as Python source.
+        where: The condition that makes a message the table's own; empty if every message is.
+        bronze: The bronze table; empty if it has the silver table's name.
+        parts: One table per type of message, instead of one table of all types.
+    """
+
+    topic: str
+    table: str
+    messages: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    format: str = ""
+    value: str = ""
+    columns: dict[str, str] = field(default_factory=dict)
+    key: list[str] = field(default_factory=list)
+    event_time: str = ""
+    watermark: str = "7 days"
+    notes: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+    gold: list[str] = field(default_factory=list)
+    where: str = ""
+    bronze: str = ""
+    parts: list[Proposal] = field(default_factory=list)
+
+    @property
+    def tables(self) -> list[Proposal]:
+        """The silver tables: one, or one per type of message."""
+        return self.parts or [self]
+
+
+def render(name: str, proposals: Sequence[Proposal]) -> str:
+    """The source of the pipeline file."""
+    tables = [table for proposal in proposals for table in proposal.tables]
+    gold = [line for proposal in proposals for line in proposal.gold]
+    kinds = {match[1] for line in gold if (match := re.match(r"([A-Z]\w+)\($", line))}
+    used = {"Rule"} if any(table.rules for table in tables) else set()
+    imports = sorted({_format(table) for table in tables} | kinds | used | {"Pipeline", "Silver", "Topic"})
+    lines = [
+        f'"""Pipeline {name}: proposed from a sample of messages; read it, and make it yours."""',
+        "",
+        f"from medallion import {', '.join(imports)}",
+        "",
+        "pipeline = Pipeline(",
+        f"    name={literal(name)},",
+        "    bronze=[",
+        *(f"        {_topic(proposal)}," for proposal in proposals),
+        "    ],",
+        "    silver=[",
+        *(f"        {line}".rstrip() for table in tables for line in _silver(table)),
+        "    ],",
+    ]
+    if gold:
+        lines += ["    gold=[", *(f"        {line}" for line in gold), "    ],"]
+    return "\n".join([*lines, ")"]) + "\n"
+
+
+def _format(proposal: Proposal) -> str:
+    return proposal.value.partition("(")[0]
+
+
+def _topic(proposal: Proposal) -> str:
+    topics = "" if proposal.topic == proposal.table else f", topics=[{literal(proposal.topic)}]"
+    return f"Topic({literal(proposal.table)}{topics})"
+
+
+def _silver(proposal: Proposal) -> Iterator[str]:
+    notes = proposal.notes
+    yield "Silver("
+    yield f"    {literal(proposal.table)},"
+    yield f'    reads="bronze.{proposal.bronze or proposal.table}",'
+    yield from (f"    # {remark}" for remark in proposal.remarks)
+    if proposal.where:
+        yield f"    where={literal(proposal.where)},"
+    first, *rest = f"value={proposal.value},".split("\n")
+    yield f"    {first}"
+    yield from (f"    {line}" for line in rest)
+    yield "    columns={"
+    for name, sql in proposal.columns.items():
+        yield f"        {literal(name)}: {literal(sql)},{_note(notes.get(name))}"
+    yield "    },"
+    yield f"    key=[{names(proposal.key)}],{_note(notes.get('key'))}"
+    yield f"    event_time={literal(proposal.event_time)},{_note(notes.get('event_time'))}"
+    yield f"    watermark={literal(proposal.watermark)},{_note(notes.get('watermark'))}"
+    if proposal.rules:
+        yield "    rules=["
+        yield from (f"        {rule}," for rule in proposal.rules)
+        yield "    ],"
+    if _format(proposal) in ("Json", "Debezium"):
+        yield from (f"    # {line}" for line in _UNKNOWN_FIELDS)
+        yield '    unknown_fields="ignore",'
+    yield "),"
+
+
+def _note(text: str | None) -> str:
+    return f"  # {text}" if text else ""
+
+
+def ddl(shape: Shape) -> str:
+    """A struct as DDL text in a Python literal, which has several lines if the text is long.
+
+    A text with control characters or direction marks has them as escapes, in one line.
+    """
+    return ddl_of([f"{value_shapes.quoted(name)} {inner.type}" for name, inner in shape.members.items()])
+
+
+def ddl_of(lines: Sequence[str]) -> str:
+    """Fields, each a name and a type, as DDL text in such a literal."""
+    text = ", ".join(lines)
+    if len(text) <= 60 or not text.isprintable() or '"""' in text or "\\" in text:  # noqa: PLR2004  # short
+        return literal(text)
+    body = ",\n".join(_folded(line) for line in lines)
+    return f'"""\n{body}\n"""'
+
+
+def _folded(line: str) -> str:
+    """A field in lines of at most 92 characters; a line that names a field with a blank is not broken."""
+    if re.search(r"`[^`]*\s[^`]*`", line):
+        return f"    {line}"
+    return textwrap.fill(line, 92, initial_indent="    ", subsequent_indent="        ", **_KEEP_WORDS)
+
+
+def required(paths: Sequence[str]) -> str:
+    """The argument ``required=[…]``, with a comma before it; empty if there are no paths."""
+    if not paths:
+        return ""
+    text = ", ".join(literal(path) for path in paths)
+    if len(text) <= 60 or any(" " in path for path in paths):  # noqa: PLR2004  # as above
+        return f", required=[{text}]"
+    folded = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ", **_KEEP_WORDS)
+    return f", required=[\n{folded},\n]"

@@ -1,0 +1,176 @@
+"""Proposes a pipeline from sampled messages: format, columns, key, event time, rules and gold tables.
+
+Pure. A proposal contains the names of fields and reasons for each choice. The only values in it are those of
+a field that names the type of each message, and a mark for null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from common.errors import UsageError
+from common.schema.ddl import Field
+from orchestration.access.kafka.topic_sample import Sampled
+from orchestration.author.propose import csv_lines, gold_tables, value_shapes
+from orchestration.author.propose.csv_tables import CsvTables, column_names
+from orchestration.author.propose.documents import DocumentTables, column, snake, use_coordinates
+from orchestration.author.propose.pipeline_source import Proposal
+
+ODD = "of_another_kind"
+"""Kind of documents in which a field has another type than in almost all other documents."""
+
+CSV = "csv"
+
+_FORMATS = {
+    value_shapes.JSON,
+    value_shapes.DEBEZIUM,
+    value_shapes.REGISTRY,
+    value_shapes.TEXT,
+    value_shapes.BYTES,
+}
+_STRUCTURED = (value_shapes.JSON, value_shapes.DEBEZIUM, value_shapes.REGISTRY)
+_FEW = 20
+
+
+def propose(
+    topic: str,
+    messages: Sequence[Sampled],
+    fields: Mapping[str, Any] | None = None,
+    everything: Callable[[], Iterable[bytes | None]] | None = None,
+) -> Proposal:
+    """The proposal for a topic.
+
+    Args:
+        topic: The topic's name.
+        messages: Sampled messages, in order within each partition.
+        fields: For framed Avro: ``file``, the schema file, and ``fields``, its fields.
+        everything: Reads all values at hand, in which a key is searched for collisions; unset: the sample.
+
+    Raises:
+        UsageError: No sampled message has a value of a known format.
+    """
+    proposal = Proposal(topic, table_name(topic), len(messages))
+    seen = [value_shapes.recognize(message.value) for message in messages]
+    proposal.kinds = Counter(each.kind for each in seen)
+    formats = Counter({kind: number for kind, number in proposal.kinds.items() if kind in _FORMATS})
+    if not formats:
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in proposal.kinds.most_common())
+        raise UsageError(
+            f"Topic {topic}: none of {len(messages):,} messages has a value that can be recognized"
+            f"{f' ({kinds})' if kinds else ''}. Name a "
+            "topic or a file that has some, or read more messages with --samples."
+        )
+    proposal.format = _main_format(formats)
+    if proposal.format in (value_shapes.JSON, value_shapes.DEBEZIUM):
+        pairs = [
+            (message, each.document)
+            for message, each in zip(messages, seen, strict=True)
+            if each.kind == proposal.format and each.document is not None
+        ]
+        usual = _without_odd_documents(proposal, pairs)
+        found = [document for _, document in usual]
+
+        def documents() -> Iterable[Mapping[str, Any]]:
+            return found if everything is None else _documents(everything(), proposal.format)
+
+        DocumentTables(proposal, [message for message, _ in usual], found, documents).propose()
+    elif proposal.format == value_shapes.REGISTRY:
+        _propose_avro(proposal, fields or {})
+    else:
+        texts = [
+            message
+            for message, each in zip(messages, seen, strict=True)
+            if each.kind == value_shapes.TEXT and message.value
+        ]
+        _propose_plain(proposal, texts, everything)
+    return proposal
+
+
+def _main_format(formats: Counter[str]) -> str:
+    """The most frequent format; lines of text beside one structured value in twenty are faults."""
+    structured = Counter({kind: formats[kind] for kind in _STRUCTURED if formats[kind]})
+    if structured and _FEW * structured.total() >= formats.total():
+        return structured.most_common(1)[0][0]
+    return formats.most_common(1)[0][0]
+
+
+def _documents(values: Iterable[bytes | None], kind: str) -> Iterator[Mapping[str, Any]]:
+    for value in values:
+        seen = value_shapes.recognize(value)
+        if seen.kind == kind and seen.document is not None:
+            yield seen.document
+
+
+def _without_odd_documents(
+    proposal: Proposal, pairs: list[tuple[Sampled, dict[str, Any]]]
+) -> list[tuple[Sampled, dict[str, Any]]]:
+    """Messages and documents without the odd ones, which are counted and noted in a remark."""
+    whole = value_shapes.shape_of([document for _, document in pairs])
+    usual = [pair for pair in pairs if not value_shapes.is_odd(whole, pair[1])]
+    if odd := len(pairs) - len(usual):
+        proposal.kinds[proposal.format] -= odd
+        proposal.kinds[ODD] = odd
+        proposal.remarks.append(f"{odd:,} of {len(pairs):,} sampled values have a field of another kind than")
+        proposal.remarks.append("the rest: they would go to quarantine as wrong_type")
+    return usual
+
+
+def table_name(topic: str) -> str:
+    """A table name from a topic's name: lower-case words joined by single underscores."""
+    name = re.sub(r"[^a-z0-9]+", "_", snake(topic)).strip("_")
+    return name if name[:1].isalpha() else f"topic_{name}".rstrip("_")
+
+
+def _propose_avro(proposal: Proposal, known: Mapping[str, Any]) -> None:
+    file, found = known["file"], known["fields"]
+    proposal.value = f"Avro({file!r}, framing={'registry'!r})"
+    for each in found:
+        proposal.columns[column((each.name,))] = value_shapes.quoted(each.name)
+    plain: list[Field] = [each for each in found if each.type in ("string", "bigint")]
+    near = [each.name for each in plain if value_shapes.IDENTIFIER.search(each.name)]
+    hint = f"; nearest by its name is {near[0]}" if near else ""
+    use_coordinates(proposal, f"values are not looked into{hint}: each message is an event of its own")
+
+
+def _propose_plain(
+    proposal: Proposal,
+    messages: Sequence[Sampled],
+    everything: Callable[[], Iterable[bytes | None]] | None,
+) -> None:
+    texts = [(message.value or b"").decode() for message in messages]
+    lines = csv_lines.read(texts) if proposal.format == value_shapes.TEXT and len(texts) > 1 else None
+    if lines is not None:
+        _propose_csv(proposal, [messages[place] for place in lines.places], lines, everything)
+        return
+    proposal.value = "Text()" if proposal.format == value_shapes.TEXT else "Bytes()"
+    proposal.columns = {"content": "value"}
+    use_coordinates(proposal, "each message is an event of its own")
+    proposal.gold = gold_tables.per_day(proposal.table, proposal.event_time)
+
+
+def _propose_csv(
+    proposal: Proposal,
+    messages: Sequence[Sampled],
+    lines: csv_lines.Lines,
+    everything: Callable[[], Iterable[bytes | None]] | None,
+) -> None:
+    proposal.format = CSV
+    proposal.kinds[CSV] = proposal.kinds.pop(value_shapes.TEXT)
+    names = column_names(lines)
+    pairs = list(zip(messages, lines.documents(names), strict=True))
+    usual = _without_odd_documents(proposal, pairs)
+    found = [document for _, document in usual]
+
+    def documents() -> Iterable[Mapping[str, Any]]:
+        return found if everything is None else lines.all_documents(names, _texts(everything()))
+
+    CsvTables(proposal, [message for message, _ in usual], found, documents, lines).propose()
+
+
+def _texts(values: Iterable[bytes | None]) -> Iterator[str]:
+    for value in values:
+        if value and value_shapes.recognize(value).kind == value_shapes.TEXT:
+            yield value.decode()
