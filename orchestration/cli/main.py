@@ -33,32 +33,32 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    "try_out.demo",
+    "run.demo",
     "author.init",
     "author.check",
     "author.cases",
-    "author.plan",
-    "operate.run",
-    "operate.backfill",
-    "try_out.produce",
-    "inspect.status",
-    "inspect.page",
-    "inspect.metrics",
-    "inspect.alerts",
-    "inspect.query",
-    "inspect.quarantine",
-    "inspect.quality",
-    "inspect.audit",
-    "operate.maintain",
-    "operate.rebuild",
-    "operate.restate",
-    "operate.recover",
-    "operate.erase",
+    "change.plan",
+    "run.run",
+    "change.backfill",
+    "access.produce",
+    "observe.status",
+    "observe.page",
+    "observe.metrics",
+    "observe.alerts",
+    "access.query",
+    "records.quarantine",
+    "quality.quality",
+    "records.audit",
+    "run.maintain",
+    "change.rebuild",
+    "change.restate",
+    "change.recover",
+    "records.erase",
     "install.doctor",
     "install.jars",
     "install.deploy",
 )
-"""Modules of ``orchestration.cli.commands``, in folders by purpose; each has a ``register(app)``."""
+"""Modules of ``orchestration.cli``, in a folder per wing; each has a ``register(app)``."""
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  # typer passes an option's value by position
@@ -83,7 +83,7 @@ def _options(
 
 
 for _name in COMMANDS:
-    importlib.import_module(f"orchestration.cli.commands.{_name}").register(app)
+    importlib.import_module(f"orchestration.cli.{_name}").register(app)
 add_environment_options(app)
 
 

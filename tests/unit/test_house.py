@@ -23,7 +23,7 @@ BROAD_EXCEPTS = {
     "orchestration/observe/alerts/watch.py:_delivered": "a channel of apprise may raise anything",
     "orchestration/observe/alerts/watch.py:_guarded": "watching alerts must not end the job",
     "orchestration/observe/catalog/registrar.py:_guarded": "a catalog that fails in any way must not end the job",
-    "orchestration/cli/demo.py:run": "a thread's error is raised by the thread that waits for it",
+    "orchestration/cli/run/run_demo.py:run": "a thread's error is raised by the thread that waits for it",
     "orchestration/cli/main.py:main": "turns a registry's failure into a message, re-raises everything else",
     "orchestration/install/machine/doctor.py:examine": "a probe that fails must not hide the other findings",
     "orchestration/run/quality_gates.py:_evaluate": "reports the error; the next version is evaluated again",

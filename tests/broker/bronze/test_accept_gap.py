@@ -16,7 +16,7 @@ from common.declare import Json, Message, Pipeline, Silver, Topic
 from common.errors import RecordsGoneError
 from orchestration.change.recover import accept_gap
 from orchestration.change.recover.carry_out import accept_all_gaps, recover_all
-from orchestration.cli.recover_output import gap_line
+from orchestration.cli.change.recover_output import gap_line
 from orchestration.records.audit.audit import audit
 from orchestration.run.topic_checks import broker_asker
 from tests.conftest import make_settings

@@ -35,7 +35,7 @@ from common.delta.published_version import read_published
 from common.errors import QualityFailedError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.change.backfill.catch_up import catch_up
-from orchestration.cli.commands.inspect import quality as command
+from orchestration.cli.quality import quality as command
 from orchestration.quality.evaluate import plan
 from orchestration.quality.expectations import LibraryValidator
 from orchestration.quality.session import QualitySession

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from common.declare import KafkaSink
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.check.pipeline import check
-from orchestration.cli.commands.operate import erase
+from orchestration.cli.records import erase
 from orchestration.run.maintenance import maintain
 from tests.conftest import make_settings
 from tests.pipeline.operate.test_audit import account

@@ -18,7 +18,7 @@ from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.errors import AccountError
-from orchestration.cli import audit_output
+from orchestration.cli.records import audit_output
 from orchestration.records.audit.audit import Since, audit
 from orchestration.records.audit.result import FATES, Account, PartitionAccount
 from tests.conftest import make_settings

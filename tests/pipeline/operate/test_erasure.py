@@ -23,7 +23,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
-from orchestration.cli.commands.operate import erase as command
+from orchestration.cli.records import erase as command
 from orchestration.records.audit.result import Account
 from orchestration.records.erasure.erase import Plan, planned
 from orchestration.run.maintenance import maintain

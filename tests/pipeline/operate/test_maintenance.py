@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from common.declare import Json, Pipeline, Silver, Storage, Topic, Upsert
 from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
-from orchestration.cli.commands.operate import maintain as command
+from orchestration.cli.run import maintain as command
 from orchestration.run.maintenance import maintain, plan_maintenance, select_tables
 from tests.conftest import make_settings
 from tests.support.engine import Engine

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.cli.status_output import WIDTH, render
+from orchestration.cli.observe.status_output import WIDTH, render
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.model import Status
 from orchestration.observe.status.topic_offsets import BrokerOffsets

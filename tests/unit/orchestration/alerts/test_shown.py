@@ -14,7 +14,7 @@ from common.config.alert_settings import AlertRule
 from common.config.settings import load_settings
 from common.errors import SettingsError
 from orchestration.access.history.alert_state import AlertsFile, AlertState, write_alerts
-from orchestration.cli.status_output import render
+from orchestration.cli.observe.status_output import render
 from orchestration.observe.alerts.scope import blind_rules, watched_tables
 from orchestration.observe.alerts.watch import Watch
 from orchestration.observe.metrics.exposition import prometheus_text

@@ -12,7 +12,7 @@ from common.declare import Json, Pipeline, Silver, Topic
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile
 from common.errors import UsageError
-from orchestration.cli.audit_output import document, error, verdict
+from orchestration.cli.records.audit_output import document, error, verdict
 from orchestration.records.audit import batch_counts
 from orchestration.records.audit.audit import parse_since, select_tables
 from orchestration.records.audit.offset_ranges import bronze_progress

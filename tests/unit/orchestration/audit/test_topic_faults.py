@@ -10,7 +10,7 @@ import pytest
 from common.declare import Topic
 from common.errors import BrokerError
 from common.streaming.topic_identity import TOPICS, BrokerTopic
-from orchestration.cli import audit_output
+from orchestration.cli.records import audit_output
 from orchestration.records.audit.result import Account, PartitionAccount
 from orchestration.records.audit.topic_faults import NOT_ASKED, compare_with_broker
 

@@ -26,7 +26,7 @@ from common.declare import (
 )
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.author.check.notes import notes
-from orchestration.cli.commands.author.check import register
+from orchestration.cli.author.check import register
 
 WINDOW: dict[str, Any] = {
     "reads": "silver.s",

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from common.errors import PipelineError, UsageError
 from orchestration.change.plan.change import Change, QueryPlan
-from orchestration.cli.commands.author.plan import _lines
+from orchestration.cli.change.plan import _lines
 from orchestration.cli.main import app
 from tests.unit.test_docs import README
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from orchestration.cli.erase_output import old_files
+from orchestration.cli.records.erase_output import old_files
 from orchestration.records.erasure.erase import Plan, TableCount
 from orchestration.records.erasure.gold import Follower
 

@@ -19,7 +19,7 @@ from common.java.find_java import find_java
 from common.java.sealed_file import seal
 from common.machine.processes import describe_listener, is_port_free
 from common.spark import class_archive
-from orchestration.cli.commands.install import doctor as command
+from orchestration.cli.install import doctor as command
 from orchestration.install.machine import doctor
 from orchestration.install.machine.doctor import Finding, examine
 

@@ -20,7 +20,7 @@ from common.declare import Message, Pipeline, Topic
 from common.errors import BrokerError, UsageError
 from orchestration.access.kafka.capture_file import read_capture, read_keyed_capture
 from orchestration.access.kafka.producer import SLICE_MESSAGES, Pace, Produced, produce
-from orchestration.cli.commands.try_out import produce as command
+from orchestration.cli.access import produce as command
 
 IN_PROCESS = {"test.mock.num.brokers": "1"}
 

@@ -18,7 +18,7 @@ from common.config.settings import Settings
 from common.declare import Debezium, Json, Pipeline, Silver, Text, Topic
 from common.schema.ddl import parse
 from orchestration.access.declaration.field_use import FieldSampler, FieldUse, compare
-from orchestration.cli.status_output import render
+from orchestration.cli.observe.status_output import render
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
 from orchestration.observe.status.topic_offsets import BrokerOffsets

@@ -26,7 +26,7 @@ from orchestration.author.propose import value_shapes
 from orchestration.author.propose.keys import value_at
 from orchestration.author.propose.pipeline_source import Proposal, render
 from orchestration.author.propose.propose import propose, table_name
-from orchestration.cli.commands.author import init
+from orchestration.cli.author import init
 
 ROOT = Path(__file__).parents[4]
 CAPTURED = Path(os.environ.get("TEST_DATA", ROOT.parent / "shared" / "data"))

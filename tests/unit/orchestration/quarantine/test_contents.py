@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.cli.commands.inspect.quarantine import register
+from orchestration.cli.records.quarantine import register
 from orchestration.records.quarantine.contents import escaped, escaped_start, select_silver_tables
 from tests.unit.orchestration.query.test_duckdb_views import PIPELINE
 

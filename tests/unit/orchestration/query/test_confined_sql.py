@@ -15,7 +15,7 @@ from common.config.paths import Layout
 from common.errors import UsageError
 from orchestration.access.query import duckdb_views
 from orchestration.access.query.duckdb_views import Database, run_query
-from orchestration.cli.commands.inspect.query import register
+from orchestration.cli.access.query import register
 
 TABLES = ("silver.quakes", "gold.latest")
 

@@ -21,8 +21,8 @@ from common.config.paths import Layout
 from common.errors import TableMissingError, UsageError
 from orchestration.access.query import duckdb_views as query_module
 from orchestration.access.query.duckdb_views import Database, QueryResult, count_reasons, run_query
-from orchestration.cli.commands.inspect.query import register
-from orchestration.cli.query_output import print_table, write_json
+from orchestration.cli.access.query import register
+from orchestration.cli.access.query_output import print_table, write_json
 
 TABLES = ("bronze.quakes", "silver.quakes", "silver.quakes__quarantine", "gold.by_network", "gold.latest")
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)

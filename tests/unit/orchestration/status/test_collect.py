@@ -25,8 +25,8 @@ from common.delta.checkpoint import Checkpoint, PlannedBatch, kafka_position
 from common.delta.lease.local_leases import Leases
 from orchestration.access.history.catalog_state import CatalogEntry, write_entries
 from orchestration.access.progress.query_states import QueryState, Restart, write_state
-from orchestration.cli.commands.inspect.status import register
-from orchestration.cli.status_output import render
+from orchestration.cli.observe.status import register
+from orchestration.cli.observe.status_output import render
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
 from orchestration.observe.status.lease_holder import find_holder

@@ -17,7 +17,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert, Window
 from common.delta.log import LogReader
-from orchestration.cli.status_output import render
+from orchestration.cli.observe.status_output import render
 from orchestration.observe.status import late_rows
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document

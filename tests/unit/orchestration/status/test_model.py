@@ -17,7 +17,7 @@ from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from orchestration.access.history.alert_state import AlertsFile, AlertState
 from orchestration.access.history.job_state import JobState, read_states, write_state
-from orchestration.cli.status_output import render
+from orchestration.cli.observe.status_output import render
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
 from orchestration.observe.status.model import Status, TableStatus, TimeToLoss

@@ -181,7 +181,7 @@ def _by_running_job(ready: Context, pinned: Pinned, *, accept: bool) -> list[Sui
 def _print(
     found: Sequence[tuple[SuiteResult, list[FailingRows]]], index: Path | None, *, as_json: bool
 ) -> None:
-    from orchestration.cli.quality_output import document, examples_document, suite_tables
+    from orchestration.cli.quality.quality_output import document, examples_document, suite_tables
 
     if as_json:
         suites = [
@@ -227,7 +227,7 @@ def status(
 
     The rows are read again, from the version that failed.
     """
-    from orchestration.cli.quality_output import (
+    from orchestration.cli.quality.quality_output import (
         examples_document,
         failing_rows_group,
         history_table,

@@ -14,8 +14,8 @@ from common.machine.console import out, say
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.lineage import sources
 from orchestration.access.history.effort import effort_of, effort_of_range
+from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.cli.recover_output import effort_text
 
 if TYPE_CHECKING:  # imports Spark, which --plan does not need
     from orchestration.access.progress.record_range import RecordRange

@@ -14,8 +14,8 @@ from common.machine.console import out
 from common.machine.terminal import visible
 from orchestration.access.declaration.context import Context, context
 from orchestration.author.check.pipeline import draft_problems
+from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.cli.recover_output import effort_text
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from pyspark.sql import SparkSession

@@ -70,7 +70,7 @@ def erase(
     ):
         is_done = _carry_out(erasure, is_dry_run=plan, is_confirmed=yes, as_json=as_json)
     if as_json:
-        from orchestration.cli.erase_output import document
+        from orchestration.cli.records.erase_output import document
 
         out.print_json(data=document(erasure.plan, is_done=is_done))
     elif is_done:
@@ -105,7 +105,7 @@ def _is_done_by_job(  # the options of the command
         found = ERASED.validate_python(done)
         say(f"erased {found.records:,} records")
     if as_json:
-        from orchestration.cli.erase_output import document
+        from orchestration.cli.records.erase_output import document
 
         out.print_json(data=document(found, is_done=is_done))
     elif is_done:
@@ -125,7 +125,7 @@ def _carry_out(erasure: Erasure, *, is_dry_run: bool, is_confirmed: bool, as_jso
 
 def _is_wanted(found: Plan, *, is_confirmed: bool, as_json: bool, is_dry_run: bool = False) -> bool:
     """Show the plan, and ask; returns whether the rows are to be erased."""
-    from orchestration.cli import erase_output
+    from orchestration.cli.records import erase_output
 
     if not as_json:
         page().print(erase_output.table(found))
@@ -146,7 +146,7 @@ def _is_wanted(found: Plan, *, is_confirmed: bool, as_json: bool, is_dry_run: bo
 def _show_old_files(ready: Context, plan: Plan) -> None:
     from common.delta.log import LogReader
     from common.delta.retention import FILES, retention
-    from orchestration.cli.erase_output import old_files
+    from orchestration.cli.records.erase_output import old_files
 
     logs = {one.table: LogReader(ready.layout.table_path(one.table)) for one in plan.tables}
     kept = {table: retention(log.properties(), FILES) for table, log in logs.items()}

@@ -13,9 +13,9 @@ from common.machine.console import out, say
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.progress.record_range import parse_range
 from orchestration.change.backfill.runs import COMPLETE, FAILED, STOPPED, RunRecord, read_runs
-from orchestration.cli.commands.operate.run import checked, gate_failure
+from orchestration.cli.change.recover_output import effort_text
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.cli.recover_output import effort_text
+from orchestration.cli.run.run import checked, gate_failure
 from orchestration.observe.page.serve import alerts_of
 
 if TYPE_CHECKING:  # imports Spark, which `backfill ls` does not need

@@ -27,7 +27,7 @@ def demo(
 ) -> None:
     """Watch sample events flow from a real Kafka broker through bronze, silver and gold for a minute."""
     began = time.monotonic()
-    from orchestration.cli import demo as live  # imports Spark
+    from orchestration.cli.run import run_demo as live
 
     ready = context(pipeline, settings, set_)
     refuse_in_sandbox(ready.settings, "demo")

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from common.declare import Aggregate, Pipeline
+from orchestration.cli.access.query_output import plain
 from orchestration.cli.grid import Column, Grid
-from orchestration.cli.query_output import plain
 from orchestration.observe.status.row_balance import Balance
 
 _SHORTEST_BAR, _LONGEST_BAR = 10, 100

@@ -55,7 +55,7 @@ def query(
     can read these tables and nothing else, unless --unsafe is given.
     """
     from orchestration.access.query.duckdb_views import Database, run_query
-    from orchestration.cli.query_output import print_table, write_csv, write_json
+    from orchestration.cli.access.query_output import print_table, write_csv, write_json
 
     if as_json and as_csv:
         raise UsageError("--json and --csv: use only one of them.")
@@ -87,8 +87,8 @@ def _list_tables(ready: Context, *, as_json: bool) -> None:
     """List the tables: rows, version and newest commit; in JSON null for a table that does not exist yet."""
     from rich.text import Text
 
+    from orchestration.cli.access.query_output import shown_time
     from orchestration.cli.grid import Column, Grid
-    from orchestration.cli.query_output import shown_time
 
     found = {name: snapshot(ready.layout.table_path(name)) for name in all_tables(ready.pipeline)}
     if as_json:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from orchestration.cli.access.query_output import shown_time
 from orchestration.cli.grid import Column, Grid
-from orchestration.cli.query_output import shown_time
 from orchestration.records.quarantine.contents import Group, Row, escaped, escaped_start
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ def _print(accounts: Sequence[Account], *, as_json: bool) -> None:
     Raises:
         AccountError: An account has faults.
     """
-    from orchestration.cli import audit_output
+    from orchestration.cli.records import audit_output
 
     if as_json:
         sys.stdout.write(json.dumps(audit_output.document(accounts), indent=2) + "\n")

@@ -58,7 +58,7 @@ def ls(
 
     A row with two reasons counts for both. Reads no payload.
     """
-    from orchestration.cli.quarantine_output import group_document, group_table
+    from orchestration.cli.records.quarantine_output import group_document, group_table
     from orchestration.records.quarantine.contents import groups, select_silver_tables
 
     ready = context(pipeline, settings, overrides)
@@ -97,7 +97,7 @@ def show(
     escaped: control characters and direction marks as \u001b, bytes that are not UTF-8 as \xff, a
     backslash as \\.
     """
-    from orchestration.cli.quarantine_output import row_document, row_lines
+    from orchestration.cli.records.quarantine_output import row_document, row_lines
     from orchestration.records.quarantine.contents import rows, select_silver_tables
 
     ready = context(pipeline, settings, overrides)
@@ -153,7 +153,7 @@ def replay(
     """
     from dataclasses import asdict
 
-    from orchestration.cli.quarantine_output import replay_lines
+    from orchestration.cli.records.quarantine_output import replay_lines
     from orchestration.records.quarantine import replay as quarantine_replay
     from orchestration.records.quarantine.contents import select_silver_tables
 

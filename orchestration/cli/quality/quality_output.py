@@ -10,8 +10,8 @@ from rich.console import Group
 from rich.text import Text
 
 from common.machine.terminal import visible
+from orchestration.cli.access.query_output import shown_time
 from orchestration.cli.grid import Column, Grid
-from orchestration.cli.query_output import shown_time
 from orchestration.quality.evaluate import FailingRows
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 from orchestration.quality.state import PastRun, SuiteState

@@ -19,8 +19,8 @@ from common.machine.console import err, out, say
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka import producer
 from orchestration.access.query.duckdb_views import Database, run_query
-from orchestration.cli import demo_output
-from orchestration.cli.status_output import WIDTH, render
+from orchestration.cli.observe.status_output import WIDTH, render
+from orchestration.cli.run import demo_output
 from orchestration.observe.page.serve import page_of
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.model import Status
@@ -117,7 +117,7 @@ class Samples:
         return next((sample.error for sample in self.samples if sample.error is not None), None)
 
 
-def run(  # noqa: PLR0913  # one argument per option
+def run(  # one argument per option
     pipeline: Pipeline, settings: Settings, *, seconds: float, rate: float, seed: int, began: float
 ) -> None:
     """Run the demo and print its results.

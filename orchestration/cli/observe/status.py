@@ -39,7 +39,7 @@ def status(
 
     Reads tables, checkpoints, leases and the broker. Starts no process; jobs may be running or stopped.
     """
-    from orchestration.cli.status_output import render
+    from orchestration.cli.observe.status_output import render
     from orchestration.observe.status.collect import Collector
     from orchestration.observe.status.document import document
     from orchestration.observe.status.topic_offsets import BrokerOffsets
@@ -59,7 +59,7 @@ def status(
 
 def _show(picture: RenderableType) -> None:
     """Print the status; a file or a pipe has no width, so it gets the full stacked layout."""
-    from orchestration.cli.status_output import WIDTH
+    from orchestration.cli.observe.status_output import WIDTH
 
     console = out if out.is_terminal else Console(file=out.file, width=WIDTH)
     console.print(picture)
@@ -69,7 +69,7 @@ def _watch(collector: Collector, every: float) -> None:
     """Print the status repeatedly; a terminal shows it in place and keeps the last one after Ctrl-C."""
     from rich.live import Live
 
-    from orchestration.cli.status_output import render
+    from orchestration.cli.observe.status_output import render
 
     status = collector.collect()
     try:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from orchestration.cli.status_output import bytes_text
+from orchestration.cli.observe.status_output import bytes_text
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need
     from orchestration.access.history.effort import Effort

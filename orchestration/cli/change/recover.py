@@ -10,8 +10,8 @@ import typer
 from common.errors import UsageError
 from common.machine.console import out, say
 from orchestration.access.declaration.context import Context, context
+from orchestration.cli.change.recover_output import gap_document, gap_line, step_document, step_lines
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.cli.recover_output import gap_document, gap_line, step_document, step_lines
 
 if TYPE_CHECKING:
     from orchestration.change.recover.remedies import Step

@@ -36,7 +36,7 @@ def ls(
     Shows what the process that watches has seen; it looks at nothing itself.
     """
     from orchestration.access.history.alert_state import read_alerts
-    from orchestration.cli.alerts_output import alerts_document, alerts_lines, rules_table
+    from orchestration.cli.observe.alerts_output import alerts_document, alerts_lines, rules_table
     from orchestration.observe.alerts.scope import blind_rules
 
     ready = context(pipeline, settings, overrides)

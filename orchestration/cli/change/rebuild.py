@@ -15,9 +15,9 @@ from common.machine.terminal import visible
 from orchestration.access.declaration.context import Context, context
 from orchestration.access.declaration.lineage import sources, written_by
 from orchestration.access.history.effort import effort_of
+from orchestration.cli.change.recover_output import effort_text
+from orchestration.cli.observe.status_output import bytes_text
 from orchestration.cli.options import JsonOption, PipelineOption, SetOption, SettingsOption
-from orchestration.cli.recover_output import effort_text
-from orchestration.cli.status_output import bytes_text
 from orchestration.cli.warm_job import ask_holder
 
 if TYPE_CHECKING:  # imports Spark, which other commands do not need

@@ -1,1 +1,0 @@
-"""The commands with which a pipeline is written: propose it, check it."""

@@ -1,1 +1,0 @@
-"""The commands that read what is there and change no row."""

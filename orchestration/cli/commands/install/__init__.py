@@ -1,1 +1,0 @@
-"""The commands that prepare a machine and say what it lacks."""
