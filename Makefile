@@ -37,21 +37,21 @@ unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 
 chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/failures/proof.md: hours; its numbers are variables, as in chaos-short
 	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
-		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/recover/test_recover.py $(ARGS)
+		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/change/test_recover.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only soak --no-page
 
 chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form, which CI runs: minutes
 	@CHAOS_CUTS=$${CHAOS_CUTS:-12} KILL_CASES=$${KILL_CASES:-6} RECOVER_CASES=$${RECOVER_CASES:-6} \
 		$(BIN)/python -m pytest -s tests/chaos/test_cut_points.py tests/chaos/test_seeded_kills.py \
-		tests/chaos/test_disk.py tests/chaos/test_clock.py tests/pipeline/recover/test_recover.py $(ARGS)
+		tests/chaos/test_disk.py tests/chaos/test_clock.py tests/pipeline/change/test_recover.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted unit
 
 cluster: setup $(VENV)/.installed-dev ## the example on a Spark cluster of one master and two workers, also by spark-submit: minutes
-	@$(BIN)/python -m pytest tests/process/places/test_cluster.py $(ARGS)
+	@$(BIN)/python -m pytest tests/process/install/test_cluster.py $(ARGS)
 
 picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png from runs of the example
-	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/user_interface/test_demo.py tests/process/user_interface/test_page.py $(ARGS)
+	@WRITE_PICTURE=1 $(BIN)/python -m pytest tests/process/run/test_demo.py tests/process/observe/test_page.py $(ARGS)
 
 bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance*.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)

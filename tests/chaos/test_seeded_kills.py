@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import pytest
 
 from orchestration.records.audit.audit import audit
-from tests.pipeline.recover.test_recover import (
+from tests.pipeline.change.test_recover import (
     BEFORE,
     CUTS,
     GOLD,

@@ -16,7 +16,7 @@ from common.streaming import query as streaming
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import LAYERS, Wiring
 from tests.conftest import make_settings
-from tests.pipeline.operate.test_waking import await_that
+from tests.pipeline.run.test_waking import await_that
 from tests.support.oracles.orders import orders_pipeline
 
 

@@ -42,7 +42,7 @@ LEASE, COUNTS = "common/delta/lease/local_leases.py", "orchestration/records/aud
 SEAL, SECRET = "common/java/sealed_file.py", "common/config/references.py"
 DELTA = f"{UNIT}/common/delta"
 STREAMING = f"{UNIT}/common/streaming"
-SUPERVISOR, JOBS = "orchestration/run/supervisor.py", f"{UNIT}/orchestration/jobs/test_supervisor.py"
+SUPERVISOR, JOBS = "orchestration/run/supervisor.py", f"{UNIT}/orchestration/run/test_supervisor.py"
 ACCOUNTS = "tests/pipeline/silver/test_accounts.py::test_every_offset_is_in_its_one_place"
 VERBS = "tests/pipeline/silver/test_verbs.py"
 CHANGES = "tests/pipeline/gold/test_changes.py"
@@ -311,14 +311,14 @@ BUGS: tuple[Bug, ...] = (
         TOPICS,
         "if (found := now.get(name)) == topic_id:",
         "if (found := now.get(name)) is not None:",
-        f"{UNIT}/orchestration/jobs/test_topic_watch.py",
+        f"{UNIT}/orchestration/run/test_topic_watch.py",
     ),
     Bug(
         "a broker that does not answer counts as one that has answered",
         TOPICS,
         "                is_complete = False\n",
         "                is_complete = True\n",
-        f"{UNIT}/orchestration/jobs/test_topic_watch.py",
+        f"{UNIT}/orchestration/run/test_topic_watch.py",
     ),
     # Failures.
     Bug(
@@ -368,28 +368,28 @@ BUGS: tuple[Bug, ...] = (
         RESTARTS,
         "pause = min(self.policy.first_pause * 2.0 ** min(self.in_a_row, 30), self.policy.longest_pause)",
         "pause = max(self.policy.first_pause * 2.0 ** min(self.in_a_row, 30), self.policy.longest_pause)",
-        f"{UNIT}/orchestration/jobs/test_restarts.py",
+        f"{UNIT}/orchestration/run/test_restarts.py",
     ),
     Bug(
         "the budget of restarts per hour is never used up",
         RESTARTS,
         "now - self.recent[0] >= _HOUR:",
         "now - self.recent[0] >= 0:",
-        f"{UNIT}/orchestration/jobs/test_restarts.py",
+        f"{UNIT}/orchestration/run/test_restarts.py",
     ),
     Bug(
         "a query that fails for days is never given up",
         RESTARTS,
         "return self.began is not None and self.clock() - self.began > limit",
         "return self.began is None and limit < 0",
-        f"{UNIT}/orchestration/jobs/test_restarts.py",
+        f"{UNIT}/orchestration/run/test_restarts.py",
     ),
     Bug(
         "failures in a row are counted over successes",
         RESTARTS,
         "= self.began, None, 0, None",
         "= self.began, None, self.in_a_row, None",
-        f"{UNIT}/orchestration/jobs/test_restarts.py",
+        f"{UNIT}/orchestration/run/test_restarts.py",
     ),
     # The audit.
     Bug(

@@ -1,0 +1,590 @@
+"""What a pipeline is proposed from: formats, types, keys and times, on plain values."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from common.declare import ChangeFeed, Upsert
+from common.errors import UsageError
+from common.schema.ddl import Field
+from orchestration.access.declaration.load_file import load_pipeline
+from orchestration.access.kafka.capture_file import sample_capture
+from orchestration.access.kafka.topic_sample import Sampled, chunks
+from orchestration.author.check.pipeline import check
+from orchestration.author.propose import value_shapes
+from orchestration.author.propose.keys import value_at
+from orchestration.author.propose.pipeline_source import Proposal, render
+from orchestration.author.propose.propose import propose, table_name
+from orchestration.cli.author import init
+
+ROOT = Path(__file__).parents[5]
+CAPTURED = Path(os.environ.get("TEST_DATA", ROOT.parent / "shared" / "data"))
+NOW = 1_700_000_000_000
+
+
+def sampled(*values: Any) -> list[Sampled]:
+    """Messages of one partition; what is no bytes is written as JSON."""
+    raw = [
+        value if isinstance(value, bytes) or value is None else json.dumps(value).encode() for value in values
+    ]
+    return [Sampled(0, NOW, value) for value in raw]
+
+
+def type_of(*texts: str) -> str:
+    """The type of a field that was written so."""
+    documents = [value_shapes.recognize(f'{{"a": {text}}}'.encode()).document for text in texts]
+    return value_shapes.shape_of([each for each in documents if each is not None]).members["a"].type
+
+
+def loaded(proposal: Proposal, folder: Path) -> Any:
+    """The pipeline of a proposal, which has no problem."""
+    file = folder / "made.py"
+    file.write_text(render("made", [proposal]))
+    pipeline = load_pipeline(file)
+    assert check(pipeline) == ()
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (None, "tombstone"),
+        (b" \n", "empty_value"),
+        (b'{"a":1}', "json"),
+        (b'{"a":1,"a":2}', "duplicate_key"),
+        (b'{"a":NaN}', "non_finite_number"),
+        (b'{"a":"\\ud800"}', "bad_unicode"),
+        (b'{"a":1} x', "malformed_json"),
+        (b'{"a":' + b"[" * 100_000, "too_deep"),
+        (b'{"op":"c","before":null,"after":{"id":1}}', "debezium"),
+        (b'{"schema":{},"payload":{"op":"d","before":{"id":1}}}', "debezium"),
+        (b'{"op":"c"}', "json"),
+        (b"\0\0\0\0\1x", "avro"),
+        (b"plain, text", "text"),
+        (b"\xff\xfe", "bytes"),
+        (b"a\0b", "bytes"),
+    ],
+)
+def test_a_value_is_recognised_or_its_fault_is(value: bytes | None, kind: str) -> None:
+    assert value_shapes.recognize(value).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "-9223372036854775808", "null"], "bigint"),
+        (["1", "9223372036854775808"], "decimal(38,0)"),
+        (["1" * 39], "string"),
+        (["1", "0.1", "1.50"], "double"),
+        (["-0"], "double"),
+        (["0.1", "9007199254740993"], "decimal(24,4)"),
+        (["0.1000000000000000000001"], "decimal(38,24)"),
+        (["1.0000000000000000001"], "decimal(35,21)"),
+        (["0." + "1" * 38], "decimal(38,38)"),
+        (["67.569999999999993", "0.0012521743774414063"], "double"),
+        (["67.56999999999999"], "double"),
+        (["1e400"], "string"),
+        (["true", "false"], "boolean"),
+        (["true", "1"], "string"),
+        (["null"], "string"),
+        (['"2026-01-31"'], "date"),
+        (['"2026-02-30"'], "string"),
+        (['"2026-01-31T10:00:00Z"', '"2026-01-31 10:00:00.123456+02:00"'], "timestamp"),
+        (['"2026-01-31T10:00:00"'], "string"),
+        (['"2026-01-31T10:00:00.1234567Z"'], "string"),
+        (['"2026-01-31"', '"soon"'], "string"),
+        (["[1, null]", "[2.5]"], "array<double>"),
+        (["[]"], "array<string>"),
+        (['{"x": 1}', '{"order": "a"}'], "struct<x: bigint, `order`: string>"),
+        (['{"x": 1, "X": 2}'], "string"),
+        (["{}"], "string"),
+        (['{"x": 1}', "5"], "string"),
+    ],
+)
+def test_a_type_holds_all_that_was_seen(texts: list[str], kind: str) -> None:
+    assert type_of(*texts) == kind
+
+
+ORDERS = [
+    {
+        "orderId": f"o{number // 2}",
+        "updated": NOW - 1000 + number % 2,
+        "createdAt": "2023-11-14T22:13:20Z",
+        "ship": {"zip-code": "x", "order": number, "note": None if number % 2 else "n"},
+        "expires": NOW + 10**9,
+        "amount": 0.5,
+    }
+    for number in range(200)
+]
+
+
+def test_a_pipeline_is_proposed_from_documents(tmp_path: Path) -> None:
+    odd = ORDERS[0] | {"amount": "much"}
+    made = propose("Shop.Orders-v1", sampled(*ORDERS, odd, None, b"{bad"))
+    assert dict(made.kinds) == {"json": 200, "of_another_kind": 1, "tombstone": 1, "malformed_json": 1}
+    assert made.table == "shop_orders_v1"
+    assert made.columns["zip_code"] == "ship.`zip-code`"
+    assert made.columns["order"] == "ship.`order`"
+    assert made.columns["updated"].startswith("timestamp_millis(case when updated between 0 and 1e14")
+    assert (made.event_time, made.key) == ("created_at", ["order_id", "created_at", "updated"])
+    pipeline = loaded(made, tmp_path)
+    (silver,) = pipeline.silver
+    assert silver.value.required == ()  # 200 documents are no evidence
+    assert "amount decimal(18,4)" in made.value
+    assert pipeline.bronze[0].topic_names == ("Shop.Orders-v1",)
+
+
+def test_values_never_get_into_the_file() -> None:
+    secret = [{"id": f"secret{number}", "n": 123456789 + number} for number in range(50)]
+    text = render("made", [propose("t", sampled(*secret))])
+    assert "secret" not in text
+    assert "12345" not in text
+
+
+def test_without_a_field_that_tells_them_apart_each_message_is_its_own_event(tmp_path: Path) -> None:
+    made = propose("t", sampled({"id": 1, "x": 1}, {"id": 1, "x": 2}))
+    assert made.key == ["message_partition", "message_offset"]
+    assert made.event_time == "arrived_at"
+    loaded(made, tmp_path)
+
+
+def test_changes_are_proposed_with_the_captured_row(tmp_path: Path) -> None:
+    changes = [
+        {"op": "c", "before": None, "after": {"id": n, "created_at": NOW}, "ts_ms": NOW} for n in range(9)
+    ]
+    made = propose("t", sampled(*changes))
+    # Not the earlier value where the change has set a field to null.
+    assert made.columns["id"] == "if(op = 'd', before.id, after.id)"
+    assert made.columns["created_at"].startswith("timestamp_millis(case when if(op = 'd', before.created_at")
+    loaded(made, tmp_path)
+
+
+def test_lines_text_and_bytes_are_proposed_as_such(tmp_path: Path) -> None:
+    csv = propose("t", sampled(b"a;1", b"b;2"))
+    assert (csv.format, csv.value) == ("csv", "Csv(\"field_1 string, field_2 bigint\", separator=';')")
+    assert propose("t", sampled(b"one, two", b"three")).value == "Text()"
+    assert propose("t", sampled(b"\xff", b"\xfe\0")).value == "Bytes()"
+    prose = propose("t", sampled(b"at 10:00 a, b began", b"at 10:01 a, b ended"))
+    assert prose.value == "Text()"
+    for proposal in (csv, prose, propose("t", sampled(b"one")), propose("t", sampled(b"\xff"))):
+        loaded(proposal, tmp_path)
+
+
+def test_framed_avro_takes_its_columns_from_the_schema(tmp_path: Path) -> None:
+    (tmp_path / "t.avsc").write_text(
+        '{"type":"record","name":"R","fields":[{"name":"orderId","type":"string"}]}'
+    )
+    known = {"file": "t.avsc", "fields": (Field("orderId", "string"),)}
+    made = propose("t", sampled(b"\0\0\0\0\1xx"), known)
+    assert made.columns["order_id"] == "orderId"
+    assert "nearest by its name is orderId" in made.notes["key"]
+    loaded(made, tmp_path)
+
+
+def test_a_topic_without_a_value_is_told() -> None:
+    with pytest.raises(UsageError, match="none of 2 messages"):
+        propose("t", sampled(None, b"{bad"))
+
+
+def test_names_of_topics_become_names_of_tables() -> None:
+    assert [table_name(name) for name in ("Orders.v1", "myTopic", "1st", "a__b-", "ü")] == [
+        *("orders_v1", "my_topic", "topic_1st", "a_b", "topic")
+    ]
+
+
+def test_ranges_are_spread_over_all_offsets() -> None:
+    assert chunks(5, 5, 10) == []
+    assert chunks(5, 9, 10) == [(5, 9)]
+    assert chunks(0, 1000, 40) == [(0, 10), (330, 340), (660, 670), (990, 1000)]
+    assert chunks(0, 1000, 1) == [(0, 1)]
+
+
+def test_a_file_is_sampled_in_runs_of_neighbours_and_over_the_whole(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{number}\n" for number in range(10_000)))
+    places = [int(message.value or b"") for message in sample_capture(file, 400)]
+    assert places == sorted(set(places))
+    assert places[0] == 0
+    assert 350 <= len(places) <= 400
+    neighbours = sum(after - before == 1 for before, after in itertools.pairwise(places))
+    assert neighbours >= 190
+    assert max(after - before for before, after in itertools.pairwise(places)) <= 50
+    assert [message.value for message in sample_capture(file, 20_000)] == [b"%d" % n for n in range(10_000)]
+
+
+def versions(count: int, each: int = 3) -> list[dict[str, Any]]:
+    """Messages about things: neighbours are versions of one."""
+    return [
+        {"id": f"t{number // each}", "updated_at": NOW - 10**6 + number, "state": f"s{number % each}"}
+        for number in range(count)
+    ]
+
+
+def test_an_id_that_repeats_is_one_of_a_thing_and_gets_an_upsert(tmp_path: Path) -> None:
+    made = propose("t", sampled(*versions(600)))
+    assert made.key == ["id", "updated_at"]
+    assert "id repeats 67 %: an id of a thing, not of an event" in made.notes["key"]
+    pipeline = loaded(made, tmp_path)
+    upsert = next(gold for gold in pipeline.gold if isinstance(gold, Upsert))
+    assert (upsert.reads, tuple(upsert.key), tuple(upsert.newest_by)) == (
+        "silver.t",
+        ("id",),
+        ("updated_at",),
+    )
+
+
+def test_one_collision_beyond_the_sample_rules_a_key_out() -> None:
+    sample = [{"id": f"e{number}", "n": number} for number in range(500)]
+    assert propose("t", sampled(*sample)).key == ["id"]
+    again = [json.dumps(each).encode() for each in (*sample, {"id": "e7", "n": 8000})]
+    made = propose("t", sampled(*sample), None, lambda: again)
+    assert made.key == ["message_partition", "message_offset"]
+    assert "id repeats less than 1 %" in made.notes["key"]
+    delivered_twice = [*again[:-1], again[7]]
+    assert propose("t", sampled(*sample), None, lambda: delivered_twice).key == ["id"]
+
+
+def test_a_line_beyond_the_sample_without_key_or_time_rules_both_out(tmp_path: Path) -> None:
+    sample = [{"id": f"e{number}", "at": NOW + number} for number in range(500)]
+    assert propose("t", sampled(*sample)).event_time == "at"
+    lacking = [json.dumps(each).encode() for each in (*sample, {"x": 1})]
+    made = propose("t", sampled(*sample), None, lambda: lacking)
+    assert (made.key, made.event_time) == (["message_partition", "message_offset"], "arrived_at")
+    loaded(made, tmp_path)
+
+
+@pytest.mark.parametrize("number", [1_999, 2_000])
+def test_required_needs_evidence_of_thousands(number: int) -> None:
+    documents = [{"id": f"e{place}"} for place in range(number)]
+    assert ("required" in propose("t", sampled(*documents)).value) == (number == 2_000)
+    lacking = [json.dumps(each).encode() for each in (*documents, {"n": 1})]
+    assert "required" not in propose("t", sampled(*documents), None, lambda: lacking).value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("price", "0.5", "decimal(18,4)"),
+        ("totalAmount", "5", "decimal(18,4)"),
+        ("fees", "67.569999999999993", "decimal(31,17)"),
+        ("amount_cents", "5", "bigint"),
+        ("tax_rate", "0.5", "double"),
+        ("ratio", "0.5", "double"),
+    ],
+)
+def test_money_is_never_a_double(name: str, text: str, kind: str) -> None:
+    document = value_shapes.recognize(f'{{"{name}": {text}}}'.encode()).document
+    assert value_shapes.shape_of([document or {}]).members[name].type == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "unit"),
+    [
+        ("x", [NOW + place for place in range(300)], "millis"),
+        ("x", [NOW] * 299 + [0], "millis"),
+        ("x", [NOW] * 200 + [5] * 100, ""),
+        ("x", [1_700_000_000] * 300, ""),
+        ("order_id", [NOW + place for place in range(300)], ""),
+        ("time", [1_700_000_000] * 300, "seconds"),
+        ("time", [17] * 300, ""),
+        ("ts", [1_331_901_000.123456 + place for place in range(300)], "seconds"),
+        ("ts", [1_331_901_000.1234567] * 300, ""),
+        ("load", [1_331_901_000.5] * 300, ""),
+    ],
+)
+def test_milliseconds_are_noticed_by_their_values(name: str, numbers: list[int], unit: str) -> None:
+    documents = [value_shapes.recognize(json.dumps({name: number}).encode()).document for number in numbers]
+    shape = value_shapes.shape_of([each for each in documents if each])
+    assert shape.members[name].epoch(name) == unit
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("outlier", [NOW - 560 * DAY, NOW + 560 * DAY])
+def test_one_outlier_makes_no_watermark_of_years(outlier: int, tmp_path: Path) -> None:
+    documents = [{"at": NOW + 1000 * place, "n": place} for place in range(400)]
+    documents[50]["at"] = outlier
+    made = propose("t", [Sampled(0, 0, each.value) for each in sampled(*documents)])
+    assert (made.event_time, made.watermark) == ("at", "1 hour")
+    assert ("1 are later" in made.notes["watermark"]) == (outlier < NOW)
+    loaded(made, tmp_path)
+
+
+def test_a_topic_of_many_types_gets_a_table_per_type(tmp_path: Path) -> None:
+    dns = [{"_path": "dns", "ts": NOW, "query": "q", "rcode": n, "ttl": n, "qclass": "c"} for n in range(90)]
+    http = [{"_path": "http", "ts": NOW, "host": "h", "uri": "u", "status": str(n)} for n in range(60)]
+    made = propose("logs", sampled(*dns, *http))
+    pipeline = loaded(made, tmp_path)
+    assert [(silver.name, silver.reads) for silver in pipeline.silver] == [
+        ("logs_dns", "bronze.logs"),
+        ("logs_http", "bronze.logs"),
+    ]
+    first, second = pipeline.silver
+    assert {"query", "rcode"} <= set(first.columns)
+    assert "host" not in first.columns
+    assert {"host", "uri"} <= set(second.columns)
+    assert "query" not in second.columns
+    assert (first.where, second.where) == ("_path = 'dns'", "_path = 'http'")
+    assert all(rule.on_fail != "drop" for silver in pipeline.silver for rule in silver.rules)
+    assert len(pipeline.bronze) == 1
+    cases = [
+        {**each, "_path": each["_path"].upper() if n % 2 else each["_path"]} for n, each in enumerate(dns)
+    ]
+    names = {table.table for table in propose("logs", sampled(*cases, *http)).parts}
+    assert names == {"logs_dns", "logs_dns_2", "logs_http"}
+    same = [{"type": f"t{n % 3}", "ts": NOW, "n": n} for n in range(90)]
+    assert propose("logs", sampled(*same)).parts == []
+
+
+CSV = [
+    b"incident,opened_at,priority,closed,score,note",
+    *(b"INC%d,2016-01-0%d,%d,?,%s,a" % (n, n % 9 + 1, n, b"NA" if n % 2 else b"1.5") for n in range(300)),
+]
+
+
+def test_csv_takes_its_header_its_null_marks_and_its_types(tmp_path: Path) -> None:
+    made = propose("t", sampled(*CSV))
+    (silver,) = loaded(made, tmp_path).silver
+    assert silver.value.null_text == ("?", "NA", "")
+    assert " ".join(silver.value.schema.split()) == (
+        "incident string, opened_at date, priority bigint, closed string, score double, note string"
+    )
+    assert made.columns["score"] == "score"
+    assert made.kinds == {"csv": 301}
+    assert any("header line" in remark for remark in made.remarks)
+    plain = propose("t", sampled(b"first_name,last_name", b"x,-", b'"a,b",y', b"z,y"))
+    assert plain.value == 'Csv("first_name string, last_name string")'
+    assert "is_no_header" in plain.rules[0]
+    loaded(plain, tmp_path)
+    dashes = propose("t", sampled(b"1;a", b"-;b", b"3;-"))
+    assert dashes.value == 'Csv("field_1 bigint, field_2 string", separator=\';\', null_text=["-", ""])'
+
+
+def test_a_null_mark_that_is_a_word_in_another_column_stays_one_there(tmp_path: Path) -> None:
+    """Namibia among codes of countries, and a minus among signs."""
+    lines = [
+        *(b"%d;%s;%s;text" % (n, (b"DE", b"NA")[n % 2], (b"+", b"-")[n % 2]) for n in range(50)),
+        b"NA;DE;+;-",
+        b"-;FR;+;NA",
+    ]
+    made = propose("t", sampled(*lines))
+    (silver,) = loaded(made, tmp_path).silver
+    assert silver.value.null_text == ""
+    assert (
+        " ".join(silver.value.schema.split())
+        == "field_1 string, field_2 string, field_3 string, field_4 string"
+    )
+    assert made.columns["field_1"] == "nullif(nullif(field_1, 'NA'), '-')"
+    assert [made.columns[f"field_{place}"] for place in (2, 3, 4)] == ["field_2", "field_3", "field_4"]
+    assert "the other values are bigint" in made.notes["field_1"]
+    assert propose("t", sampled(b"a,NA", b"b,-", b"c,x")).value == 'Csv("field_1 string, field_2 string")'
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        ([b"\xef\xbb\xbfid,value", b"1,2", b"2,3"], "id bigint, value bigint"),
+        ([b",id,value", b"0,a,2", b"1,b,3"], "field_1 bigint, id string, value bigint"),
+        (
+            ["Stra\u00dfe;Wert (\u00b0C);%".encode(), b"a;1;2", b"b;3;4"],
+            "stra_e string, wert_c bigint, field bigint",
+        ),
+        (["Stra\u00dfe;Wert (\u00b0C)".encode(), b"a;1", b"b;3"], "stra_e string, wert_c bigint"),
+        ([b"day;a;b", b"2026-01-01;1,5;2,7", b"2026-01-02;1,25;3,5"], "day date, a string, b string"),
+        ([b"id;agent,os", b"1;a (b; c),x", b"2;a (c; d),y"], "field_1 string, field_2 string"),
+        ([b"abc,,x", b"def,5,y", b"ghi,6,z"], "field_1 string, field_2 bigint, field_3 string"),
+    ],
+)
+def test_the_separator_and_the_header_of_files_of_other_programs(lines: list[bytes], fields: str) -> None:
+    """A byte order mark, row numbers without a name, letters beyond ASCII, decimal commas."""
+    made = propose("t", sampled(*lines))
+    assert made.value.startswith(f'Csv("{fields}"'), made.value
+
+
+LOG = [
+    b"incident_id,at,state,price",
+    *(b"INC%d,2023-01-01T10:%02d:%02dZ,s%d,%d" % (n // 3, *divmod(n, 60), n % 3, n) for n in range(600)),
+]
+
+
+def test_csv_takes_key_event_time_and_gold_from_its_fields(tmp_path: Path) -> None:
+    """As documents do: the same rules hold for a field of a line."""
+    made = propose("t", sampled(*LOG))
+    assert (made.key, made.event_time, made.watermark) == (["incident_id", "at"], "at", "1 hour")
+    assert "incident_id repeats 67 %: an id of a thing" in made.notes["key"]
+    pipeline = loaded(made, tmp_path)
+    assert [gold.name for gold in pipeline.gold] == ["t_per_day", "t_latest"]
+    assert "price decimal(18,4)" in made.value
+    assert "price_not_negative" in made.rules[0]
+
+
+def test_csv_keeps_lines_that_equal_another_one(tmp_path: Path) -> None:
+    made = propose("t", sampled(*LOG, LOG[7]))
+    assert (made.key, made.event_time) == (["message_partition", "message_offset"], "at")
+    assert made.notes["key"].startswith("lines that equal another one: 1")
+    loaded(made, tmp_path)
+    beyond = propose("t", sampled(*LOG), None, lambda: [*LOG, LOG[7]])
+    assert beyond.key == ["message_partition", "message_offset"]
+
+
+def test_a_csv_line_without_a_time_rules_the_event_time_out(tmp_path: Path) -> None:
+    made = propose("t", sampled(*LOG), None, lambda: [*LOG, b"INC9,,s1,5"])
+    assert (made.key, made.event_time) == (["message_partition", "message_offset"], "arrived_at")
+    loaded(made, tmp_path)
+
+
+def test_a_csv_field_of_another_type_is_a_fault_and_not_the_type(tmp_path: Path) -> None:
+    made = propose("t", sampled(*LOG, b"INC9,soon,s1,much"))
+    assert "at timestamp" in made.value
+    assert any("field of another kind" in remark for remark in made.remarks)
+    assert made.kinds == {"csv": 601, "of_another_kind": 1}
+    loaded(made, tmp_path)
+
+
+def test_a_time_without_an_offset_is_named_where_it_could_be_the_event_time(tmp_path: Path) -> None:
+    made = propose("t", sampled(*(b"a%d,2026-01-01 10:00:%02d" % (n, n) for n in range(60))))
+    assert made.event_time == "arrived_at"
+    assert "better field_2" in made.notes["event_time"]
+    assert 'timestamps="utc"' in made.notes["field_2"]
+    loaded(made, tmp_path)
+
+
+def test_a_csv_of_many_types_gets_a_table_per_type(tmp_path: Path) -> None:
+    lines = [b"dns,%d,q%d,a,,,," % (n, n) for n in range(60)]
+    lines += [b"http,%d,,,u%d,h,m,200" % (n, n) for n in range(60)]
+    made = propose("t", sampled(b"type,n,query,answer,uri,host,method,status", *lines))
+    first, second = loaded(made, tmp_path).silver
+    assert (first.where, second.where) == ("type = 'dns'", "type = 'http'")
+    assert first.value == second.value
+    assert "query" in first.columns
+    assert "query" not in second.columns
+
+
+def test_a_rule_a_gold_table_and_a_word_on_unknown_fields_are_proposed(tmp_path: Path) -> None:
+    made = propose("t", sampled(*ORDERS))
+    pipeline = loaded(made, tmp_path)
+    assert pipeline.silver[0].rules[0].on_fail == "warn"
+    assert [gold.name for gold in pipeline.gold] == ["t_per_day", "t_latest"]
+    assert "evolve makes columns of them" in render("made", [made])
+    changes = [{"op": "c", "before": None, "after": {"id": n}, "ts_ms": NOW} for n in range(9)]
+    copy = loaded(propose("c", sampled(*changes)), tmp_path).gold[-1]
+    assert isinstance(copy, ChangeFeed)
+    assert tuple(copy.key) == ("id",)
+
+
+def test_init_reads_a_file_and_names_the_command_that_sends_it(tmp_path: Path) -> None:
+    file, output = tmp_path / "t.jsonl", tmp_path / "made.py"
+    file.write_text("\n".join(json.dumps(each) for each in ORDERS))
+    app = typer.Typer()
+    init.register(app)
+    for option in ("--from", "--from-file"):
+        done = CliRunner().invoke(app, [option, str(file), "--output", str(output), "--force"])
+        assert done.exit_code == 0, done.output
+        assert f"medallion produce -p {output} --from {file}" in done.output
+        assert check(load_pipeline(output)) == ()
+    refused = CliRunner().invoke(app, ["--from", str(tmp_path), "--output", str(output), "--force"])
+    assert "is a folder" in str(refused.exception)
+
+
+def test_control_characters_in_names_of_fields_are_escaped(tmp_path: Path) -> None:
+    """A raw NUL is no Python; a raw direction mark or escape sequence shows another text than there is."""
+    names = ("n\0ul", "red\x1b[31m", "back\u202ewards", "c1\x9b", "a_field_that_makes_the_text_long" * 3)
+    made = propose("t", sampled(*(dict.fromkeys(names, number) for number in range(3))))
+    source = render("made", [made])
+    assert not [char for char in source if not char.isprintable() and char != "\n"]
+    pipeline = loaded(made, tmp_path)
+    assert set(map("`{}`".format, names[:-1])) <= set(pipeline.silver[0].columns.values())
+
+
+def change_of(table: str, number: int, database: str = "shop", **more: Any) -> dict[str, Any]:
+    """A change event of a source table."""
+    source = {"db": database, "table": table}
+    return {"op": "c", "before": None, "after": {"id": number, **more}, "ts_ms": NOW, "source": source}
+
+
+def test_changes_of_several_source_tables_get_a_table_each(tmp_path: Path) -> None:
+    """The same id in two source tables is two rows: one copy of both would lose one of them."""
+    changes = [
+        change_of(table, number, **more)
+        for number in range(9)
+        for table, more in (("customers", {"town": "Rom"}), ("order's", {"price": "1.50"}))
+    ]
+    made = propose("t", sampled(*changes))
+    pipeline = loaded(made, tmp_path)
+    assert [(one.table, one.where) for one in pipeline.silver] == [
+        ("silver.t_customers", "source.`table` = 'customers'"),
+        ("silver.t_order_s", "source.`table` = 'order\\'s'"),
+    ]
+    assert ["town" in one.columns for one in pipeline.silver] == [True, False]
+    copies = [gold for gold in pipeline.gold if isinstance(gold, ChangeFeed)]
+    assert [copy.reads for copy in copies] == ["silver.t_customers", "silver.t_order_s"]
+    databases = propose("t", sampled(change_of("a", 1), change_of("a", 1, "bank"), change_of("b", 1)))
+    assert [part.table for part in databases.parts] == ["t_shop_a", "t_bank_a", "t_shop_b"]
+    assert databases.parts[1].where == "source.db = 'bank' and source.`table` = 'a'"
+    loaded(databases, tmp_path)
+
+
+def test_changes_of_very_many_source_tables_get_no_copy(tmp_path: Path) -> None:
+    made = propose("t", sampled(*(change_of(f"t{number}", 1) for number in range(21))))
+    pipeline = loaded(made, tmp_path)
+    assert not [gold for gold in pipeline.gold if isinstance(gold, ChangeFeed)]
+    assert "changes of 21 source tables" in render("made", [made])
+
+
+def test_text_beside_structured_values_is_a_fault(tmp_path: Path) -> None:
+    change = {"op": "c", "before": None, "after": {"id": 1}, "ts_ms": NOW}
+    made = propose("t", sampled(*[b"a comment"] * 17, change, change | {"op": "u"}))
+    assert made.format == "debezium"
+    loaded(made, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CAPTURED.is_dir(), reason="the captured data are not on this machine")
+@pytest.mark.parametrize("name", ["usgs_changes", "usgs_significant_polls"])
+def test_init_on_the_captured_feed_keeps_every_event(name: str, tmp_path: Path) -> None:
+    file = CAPTURED / "usgs_earthquakes" / f"{name}.jsonl.gz"
+    output = tmp_path / "made.py"
+    app = typer.Typer()
+    init.register(app)
+    done = CliRunner().invoke(app, ["--from-file", str(file), "--output", str(output)])
+    assert done.exit_code == 0, done.output
+    pipeline = load_pipeline(output)
+    assert check(pipeline) == ()
+    (silver,) = pipeline.silver
+    assert [gold.name for gold in pipeline.gold if isinstance(gold, Upsert)] == [f"{name}_latest"]
+    with gzip.open(file) as lines:
+        documents = [json.loads(line) for line in lines]
+    for path in silver.value.required:
+        assert all(value_at(each, path.split(".")) is not None for each in documents), path
+    if "message_offset" in silver.key:
+        return
+    paths = {
+        column: re.sub(r".*then | end\)|`", "", silver.columns[column]).split(".") for column in silver.key
+    }
+    keys = {tuple(str(value_at(each, path)) for path in paths.values()) for each in documents}
+    assert len(keys) == len({json.dumps(each, sort_keys=True) for each in documents})
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CAPTURED.is_dir(), reason="the captured data are not on this machine")
+def test_init_on_change_events_gives_pipelines_without_a_problem(tmp_path: Path) -> None:
+    formats: Counter[str] = Counter()
+    for file in sorted((CAPTURED / "cdc_debezium").rglob("*data*.txt")):
+        messages = [Sampled(0, 0, message.value) for message in sample_capture(file, 10_000)]
+        made = propose(table_name(file.stem), messages)
+        loaded(made, tmp_path)
+        formats[made.format] += 1
+    assert formats["debezium"] >= 20
+    assert formats["text"] <= 6
