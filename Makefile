@@ -35,7 +35,7 @@ test-all: setup $(VENV)/.installed-dev ## test and test-rest in one run
 unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
-chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/failures/proof.md: hours; its numbers are variables, as in chaos-short
+chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/run/proof.md: hours; its numbers are variables, as in chaos-short
 	@CHAOS_CUTS=$${CHAOS_CUTS:-all} CHAOS_DISKS=$${CHAOS_DISKS:-10} KILL_CASES=$${KILL_CASES:-420} \
 		SIGKILLS=$${SIGKILLS:-60} RECOVER_CASES=$${RECOVER_CASES:-200} $(BIN)/python -m pytest -s --timeout 0 tests/chaos tests/pipeline/change/test_recover.py $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted

@@ -210,7 +210,7 @@ class AlertSettings(BaseModel):
     rules: Annotated[dict[str, AlertRule] | None, BeforeValidator(_named)] = Field(
         default=None,
         description="By name, what is watched: when, over or under, for, severity, channels, tables (see "
-        "docs/operate/operate.md). Unset: eight rules, where a channel is named.",
+        "docs/run/operate.md). Unset: eight rules, where a channel is named.",
     )
     enabled: bool = Field(
         default=True, description="Whether alerts are watched; false turns them off in an environment's file."

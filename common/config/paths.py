@@ -36,7 +36,7 @@ HISTORY = "ops.micro_batches"
 """The table with the history of micro-batches (``orchestration.access.history.micro_batches``)."""
 
 GAPS = "ops.gaps"
-"""The table with the offsets that are lost and accepted as lost (``orchestration.records.audit.accepted_gaps``)."""
+"""The table of offsets that are accepted as lost (``orchestration.records.audit.accepted_gaps``)."""
 
 
 def broker_dir(settings: Settings) -> Path:

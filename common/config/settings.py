@@ -126,7 +126,7 @@ def _catalog(given: object) -> object:
         raise ValueError(
             "Unity Catalog is not supported: its open server could not be had for a test; write hive for a "
             "Hive metastore, session for the catalog of the job's Spark session, or none "
-            "(docs/places/catalog.md)"
+            "(docs/observe/catalog.md)"
         )
     return given
 

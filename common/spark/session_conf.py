@@ -2,8 +2,8 @@
 
 The profile follows from Spark's master: ``small`` is one machine with one process that does all the work;
 ``cluster`` is everything else. The user's settings take precedence over all of these except ``OURS``.
-``docs/settings.md`` is generated from this module. A value that each installation must choose (memory,
-partitions) is a setting of the engine and appears here by the name of that setting.
+``docs/install/settings.md`` is generated from this module. A value that each installation must choose
+(memory, partitions) is a setting of the engine and appears here by the name of that setting.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OfRun:
     """A value that is known only when a session is built.
 
     Attributes:
-        shown: Description of the value in ``docs/settings.md``.
+        shown: Description of the value in ``docs/install/settings.md``.
     """
 
     shown: str
@@ -73,7 +73,7 @@ class Conf:
         key: Name of the setting.
         small: Value on one machine; ``None`` keeps Spark's default.
         cluster: Value on a cluster; ``None`` keeps Spark's default.
-        why: Reason for the values, as shown in ``docs/settings.md``.
+        why: Reason for the values, as shown in ``docs/install/settings.md``.
     """
 
     key: str
@@ -100,7 +100,7 @@ def values(profile: Profile, of_run: Mapping[str, str]) -> dict[str, str]:
 
     Raises:
         AssertionError: ``of_run`` names a setting that is not declared as ``OfRun`` under this profile, and
-            that ``docs/settings.md`` would therefore not list.
+            that ``docs/install/settings.md`` would therefore not list.
     """
     found: dict[str, str] = {}
     expected = set()
@@ -200,7 +200,7 @@ RELIED_ON: Sequence[Conf] = (
         S3_LOG_STORE,
         OfRun("for tables on `s3a://`"),
         "A version of a table on an S3 store is committed by a conditional put, by the holder of the table's "
-        "lease only (`docs/places/object-stores.md`).",
+        "lease only (`docs/install/object-stores.md`).",
     ),
     _both(LEASE_OWNER, OfRun("for tables on `s3a://`"), "By it the log store knows the job's own leases."),
     _both(

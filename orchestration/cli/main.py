@@ -32,33 +32,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = (
-    "run.demo",
-    "author.init",
-    "author.check",
-    "author.cases",
-    "change.plan",
-    "run.run",
-    "change.backfill",
-    "access.produce",
-    "observe.status",
-    "observe.page",
-    "observe.metrics",
-    "observe.alerts",
-    "access.query",
-    "records.quarantine",
-    "quality.quality",
-    "records.audit",
-    "run.maintain",
-    "change.rebuild",
-    "change.restate",
-    "change.recover",
-    "records.erase",
-    "install.doctor",
-    "install.jars",
-    "install.deploy",
-)
-"""Modules of ``orchestration.cli``, in a folder per wing; each has a ``register(app)``."""
+COMMANDS = {
+    "author": ("init", "check", "cases"),
+    "change": ("plan", "backfill", "rebuild", "recover"),
+    "run": ("demo", "run", "maintain"),
+    "observe": ("status", "page", "metrics", "alerts"),
+    "quality": ("quality",),
+    "records": ("audit", "quarantine", "restate", "erase"),
+    "install": ("doctor", "jars", "deploy"),
+    "access": ("produce", "query"),
+}
+"""Modules of ``orchestration.cli`` by wing, which is their folder and their group in ``--help``; each has a
+``register(app)``."""
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  # typer passes an option's value by position
@@ -82,8 +67,19 @@ def _options(
     """Kafka to bronze, silver and gold Delta tables, as chained Spark streams."""
 
 
-for _name in COMMANDS:
-    importlib.import_module(f"orchestration.cli.{_name}").register(app)
+def _register(wing: str, names: tuple[str, ...]) -> None:
+    """Add the commands of a wing, as one group of the help."""
+    before = len(app.registered_commands), len(app.registered_groups)
+    for name in names:
+        importlib.import_module(f"orchestration.cli.{wing}.{name}").register(app)
+    for command in app.registered_commands[before[0] :]:
+        command.rich_help_panel = wing
+    for group in app.registered_groups[before[1] :]:
+        group.rich_help_panel = wing
+
+
+for _wing, _names in COMMANDS.items():
+    _register(_wing, _names)
 add_environment_options(app)
 
 

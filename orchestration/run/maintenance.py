@@ -96,7 +96,7 @@ def plan_retention(  # noqa: PLR0913
     accepted: Collection[str] = (),
     say: Say = lambda text: None,
 ) -> Expiry | None:
-    """What retention deletes from a table (``orchestration.records.expiry.choose``); None for one that keeps all.
+    """What retention deletes from a table (``orchestration.records.expiry.choose``); None if it keeps all.
 
     Audits the silver tables that read it; needs no turn of a query.
     """

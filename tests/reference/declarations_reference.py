@@ -1,4 +1,4 @@
-"""``docs/declarations.md``: every class of a pipeline file and its attributes, from the docstrings."""
+"""``docs/author/declarations.md``: every class of a pipeline file and its attributes, from the docstrings."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def reference() -> str:
         "attribute without a default is required. A wrong value is refused with file and line;",
         "`medallion check` reports all mistakes of a file at once. The last section is an example.",
         "",
-        "Written by `python -m tests.reference.declarations_reference > docs/declarations.md`.",
+        "Written by `python -m tests.reference.declarations_reference > docs/author/declarations.md`.",
     ]
     for title, names in _SECTIONS:
         lines += ["", f"## {title}"]

@@ -1,4 +1,4 @@
-"""``docs/settings.md``: every setting, its default and its meaning, from the settings themselves."""
+"""``docs/install/settings.md``: every setting, its default and its meaning, from the settings themselves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from bronze.
 
 
 def reference() -> str:
-    """Every setting with its default and meaning, as the Markdown of ``docs/settings.md``."""
+    """Every setting with its default and meaning, as the Markdown of ``docs/install/settings.md``."""
     lines = [
         "# Settings",
         "",
@@ -60,7 +60,7 @@ def reference() -> str:
         "`bronze.trigger` is `bronze: {trigger: …}` in the file, `MEDALLION_BRONZE__TRIGGER` in the",
         "environment, and `--set bronze.trigger='5 seconds'` on the command line.",
         "",
-        "Written by `python -m tests.reference.settings_reference > docs/settings.md`; a test compares.",
+        "Written by `python -m tests.reference.settings_reference > docs/install/settings.md`.",
         "",
         "| setting | default | meaning |",
         "|---|---|---|",

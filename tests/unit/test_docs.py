@@ -25,7 +25,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-GOLD = (ROOT / "docs" / "declare" / "gold.md").read_text(encoding="utf-8")
+GOLD = (ROOT / "docs" / "author" / "gold.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -34,22 +34,22 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_page_of_settings_is_in_step() -> None:
-    """Written by `python -m tests.reference.settings_reference > docs/settings.md`."""
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    """Written by `python -m tests.reference.settings_reference > docs/install/settings.md`."""
+    page = (ROOT / "docs" / "install" / "settings.md").read_text(encoding="utf-8")
     assert page == reference()
     assert all(line.rsplit("|", 2)[1].strip() for line in page.splitlines() if line.startswith("| `"))
 
 
 def test_the_page_of_declarations_is_in_step() -> None:
-    """Written by `python -m tests.reference.declarations_reference > docs/declarations.md`."""
-    page = (ROOT / "docs" / "declarations.md").read_text(encoding="utf-8")
+    """Written by `python -m tests.reference.declarations_reference > docs/author/declarations.md`."""
+    page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
     assert page == declarations_reference.reference()
     assert declarations_reference.documented() == declarations_reference.classes()
 
 
 def test_the_page_of_declarations_has_each_attribute_with_type_and_meaning() -> None:
     """By the classes, which the page is not read from: it is made of the source and its docstrings."""
-    page = (ROOT / "docs" / "declarations.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^###? |\Z)", page, flags=re.DOTALL | re.MULTILINE))
     for name in declarations_reference.classes():
         rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\| (.+) \|$", sections[name], flags=re.MULTILINE)
@@ -60,7 +60,7 @@ def test_the_page_of_declarations_has_each_attribute_with_type_and_meaning() -> 
 
 
 def test_the_example_of_the_page_of_declarations_uses_each_class_and_has_no_problem(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "declarations.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "author" / "declarations.md").read_text(encoding="utf-8")
     (source,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     unused = [name for name in declarations_reference.classes() if not re.search(rf"\b{name}\(", source)]
     assert unused == []
@@ -158,8 +158,8 @@ pipeline = Pipeline(name="page", bronze=[Topic("events")], gold=tables, silver=[
 def test_the_readmes_pipeline_takes_the_suites_and_the_cases_of_the_pages(tmp_path: Path) -> None:
     """Pasted into the file, and into files beside it: each page says where its text goes."""
     (pipeline,) = [block for block in blocks("python") if "pipeline = Pipeline(" in block]
-    quality = (ROOT / "docs" / "declare" / "quality.md").read_text(encoding="utf-8")
-    testing = (ROOT / "docs" / "declare" / "testing.md").read_text(encoding="utf-8")
+    quality = (ROOT / "docs" / "quality" / "quality.md").read_text(encoding="utf-8")
+    testing = (ROOT / "docs" / "author" / "testing.md").read_text(encoding="utf-8")
     suites = re.findall(r"```python\n(.*?)```", quality, flags=re.DOTALL)[0]
     imports, argument = suites.split("\n", 1)[0], suites[suites.index("    quality=[") :]
     file = tmp_path / "shop.py"
@@ -178,7 +178,7 @@ def test_the_readmes_pipeline_takes_the_suites_and_the_cases_of_the_pages(tmp_pa
 
 def test_each_case_of_the_list_of_failures_names_a_test() -> None:
     """The last column of the list names a function of a file of tests."""
-    page = (ROOT / "docs" / "failures" / "failures.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "run" / "failures.md").read_text(encoding="utf-8")
     rows = page[page.index("## The list, and the test of each case") :].splitlines()
     cases = [row for row in rows if row.startswith("| ") and not row.startswith("| case |")]
     assert len(cases) >= 45

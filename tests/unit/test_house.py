@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +24,7 @@ BROAD_EXCEPTS = {
     "orchestration/author/cases/read/load.py:_of_python": "a user's file may raise anything",
     "orchestration/observe/alerts/watch.py:_delivered": "a channel of apprise may raise anything",
     "orchestration/observe/alerts/watch.py:_guarded": "watching alerts must not end the job",
-    "orchestration/observe/catalog/registrar.py:_guarded": "a catalog that fails in any way must not end the job",
+    "orchestration/observe/catalog/registrar.py:_guarded": "a catalog that fails must not end the job",
     "orchestration/cli/run/run_demo.py:run": "a thread's error is raised by the thread that waits for it",
     "orchestration/cli/main.py:main": "turns a registry's failure into a message, re-raises everything else",
     "orchestration/install/machine/doctor.py:examine": "a probe that fails must not hide the other findings",
@@ -30,7 +32,7 @@ BROAD_EXCEPTS = {
     "orchestration/run/recorder.py:_guarded": "what is recorded about a job must not end the job",
     "orchestration/run/recorder.py:recording": "records the error that ends the job, then re-raises",
     "orchestration/observe/lineage/sender.py:_run": "an event that cannot be sent is dropped and counted",
-    "orchestration/observe/lineage/sender.py:open_client": "a transport may raise anything; becomes a SettingsError",
+    "orchestration/observe/lineage/sender.py:open_client": "a transport may raise anything",
     "orchestration/access/declaration/load_file.py:load_draft": "a user's file may raise anything",
     "silver/write/poison_search.py:_try": "an error of a process that lives on is no death; re-raises",
 }
@@ -111,3 +113,53 @@ def narrow():
     except (OSError, ValueError): ...
 """
     assert list(broad_excepts(ast.parse(source))) == ["named", "first", "inner"]
+
+
+def contract(name: str) -> set[str]:
+    """The packages of orchestration that a contract of the import law forbids something."""
+    law = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (found,) = (one for one in law["contracts"] if one["name"].startswith(name))
+    return {module.removeprefix("orchestration.") for module in found["source_modules"]}
+
+
+def rooms() -> set[str]:
+    """Every package of orchestration that has modules, such as ``records.audit``."""
+    files = (path.relative_to(ROOT / "orchestration") for path in (ROOT / "orchestration").rglob("*.py"))
+    return {".".join(file.parts[:2][: len(file.parts) - 1]) for file in files if len(file.parts) > 1}
+
+
+def uncovered(covered: set[str]) -> set[str]:
+    """The packages that stand neither in this set nor inside a member of it."""
+    return {room for room in rooms() if room not in covered and room.split(".")[0] not in covered}
+
+
+def test_the_packages_that_know_the_layers_are_those_of_the_page() -> None:
+    """A package is forbidden to, or it stands in docs/architecture.md; none is in both, none in neither."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^These packages know the layers, .*$", page, flags=re.MULTILINE)
+    named, forbidden = set(re.findall(r"`([\w.]+)`", line)), contract("The layers are known where")
+    assert not named & forbidden
+    assert {room for room in uncovered(named | forbidden) if "." in room} == set()
+    assert named | forbidden <= rooms()
+
+
+def test_every_package_but_one_is_forbidden_the_client_of_kafka() -> None:
+    covered = contract("Within orchestration, only access.kafka")
+    assert {room for room in uncovered(covered) if "." in room} == {"access.kafka"}
+
+
+def test_every_package_of_the_product_is_in_an_exhaustive_contract() -> None:
+    """Of orchestration, its wings, and the wings that have packages; run, quality and cli have files."""
+    law = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layered = {
+        container
+        for one in law["contracts"]
+        if one["type"] == "layers" and one.get("exhaustive")
+        for container in one.get("containers", ())
+    }
+    wings = {f"orchestration.{room.split('.')[0]}" for room in rooms()}
+    assert layered >= {"common", "silver", "gold", "orchestration"} | wings - {
+        "orchestration.cli",
+        "orchestration.quality",
+        "orchestration.run",
+    }

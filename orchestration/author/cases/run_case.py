@@ -5,9 +5,9 @@ queries run that write an expected table, or a table that such a query reads. Ea
 one commit of bronze, and the queries read one commit per micro-batch.
 
 A streaming query costs a second of CPU however few its rows are. So silver is written from rows that were
-judged for many cases at once (``orchestration.author.cases.judge_together``). Of a gold table that writes the whole
-state of its source in its first micro-batch, only this micro-batch is run, by the query's own writer. All
-others are streaming queries. Tests run the same cases both ways.
+judged for many cases at once (``orchestration.author.cases.judge_together``). Of a gold table that writes the
+whole state of its source in its first micro-batch, only this micro-batch is run, by the query's own writer.
+All others are streaming queries. Tests run the same cases both ways.
 """
 
 from __future__ import annotations

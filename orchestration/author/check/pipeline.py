@@ -1,8 +1,9 @@
 """Everything that can be known to be wrong with a pipeline before Spark starts; all of it at once.
 
-Here is what concerns a table and its columns. What reads what is in ``orchestration.access.declaration.lineage``, what
-concerns one SQL text in ``orchestration.author.check.expression``; a value that cannot be right by itself is refused
-where it is built, in ``common.declare.pipeline``.
+Here is what concerns a table and its columns. Which table reads which is in
+``orchestration.access.declaration.lineage``, what concerns one SQL text in
+``orchestration.author.check.expression``; a value that cannot be right by itself is refused where it is
+built, in ``common.declare.pipeline``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from orchestration.author.check.visible_columns import Scope, unknown
 
 
 def publish_problems(pipeline: Pipeline, scopes: Mapping[str, Scope]) -> Iterator[Problem]:
-    """Problems of publications; ``orchestration.access.declaration.lineage`` checks that their tables exist."""
+    """Problems of publications whose tables exist (``orchestration.access.declaration.lineage``)."""
     for publish in pipeline.publish:
         source = source_of(publish)
         yield from _feed_problems(pipeline, publish)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from common.declare import Silver
 from orchestration.change.rebuild.layout import ShadowLayout
@@ -94,18 +91,6 @@ def compare(spark: SparkSession, silver: Silver, live: Mapping[str, str], shadow
         copies=copies,
         sample=sample,
     )
-
-
-def differing(live: str, shadow: str, fields: StructType) -> Column:
-    """The condition under which a row of the two aliases differs in one of these columns."""
-    return reduce(or_, (_differs(live, shadow, field.name, field.dataType) for field in fields))
-
-
-def _differs(live: str, shadow: str, name: str, kind: DataType) -> Column:
-    mine, other = F.col(f"{live}.`{name}`"), F.col(f"{shadow}.`{name}`")
-    if isinstance(kind, ArrayType | MapType | StructType | VariantType):
-        mine, other = F.to_json(F.struct(mine.alias("it"))), F.to_json(F.struct(other.alias("it")))
-    return ~mine.eqNullSafe(other)
 
 
 def _side_by_side(mine: DataFrame, other: DataFrame) -> DataFrame:

@@ -34,7 +34,6 @@ from orchestration.access.progress.switch_record import (
     write_switch,
 )
 from orchestration.change.rebuild.compare import Comparison, compare
-from orchestration.change.rebuild.followers import cannot_follow, fill_again, filled_again, written_tables
 from orchestration.change.rebuild.layout import ShadowLayout, lease_of, shadow_of
 from orchestration.change.rebuild.switch import (
     Incoming,
@@ -43,6 +42,7 @@ from orchestration.change.rebuild.switch import (
     total_counts,
     write_rows,
 )
+from orchestration.records.rejudge.followers import cannot_follow, fill_again, filled_again, written_tables
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from silver.write import first_load

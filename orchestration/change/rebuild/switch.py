@@ -32,8 +32,8 @@ from common.delta.log import LogReader
 from common.delta.match.batch_match import BESIDE
 from common.delta.match.checkpoint_match import last_commit_metadata
 from orchestration.access.progress.switch_record import Switch, write_switch
-from orchestration.change.rebuild.compare import differing
 from orchestration.records.audit.table_log import REBUILT
+from orchestration.records.rejudge.row_difference import differing
 from silver.read.column_names import COORDINATES
 from silver.write.late_rows import STEP as LATE_STEP
 from silver.write.writer import ACCEPTED, QUARANTINED

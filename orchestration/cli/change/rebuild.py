@@ -60,7 +60,7 @@ def rebuild(  # the options of the command
 
 
 def _rebuild_gold(ready: Context, table: str, *, as_json: bool) -> None:
-    from orchestration.run.refill_gold import rebuild as move_checkpoint
+    from orchestration.records.rejudge.refill_gold import rebuild as move_checkpoint
 
     asked = ask_holder(ready, [table], "rebuild", {"table": table})
     moved = move_checkpoint(ready.pipeline, ready.layout, table) if asked is None else asked["moved"]

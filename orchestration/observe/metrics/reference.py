@@ -1,4 +1,4 @@
-"""The list of all metrics as Markdown, for ``docs/metrics.md`` and ``medallion metrics reference``."""
+"""All metrics as Markdown, for ``docs/observe/metrics.md`` and ``medallion metrics reference``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def reference() -> str:
         "What `/metrics` exports, in Prometheus' text format. Names and labels are stable. A number that is",
         "not known is not exported: a broker that is down leaves no lag of 0.",
         "",
-        "Written by `medallion metrics reference > docs/metrics.md`; a test compares.",
+        "Written by `medallion metrics reference > docs/observe/metrics.md`; a test compares.",
         "",
         "| metric | type | labels | meaning |",
         "|---|---|---|---|",

@@ -1,7 +1,7 @@
 """What is happening in a pipeline: the one model that ``status``, the page, metrics and alerts read.
 
-Every number exists here once. ``orchestration.observe.status.collect`` computes the model; its readers only choose
-what they show. Times are UTC; a number that is not known is None, and the nearest ``note`` says why.
+Every number exists here once. ``orchestration.observe.status.collect`` computes the model; its readers only
+choose what they show. Times are UTC; a number that is not known is None, and the nearest ``note`` says why.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.errors import UsageError
 from common.rows.driver_or_spark import SparkRows
 from orchestration.access.progress.record_range import BRONZE, SILVER, RecordRange
-from orchestration.change.rebuild.compare import differing
+from orchestration.records.rejudge.row_difference import differing
 from silver.judge.dedupe import event_key, key_text
 from silver.query import Builder, with_bytes_of_rejected
 from silver.read.column_names import (

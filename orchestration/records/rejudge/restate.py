@@ -38,14 +38,14 @@ from orchestration.access.progress.switch_record import (
     refuse_unfinished_switch,
     write_restatement,
 )
-from orchestration.change.rebuild.followers import (
+from orchestration.records.audit.offset_places import read_files
+from orchestration.records.rejudge.decide import RestatedRows, Say
+from orchestration.records.rejudge.followers import (
     can_be_filled_again,
     cannot_follow,
     fill_again,
     filled_again,
 )
-from orchestration.records.audit.offset_places import read_files
-from orchestration.records.rejudge.decide import RestatedRows, Say
 from silver.query import Builder, builder_of
 from silver.read.column_names import COORDINATES, PLACE
 from silver.write import first_load, past_conditions

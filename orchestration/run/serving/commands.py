@@ -23,9 +23,9 @@ from orchestration.records.erasure import erase as erasing
 from orchestration.records.quarantine import replay as quarantine_replay
 from orchestration.records.quarantine.contents import select_silver_tables
 from orchestration.records.quarantine.replay import Replay
+from orchestration.records.rejudge.refill_gold import checkpoint_to_move, move_aside
 from orchestration.run import maintenance
 from orchestration.run.maintenance import MaintenanceResult
-from orchestration.run.refill_gold import checkpoint_to_move, move_aside
 from orchestration.run.serving.channel import Operation, Say
 from orchestration.run.topic_checks import broker_asker
 

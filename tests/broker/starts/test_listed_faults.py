@@ -1,4 +1,4 @@
-"""Faults of ``docs/failures/failures.md`` on the side of Kafka that no other test stages."""
+"""Faults of ``docs/run/failures.md`` on the side of Kafka that no other test stages."""
 
 from __future__ import annotations
 

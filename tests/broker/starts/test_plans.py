@@ -37,7 +37,7 @@ from common.declare import (
 )
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.query import RunningQuery
-from orchestration.run.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import rebuild
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

@@ -92,7 +92,7 @@ def test_the_example_of_an_erasure(spark: Any, tmp_path: Path, monkeypatch: pyte
 
 
 def values_of_the_shop(orders: Callable[[int], Any]) -> dict[str, list[bytes | None]]:
-    """Values for each topic of the example of ``docs/declarations.md``."""
+    """Values for each topic of the example of ``docs/author/declarations.md``."""
     seconds = round(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
     changes = [
         {"op": op, "before": before, "after": after, "ts_ms": seconds + at}

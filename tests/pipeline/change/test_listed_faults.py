@@ -1,4 +1,4 @@
-"""Faults of ``docs/failures/failures.md`` that need a real Spark and no broker, each on tables of its own."""
+"""Faults of ``docs/run/failures.md`` that need a real Spark and no broker, each on tables of its own."""
 
 from __future__ import annotations
 

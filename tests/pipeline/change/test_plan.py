@@ -28,7 +28,7 @@ from common.errors import MedallionError, UnknownFieldError
 from orchestration.change.plan.change import Effect
 from orchestration.change.plan.plan import plan
 from orchestration.change.rebuild.rebuild import rebuild_silver
-from orchestration.run.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import rebuild
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import (

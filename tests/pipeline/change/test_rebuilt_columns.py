@@ -24,7 +24,7 @@ from common.declare import (
     Upsert,
 )
 from common.errors import CheckpointMismatchError, QueryFailedError, SourceReplacedError, TableShapeError
-from orchestration.run.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import rebuild
 from tests.conftest import IN_DRIVER, make_settings
 from tests.pipeline.gold.test_starts import BY_COUNTRY, COMMITS, READS, Ran
 from tests.support.engine import Engine

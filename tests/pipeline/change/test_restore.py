@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from common.declare import Aggregate, Custom, Json, Pipeline, Silver, Topic, Upsert
 from common.delta.lease.local_leases import Leases
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
-from orchestration.run.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import rebuild
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 

@@ -20,7 +20,7 @@ from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
 from common.errors import PipelineError, QueryFailedError
 from gold.table.create import RANDOM_FOLDERS
 from orchestration.access.progress.rows_read import RowsRead
-from orchestration.run.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import rebuild
 from silver.write.table_columns import properties
 from tests.conftest import IN_DRIVER, make_settings
 from tests.support.engine import Engine

@@ -26,8 +26,8 @@ from common.errors import LeaseHeldError, UsageError
 from orchestration.cli.records import erase as command
 from orchestration.records.audit.result import Account
 from orchestration.records.erasure.erase import Plan, planned
+from orchestration.records.rejudge.refill_gold import rebuild
 from orchestration.run.maintenance import maintain
-from orchestration.run.refill_gold import rebuild
 from silver.write import first_load
 from tests.conftest import make_settings
 from tests.pipeline.records.test_audit import NOON, account, nonzero

@@ -12,7 +12,7 @@ from common.declare import Upsert
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.errors import ForeignChangeError
-from orchestration.run.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import rebuild
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_verbs import ORDERS, event, keys, records, shop
 from tests.support.engine import Engine

@@ -205,7 +205,7 @@ def test_a_changed_condition_keeps_the_account(
 
 @pytest.mark.long
 def test_the_example_of_the_page_does_what_the_page_says(spark: Any, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "declare" / "many-types.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "author" / "many-types.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(python|json)\n(.*?)```", page, flags=re.DOTALL))
     (tmp_path / "sensor.py").write_text(blocks["python"], encoding="utf-8")
     pipeline = load_pipeline(tmp_path / "sensor.py")

@@ -84,7 +84,7 @@ def test_one_file_does_not_linger_for_the_next_load(tmp_path: Path) -> None:
             (
                 "medallion.yaml: catalog is 'unity': Unity Catalog is not supported: its open server could "
                 "not be had for a test; write hive for a Hive metastore, session for the catalog of the "
-                "job's Spark session, or none (docs/places/catalog.md)."
+                "job's Spark session, or none (docs/observe/catalog.md)."
             ),
         ),
         (

@@ -643,7 +643,8 @@ def test_what_follows_from_a_wrong_declaration_is_not_told(
 
 def test_checking_loads_no_spark_no_kafka_and_no_pandas() -> None:
     program = (
-        "import sys; from pathlib import Path; from orchestration.access.declaration.load_file import load_pipeline\n"
+        "import sys; from pathlib import Path\n"
+        "from orchestration.access.declaration.load_file import load_pipeline\n"
         "from orchestration.author.check.pipeline import check; import orchestration.cli.author.check\n"
         f"assert not check(load_pipeline(Path({str(EXAMPLE)!r})))\n"
         "print([name for name in ('pyspark', 'confluent_kafka', 'pandas', 'duckdb') if name in sys.modules])"

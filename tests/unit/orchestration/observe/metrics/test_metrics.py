@@ -244,8 +244,8 @@ def test_labels_are_bounded_by_the_declaration() -> None:
 
 
 def test_the_page_of_metrics_is_in_step() -> None:
-    """Written by `medallion metrics reference > docs/metrics.md`."""
-    assert (DOCS / "metrics.md").read_text(encoding="utf-8") == reference()
+    """Written by `medallion metrics reference > docs/observe/metrics.md`."""
+    assert (DOCS / "observe" / "metrics.md").read_text(encoding="utf-8") == reference()
 
 
 @pytest.mark.parametrize(

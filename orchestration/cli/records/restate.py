@@ -67,7 +67,7 @@ def restate(  # the options of the command
 def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json: bool) -> None:
     """Print what a restatement reads, and which gold tables are filled again if rows leave silver."""
     from common.delta.log import LogReader
-    from orchestration.change.rebuild.followers import cannot_follow, filled_again
+    from orchestration.records.rejudge.followers import cannot_follow, filled_again
 
     layout = ready.layout
     if LogReader(layout.table_path(silver.table)).latest_version() is None:
@@ -89,7 +89,7 @@ def _print_plan(ready: Context, silver: Silver, records: RecordRange, *, as_json
 
 
 def _restate(ready: Context, silver: Silver, records: RecordRange, *, as_json: bool) -> None:
-    from orchestration.change.rebuild.followers import written_tables
+    from orchestration.records.rejudge.followers import written_tables
     from orchestration.records.rejudge.restate import restate as judge_again
     from orchestration.run.job import spark_for_writing
 

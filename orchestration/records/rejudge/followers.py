@@ -8,7 +8,7 @@ from common.config.paths import Layout
 from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Silver
 from common.delta.log import LogReader
 from orchestration.access.declaration.lineage import sources, written_by
-from orchestration.run.refill_gold import move_aside
+from orchestration.records.rejudge.refill_gold import move_aside
 
 
 def readers(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
