@@ -1,4 +1,4 @@
-"""Where a bronze table begins that was told to leave older records out, as a property of the table."""
+"""The first offsets of a bronze table that skips older records, kept as a property of the table."""
 
 from __future__ import annotations
 

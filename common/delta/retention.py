@@ -39,7 +39,7 @@ class ExpiredTopic:
     newest: datetime | None = None
 
     def with_more(self, other: ExpiredTopic) -> ExpiredTopic:
-        """The records of both: lowest first offset, highest end, widest times."""
+        """Both expired ranges as one: the lowest first offset, the highest end, the widest times."""
         offsets = dict(self.offsets)
         for partition, (first, end) in other.offsets.items():
             known_first, known_end = offsets.get(partition, (first, end))

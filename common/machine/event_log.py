@@ -52,7 +52,7 @@ def write_json(pipeline: str, *, exception_messages: bool) -> None:
 
 
 def write_text() -> None:
-    """From now on messages are text again."""
+    """Switch the log output from JSON back to text."""
     import structlog
 
     _events.is_json = False

@@ -22,7 +22,7 @@ class Turns:
 
     @contextmanager
     def take(self, query: str) -> Iterator[None]:
-        """Have the turn of a query inside the block; waits for those that came before."""
+        """Hold the lock of a query inside the block; waiters are served in the order in which they came."""
         with self._changed:
             line = self._waiting.setdefault(query, deque())
             own = object()

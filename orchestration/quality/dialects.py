@@ -31,7 +31,7 @@ class Dialect(Protocol):
         """A condition: the number, cast to double, is NaN."""
 
     def unskipped(self, expression: str) -> str:
-        """The same number, by which no file is skipped: statistics of files leave NaN out."""
+        """The expression in a form by which no file is pruned: statistics of files leave NaN out."""
 
     def condition(self, sql: str) -> str:
         """A condition that the pipeline declares, which is Spark SQL."""
@@ -63,7 +63,7 @@ class DuckDbDialect:
         return f"isnan({expression})"
 
     def unskipped(self, expression: str) -> str:
-        """The same number: DuckDB skips no file that may have NaN."""
+        """The expression unchanged: DuckDB prunes no file that may hold NaN."""
         return expression
 
     def condition(self, sql: str) -> str:

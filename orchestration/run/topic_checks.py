@@ -93,7 +93,7 @@ def broker_asker(
 
 
 def read_topics(pipeline: Pipeline, layout: Layout, names: Collection[str]) -> dict[str, tuple[Topic, str]]:
-    """Those of these topics of which bronze has records: its declaration, and the offsets in words."""
+    """For each of these topics that bronze has read: its declaration, and the offsets in words."""
     found: dict[str, tuple[Topic, str]] = {}
     for topic in pipeline.topics if names else ():
         ends = read_ends(last_commit_metadata(layout.table_path(topic.table), topic.table))

@@ -1,4 +1,4 @@
-"""Names of the columns that rows of silver have on their way, and of those that silver's tables add. Pure."""
+"""Names of silver's internal columns, and of the metadata columns of its tables. Pure."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _check_planned(table: str, checkpoint: Checkpoint, planned: int, newest: int
 
 
 def goes_back(entry: PlannedBatch, before: PlannedBatch) -> str | None:
-    """Where a planned micro-batch ends before the one before it does, in words; None if it does nowhere."""
+    """The partitions where a micro-batch ends below its predecessor, in words; None if there are none."""
     for place, end, start in _differences(entry.sources, before.sources):
         if end < start:
             return f"{place} at {_text(end)}, before at {_text(start)}"

@@ -65,7 +65,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
-# A broker that was killed is taken for alive until its session ends, and its successor waits so long.
+# Kafka treats a killed broker as alive until its session times out; its successor waits until then.
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=1000
 

@@ -179,7 +179,7 @@ def topic_names(bootstrap: str, options: Mapping[str, str]) -> list[str]:
 
 
 def missing_topics(bootstrap: str, names: Iterable[str], options: Mapping[str, str]) -> list[str]:
-    """Those of these topics that the broker does not have or hides from this user, in the given order.
+    """The topics that the broker lacks or hides from this user, in the given order.
 
     Raises:
         BrokerError: The broker does not answer the request.

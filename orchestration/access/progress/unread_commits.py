@@ -105,7 +105,7 @@ class UnreadCounter:
                 self._log.forget_before(commit.version - _IN_MEMORY)
 
     def _since(self, begin: int, position: DeltaPosition | None) -> Backlog:
-        """What is unread from a version on, without the files of its commit that the stream has read."""
+        """Unread rows since a version, without the files of that commit that the stream has already read."""
         skip = 0 if position is None else max(0, position.index + 1)
         first = self._log.commit(begin) if skip else None
         if first is None:

@@ -114,7 +114,7 @@ class Registrar:
         except Exception as error:  # noqa: BLE001  # a catalog may raise anything
             why = _reason(error)
             if why != self._said:
-                # Of a catalog that is away, one line stands for all tables.
+                # If the catalog cannot be reached, one line is logged for all tables.
                 self._said = why
                 say(f"catalog: {watched.name.full} is not registered, and is tried again: {why}")
                 _log.warning("%s is not registered in the catalog", watched.name.full, exc_info=error)

@@ -96,7 +96,7 @@ class Holders:
 
 
 def _renewed_at(before: _Renewals | None, lease: StoredLease | None, now: float) -> float:
-    """By the clock of this process, which two hosts need not have in common: a new tag is a new renewal."""
+    """The last renewal by the local clock, as hosts' clocks may differ: a changed ETag is a renewal."""
     if lease is None:
         return now
     if before is not None and before.lease is not None:
