@@ -125,7 +125,7 @@ class CsvTables(DocumentTables):
             self.proposal.remarks.append("quarantine as wrong_field_count")
 
     def _key(self) -> str:
-        """The proposed key. Equal CSV lines count as separate events; equal messages are one event sent twice."""
+        """The proposed key. Equal CSV lines are separate events; equal messages are one event sent twice."""
         thing = super()._key()
         if "message_offset" not in self.proposal.key and (equal := self.documents - self.different):
             by_coordinates(
