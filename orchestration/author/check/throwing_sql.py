@@ -90,6 +90,8 @@ def _throwing_fault(node: exp.Expr, scope: Scope) -> str | None:  # noqa: PLR091
     if name in _CASTS:
         value = node.expressions[0] if isinstance(node, exp.Anonymous) and node.expressions else node.this
         return _cast(value, name, f"{name}(…)", scope)
+    if isinstance(node, exp.Cast) and not name and "requires_string" not in node.args:
+        return _text_as_time(node, scope)
     if isinstance(node, exp.Cast) and not name and not node.args.get("safe"):
         kind = node.to.sql(dialect="spark").lower()
         return _cast(node.this, kind, f"cast(… as {kind})", scope)
@@ -107,6 +109,15 @@ def _cast(value: exp.Expr, kind: str, shown: str, scope: Scope) -> str | None:
     if known == kind or (known in {"timestamp", "timestamp_ntz", "date"} and kind in {"date", "timestamp"}):
         return None
     return f"{shown} stops the query on a value that cannot be cast; write try_cast(… as {kind})"
+
+
+def _text_as_time(node: exp.Cast, scope: Scope) -> str | None:
+    """The fault of a cast that the parser adds, such as ``to_utc_timestamp``'s: Spark casts a text so too."""
+    if _type_of(node.this, scope).type != "string":
+        return None
+    name = str(node.parent.meta.get("name") or "") if node.parent is not None else ""
+    called = name.lower() or "this function"
+    return f"{called}(…) stops the query on a text that is not a time; write {called}(try_to_timestamp(…), …)"
 
 
 def _division(node: exp.Expr) -> str | None:

@@ -26,6 +26,11 @@ THROWS = {
     "to_date(a, 'y')": ("to_date(…)", "try_to_date(…)"),
     "parse_json(a)": ("parse_json(…)", "try_parse_json(…)"),
     "unix_timestamp(a)": ("unix_timestamp(…)", "unix_timestamp(try_to_timestamp(…))"),
+    "to_utc_timestamp(a, 'UTC')": ("to_utc_timestamp(…)", "to_utc_timestamp(try_to_timestamp(…), …)"),
+    "from_utc_timestamp(cast(a as timestamp), 'UTC')": (
+        "cast(… as timestamp)",
+        "try_cast(… as timestamp)",
+    ),
     "element_at(arr, 1)": ("element_at(…)", "try_element_at(…)"),
     "arr[0]": ("[…]", "get(…, index)"),
     "transform(arr, x -> x / n)": ("/ by 0", "try_divide(…), or divide by nullif(…, 0)"),
@@ -63,6 +68,8 @@ HARMLESS = [
         "case when n <> 0 then l / n end",
         "if(n = 0, null, l % n)",
         "timestamp_millis(l)",
+        "to_utc_timestamp(try_to_timestamp(a), 'America/Chicago')",
+        "from_utc_timestamp(at, 'America/Chicago')",
         "unix_timestamp(at)",
     ),
 ]
