@@ -271,3 +271,40 @@ def test_a_text_or_plain_bytes_are_no_decimal(tmp_path: Path, read_all: Callable
     refused = ("unresolvable_schema", None, None)
     written = (None, None, {"a": Decimal("125.94")})
     assert read_all(reader, values, str(tmp_path)) == [refused, refused, written]
+
+
+DROPPED: dict[str, Any] = {"int": 7, "long": 2**53 + 1, "float": 2.5, "double": -0.5}
+TAKEN: dict[tuple[str, str], tuple[Any, Any]] = {
+    # The writer's type and the reader's: what was written, and what comes; None where it would be rounded.
+    ("double", "double"): (1.5, 1.5),
+    ("float", "double"): (1.5, 1.5),
+    ("float", "float"): (1.5, 1.5),
+    ("int", "double"): (2**31 - 1, 2.0**31 - 1),
+    ("int", "float"): (2**24 + 1, None),
+    ("long", "double"): (2**53 + 1, None),
+    ("long", "float"): (2**24, 2.0**24),
+    ("long", "long"): (2**63 - 1, 2**63 - 1),
+    ("int", "long"): (-3, -3),
+}
+
+
+def test_numbers_of_dropped_fields_are_nobodys(tmp_path: Path, read_all: Callable[..., Rows]) -> None:
+    """Dropped before, between and after what is read; alone, in a union, an array and a record."""
+    for (written, taken), (sent, came) in TAKEN.items():
+        reader = record(d=taken, n=(["null", taken], None), e=(taken, 3 if taken == "long" else 0.25))
+        values = []
+        folder = tmp_path / f"{written}-{taken}"
+        folder.mkdir()
+        for place, (kind, old) in enumerate(DROPPED.items(), start=1):
+            inner = {"type": "record", "name": f"In{place}", "fields": [{"name": "x", "type": kind}]}
+            many = {"type": "array", "items": kind}
+            writer = record(a=kind, b=inner, d=written, c=many, n=["null", written], f=["null", kind], g=kind)
+            (folder / f"{place}.avsc").write_text(json.dumps(writer))
+            value = {"a": old, "b": {"x": old}, "d": sent, "c": [old], "n": sent, "f": old, "g": old}
+            values.append(framed(place, encode(writer, value)))
+        found = read_all(avro(reader, framing="registry"), values, str(folder))
+        whole = (None, None, {"d": came, "n": came, "e": 3 if taken == "long" else 0.25})
+        assert found == [("number_rounded", "d", None) if came is None else whole] * len(DROPPED), (
+            written,
+            taken,
+        )

@@ -18,7 +18,7 @@ final class AvroBytes extends Decoder {
     /** The integer read last. */
     long whole;
 
-    /** Whether an integer was read since the caller set this to false. */
+    /** Whether the number read last, since the caller set this to false, is an integer. */
     boolean hasWhole;
 
     private byte[] bytes;
@@ -66,10 +66,12 @@ final class AvroBytes extends Decoder {
     }
 
     public float readFloat() {
+        hasWhole = false;
         return Float.intBitsToFloat((int) fixed(4));
     }
 
     public double readDouble() {
+        hasWhole = false;
         return Double.longBitsToDouble(fixed(8));
     }
 

@@ -172,13 +172,14 @@ final class AvroValue {
         if (type == Schema.Type.DOUBLE) {
             bytes.hasWhole = false;
             double found = in.readDouble();
-            refuseRounded(found, bytes);
+            refuseRounded(found, bytes.hasWhole && found == (double) bytes.whole, bytes.whole);
             return Double.valueOf(found);
         }
         if (type == Schema.Type.FLOAT) {
             bytes.hasWhole = false;
             float found = in.readFloat();
-            refuseRounded((double) found, bytes);
+            refuseRounded(
+                    (double) found, bytes.hasWhole && found == (float) bytes.whole, bytes.whole);
             return Float.valueOf(found);
         }
         if (type == Schema.Type.ENUM) {
@@ -258,9 +259,12 @@ final class AvroValue {
 
     /**
      * Throws a fault if the writer wrote an integer that the declared floating-point type rounds.
+     *
+     * @param isWhole whether the integer read last was made this number. One that was not belongs
+     *     to a field that the reader drops: the decoder skips it before it takes a default
      */
-    private static void refuseRounded(double found, AvroBytes bytes) {
-        if (bytes.hasWhole && ((long) found != bytes.whole || found >= 9.223372036854775807E18)) {
+    private static void refuseRounded(double found, boolean isWhole, long whole) {
+        if (isWhole && ((long) found != whole || found >= 9.223372036854775807E18)) {
             throw new Fault(Reasons.NUMBER_ROUNDED);
         }
     }
