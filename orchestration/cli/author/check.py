@@ -99,7 +99,9 @@ def _shown(text: str) -> str:
 def _print_problems(problems: Sequence[Problem], file: Path | None) -> None:
     number = len(problems)
     out.print(
-        f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {_shown(str(file))}", highlight=False
+        f"[bold red]{number} problem{'' if number == 1 else 's'}[/] in {_shown(str(file))}",
+        highlight=False,
+        soft_wrap=True,
     )
     groups: dict[str, list[Problem]] = {}
     for problem in problems:

@@ -180,8 +180,12 @@ def ls(
     for one in runs:
         what = one.options or "everything"
         numbers = f"{one.rows:>12,} rows {one.seconds:>9,.1f} s"
-        out.print(f"{one.started_at:%Y-%m-%d %H:%M:%SZ}  {one.state:<8} {numbers}  {what}", highlight=False)
+        out.print(
+            f"{one.started_at:%Y-%m-%d %H:%M:%SZ}  {one.state:<8} {numbers}  {what}",
+            highlight=False,
+            soft_wrap=True,
+        )
         if one.error:
-            out.print(f"  {one.error}", highlight=False, markup=False)
+            out.print(f"  {one.error}", highlight=False, markup=False, soft_wrap=True)
     if not runs:
         say("no backfill was started here")

@@ -49,7 +49,7 @@ def ls(
         return
     page().print(rules_table(given, seen))
     for line in (*blind_rules(given.active_rules, ready.pipeline), *alerts_lines(given, seen)):
-        page().print(line, markup=False, highlight=False)
+        page().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("test")

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
 from orchestration.change.backfill.runs import COMPLETE, FAILED, KILLED, RUNNING, RunRecord, read_runs
+from orchestration.cli.main import app
+from tests.unit.test_docs import README
 
 
 def test_a_run_is_listed_while_it_runs_and_after_its_end(tmp_path: Path) -> None:
@@ -34,3 +39,18 @@ def test_a_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
     assert (found.state, found.rows, found.seconds) == (KILLED, 5, 1.0)
     file.write_text("{")
     assert read_runs(tmp_path) == []
+
+
+def test_a_listed_run_is_one_line_in_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is wrapped at 80 columns cannot be searched."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "shop.py"
+    file.write_text(README.split("```python\n")[1].split("```")[0], encoding="utf-8")
+    record = RunRecord(
+        tmp_path / "data" / "shop" / "backfills", "--table silver.orders --from 2026-01-01T00:00:00Z"
+    )
+    record.end(FAILED, "the broker is away, " * 20)
+    result = CliRunner().invoke(app, ["backfill", "ls", "-p", str(file)])
+    listed, error = result.stdout.splitlines()
+    assert listed.endswith("--table silver.orders --from 2026-01-01T00:00:00Z")
+    assert error == f"  {'the broker is away, ' * 20}".rstrip()
