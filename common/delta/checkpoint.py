@@ -77,6 +77,7 @@ class Checkpoint:
         self._offsets = self._root / "offsets"
         self._commits = self._root / "commits"
         self._state = self._root / "state"
+        self._beginning = self._root / "sources" / "0"
 
     def exists(self) -> bool:
         """Whether a query was ever started with this checkpoint."""
@@ -103,6 +104,18 @@ class Checkpoint:
     def last_committed(self) -> int | None:
         """The newest committed micro-batch; None before the first."""
         return max(_batches(self._commits), default=None)
+
+    def kafka_beginning(self) -> dict[str, dict[int, int]] | None:
+        """The offsets at which a Kafka source begins, by topic and partition; None before its first look.
+
+        The source writes them before the first micro-batch, which an idle topic never has.
+        """
+        content = self._beginning.read("0")
+        try:
+            _, _, text = (content or b"").decode("utf-8").partition("v1\n")
+            return _by_partition(json.loads(text))
+        except (ValueError, AttributeError, TypeError):
+            return None
 
     def is_committed(self, batch_id: int) -> bool:
         """Whether a micro-batch has a commit that Spark can read; an empty file is none."""
@@ -193,12 +206,10 @@ def delete_interrupted_first_writes(path: str) -> tuple[str, ...]:
 
 def kafka_position(entry: PlannedBatch) -> dict[str, dict[int, int]]:
     """The next offset to read after a micro-batch of a Kafka source, by topic and partition."""
-    return {
-        topic: {int(partition): int(next_offset) for partition, next_offset in partitions.items()}
-        for source in entry.sources
-        if source is not None
-        for topic, partitions in source.items()
-    }
+    found: dict[str, dict[int, int]] = {}
+    for source in entry.sources:
+        found |= _by_partition(source or {})
+    return found
 
 
 def delta_position(entry: PlannedBatch, source: int = 0) -> DeltaPosition | None:
@@ -217,6 +228,13 @@ def delta_position_of(sources: Sequence[Mapping[str, Any] | None], source: int =
         table_id=str(found.get("reservoirId", "")),
         in_snapshot=bool(found.get("isStartingVersion")),
     )
+
+
+def _by_partition(source: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    return {
+        topic: {int(partition): int(offset) for partition, offset in partitions.items()}
+        for topic, partitions in source.items()
+    }
 
 
 def _batches(folder: StorageFolder) -> Iterator[int]:

@@ -87,6 +87,7 @@ class AlertsFile:
         channels: By name, why the last message was not delivered; empty if it was.
         alerts: What is, or was just now, in trouble.
         restarts: By table.
+        unknown: Rules that could not be judged of some table at the last look.
     """
 
     watched_at: datetime
@@ -97,6 +98,7 @@ class AlertsFile:
     channels: Mapping[str, str] = field(default_factory=dict)
     alerts: tuple[AlertState, ...] = ()
     restarts: Mapping[str, Restarts] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
     @property
     def raised(self) -> tuple[AlertState, ...]:
@@ -148,7 +150,8 @@ def _parsed(content: dict[str, Any]) -> AlertsFile:
     alerts = tuple(_alert(one) for one in content["alerts"])
     restarts = {table: _restarts(one) for table, one in content["restarts"].items()}
     watched_at = datetime.fromisoformat(content["watched_at"])
-    return AlertsFile(**{**content, "watched_at": watched_at, "alerts": alerts, "restarts": restarts})
+    parsed = {"watched_at": watched_at, "alerts": alerts, "restarts": restarts}
+    return AlertsFile(**{**content, **parsed, "unknown": tuple(content.get("unknown", ()))})
 
 
 def _alert(content: dict[str, Any]) -> AlertState:

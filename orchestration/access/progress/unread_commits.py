@@ -122,6 +122,8 @@ class UnreadCounter:
 
     def _oldest(self, begin: int) -> datetime | None:
         """The time of the first commit with data from a version on."""
+        if not self._sums:  # only files of a first state are unread, and no commit after it
+            return None
         versions, place = self._sums[0], begin - self._base
         if place >= len(versions):
             return None

@@ -75,6 +75,7 @@ def alerts_document(settings: AlertSettings, seen: AlertsFile | None) -> dict[st
         "channels": {name: None if seen is None else seen.channels.get(name) for name in settings.channels},
         "watched_at": None if seen is None else iso(seen.watched_at),
         "is_watched": seen is not None and seen.is_watched(datetime.now(UTC)),
+        "unknown": [] if seen is None else list(seen.unknown),
         "raised": [] if seen is None else [_raised(one, seen) for one in seen.raised],
     }
 
@@ -95,4 +96,4 @@ def _state(name: str, raised: list[AlertState], seen: AlertsFile | None) -> str:
     if seen is None or name not in seen.rules or not seen.is_watched(datetime.now(UTC)):
         return "not watched"
     waiting = [alert for alert in seen.alerts if alert.rule == name and alert.since is not None]
-    return "may be raised soon" if waiting else "fine"
+    return "may be raised soon" if waiting else "not known" if name in seen.unknown else "fine"

@@ -319,6 +319,8 @@ def _now(table: TableStatus, at: datetime) -> Iterator[Text]:
     waiting = None if fresh is None else fresh.waiting_seconds(at)
     if waiting:
         yield Text(f"{duration(waiting)} behind Kafka", style="dim")
+    elif fresh is not None and not fresh.is_known and table.holder is not None:
+        yield Text("not known whether a record waits", style="yellow")
     if table.uncommitted is not None and table.uncommitted.records:
         yield Text(f"{_number(table.uncommitted.records)} records in open transactions", style="yellow")
     if table.lag.count and table.loss.seconds is not None:

@@ -165,20 +165,20 @@ class FreshnessOperator(MedallionOperator):
             AirflowException: A table lacks an older record, or no table's age is known.
         """
         found = waiting(json.loads(self.run_command(["status", "--json"])))
-        if not found:
-            raise AirflowException("how old the tables are is not known: is the broker up?")
-        late = {table: seconds for table, seconds in found.items() if seconds > self.limit_seconds}
+        unknown = ", ".join(sorted(table for table, seconds in found.items() if seconds is None))
+        if unknown or not found:
+            raise AirflowException(f"how old {unknown or 'each table'} is, is not known: is the broker up?")
+        late = {table: age for table, age in found.items() if age is not None and age > self.limit_seconds}
         if late:
             shown = ", ".join(f"{table} {seconds:.0f} s" for table, seconds in sorted(late.items()))
             raise AirflowException(f"older than {self.limit_seconds:.0f} s: {shown}")
         self.log.info("%d tables are within %.0f s", len(found), self.limit_seconds)
 
 
-def waiting(status: Mapping[str, Any]) -> dict[str, float]:
-    """Age of the oldest Kafka record that each table lacks, from ``medallion status --json``."""
-    found = {}
-    for table in status["tables"]:
-        seconds = (table.get("freshness") or {}).get("waiting_seconds")
-        if seconds is not None:
-            found[str(table["table"])] = float(seconds)
-    return found
+def waiting(status: Mapping[str, Any]) -> dict[str, float | None]:
+    """Age of the oldest record that each table lacks, from ``medallion status --json``; None: not known."""
+    return {
+        str(table["table"]): table["freshness"]["waiting_seconds"]
+        for table in status["tables"]
+        if table.get("freshness") is not None
+    }

@@ -7,14 +7,15 @@ that is down leaves the lag unknown, and that alone is no lag.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from common.config.alert_settings import AlertRule, Kind
 from orchestration.access.history.alert_state import Key
 from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.alerts.volume import explain, is_unusual
-from orchestration.observe.status.model import Lag, TableStatus
+from orchestration.observe.status.model import Freshness, Lag, TableStatus
 from orchestration.observe.status.problems import duration
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{2,60}(?:\.[A-Z0-9_]{2,60})?)\]")
@@ -57,16 +58,32 @@ def _freshness(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     def text(seconds: float) -> str:
         return f"a record has waited for {duration(seconds)} (limit {rule.limit_text})"
 
+    at, limit = facts.status.at, rule.limit_seconds or 0.0
     if not rule.tables:
-        waits = facts.status.waiting_seconds
-        yield "", _over(waits, rule.limit_seconds, lambda found: f"gold is not fresh: {text(found)}")
+        yield (
+            "",
+            _fresh(facts.status.last_freshness, at, limit, lambda found: f"gold is not fresh: {text(found)}"),
+        )
         return
     for table in _tables(rule, facts):
         if table.freshness is not None:
-            yield (
-                table.table,
-                _over(table.freshness.waiting_seconds(facts.status.at), rule.limit_seconds, text),
-            )
+            yield table.table, _fresh((table.freshness,), at, limit, text)
+
+
+def _fresh(
+    found: Sequence[Freshness], at: datetime, limit: float, text: Callable[[float], str]
+) -> Observation:
+    """The worst of some tables; what has not been known for longer than the limit is wrong too."""
+    ages = [each.waiting_seconds(at) for each in found]
+    worst = max((age for age in ages if age is not None), default=0.0)
+    unknown = max((each.unknown_seconds(at) for each in found), default=0.0)
+    if worst > limit:
+        return Observation(is_wrong=True, text=text(worst))
+    if unknown > limit:
+        return Observation(
+            is_wrong=True, text=f"it has not been known for {duration(unknown)} whether a record waits"
+        )
+    return Observation(None if None in ages else False, "not known" if None in ages else text(worst))
 
 
 def _lag(rule: AlertRule, facts: Facts) -> Iterator[Found]:

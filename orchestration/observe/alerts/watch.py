@@ -98,7 +98,9 @@ class Watch:
             seen = observe(self._settings.active_rules, replace(facts, restarts=restarts))
             rules = self._settings.active_rules
             alerts = advance(before.alerts, seen, rules, at, is_last=is_last)
-            self._keep(replace(before, watched_at=at, alerts=alerts, restarts=restarts))
+            unknown = tuple(sorted({rule for (rule, _), one in seen.items() if one.is_wrong is None}))
+            found = replace(before, watched_at=at, alerts=alerts, restarts=restarts, unknown=unknown)
+            self._keep(found)
             self._lock.notify_all()
         _announce(before.alerts, alerts)
 

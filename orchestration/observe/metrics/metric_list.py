@@ -281,6 +281,11 @@ METRICS: tuple[Metric, ...] = (
         _part(lambda table: table.freshness, lambda part, status: part.waiting_seconds(status.at)),
     ),
     _per_table(
+        "table_unknown_seconds",
+        "Seconds for which it has not been known whether a record waits; 0 while it is known.",
+        _part(lambda table: table.freshness, lambda part, status: part.unknown_seconds(status.at)),
+    ),
+    _per_table(
         "quarantine_rows",
         "Rows in the quarantine of a silver table.",
         _part(lambda table: table.quarantine, lambda part, status: part.rows),

@@ -49,6 +49,14 @@ _RULES = (
         "A record has waited for {{ $value | humanizeDuration }} to be in gold.",
     ),
     Rule(
+        "MedallionFreshnessUnknown",
+        seen_once("max", "medallion_table_unknown_seconds > GOAL"),
+        "0m",
+        "warning",
+        f"Whether records wait for {_TABLE} is not known",
+        "It has not been known for {{ $value | humanizeDuration }}: the broker or a table cannot be read.",
+    ),
+    Rule(
         "MedallionDataLossNear",
         seen_once("min", "medallion_query_time_to_loss_seconds < 86400"),
         "5m",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
@@ -22,7 +22,7 @@ from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.alerts.hour_volumes import hour_volumes
 from orchestration.observe.alerts.volume import HourVolume
 from orchestration.observe.status.collect import Collector
-from orchestration.observe.status.model import Status, TableStatus
+from orchestration.observe.status.model import UNKNOWN_SECONDS, Freshness, Status, TableStatus
 from orchestration.observe.status.topic_offsets import BrokerOffsets
 from orchestration.quality.last_results import LastResult, last_results
 
@@ -139,7 +139,10 @@ class Live:
         return self._database
 
     def unready(self) -> list[str]:
-        """The reasons why the process is not ready: a query of its own that does not run, or is not fresh."""
+        """The reasons why the process is not ready: a query of its own that does not run, or is not fresh.
+
+        What is not known for longer than ``UNKNOWN_SECONDS`` counts as not fresh.
+        """
         status = self.status()
         goal = self.settings.http.goal_seconds
         found = []
@@ -148,9 +151,8 @@ class Live:
                 continue
             if not _runs(table):
                 found.append(f"{table.table}: {table.query.phase}")
-            waiting = None if table.freshness is None else table.freshness.waiting_seconds(status.at)
-            if waiting is not None and waiting > goal:
-                found.append(f"{table.table}: a record waits for {waiting:.0f} s, the goal is {goal:.0f} s")
+            if table.freshness is not None:
+                found += _not_fresh(table, table.freshness, status, goal)
         return found
 
     def _history(self, span: Span) -> dict[str, Any]:
@@ -186,6 +188,16 @@ class Live:
             first = min(point["at"] for points in document["queries"].values() for point in points)
             document["from"] = max(begin, min(first, end - _FEWEST_POINTS * seconds))
         return document
+
+
+def _not_fresh(table: TableStatus, fresh: Freshness, status: Status, goal: float) -> Iterator[str]:
+    """Why a table is not ready by its freshness."""
+    waiting, unknown = fresh.waiting_seconds(status.at), fresh.unknown_seconds(status.at)
+    if waiting is not None and waiting > goal:
+        yield f"{table.table}: a record waits for {waiting:.0f} s, the goal is {goal:.0f} s"
+    if unknown > UNKNOWN_SECONDS:
+        why = f" ({status.broker_note})" if status.broker_note else ""
+        yield f"{table.table}: not known for {unknown:.0f} s whether a record waits{why}"
 
 
 def _runs(table: TableStatus) -> bool:

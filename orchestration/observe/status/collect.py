@@ -76,11 +76,13 @@ class _Progress:
 
     Attributes:
         note: The reason why the checkpoint cannot be used; empty if it can.
+        beginning: The offsets at which a Kafka source begins, before its first micro-batch.
     """
 
     entry: PlannedBatch | None
     planned: Planned
     note: str = ""
+    beginning: Offsets | None = None
 
     @property
     def watermark(self) -> datetime | None:
@@ -103,6 +105,7 @@ class Collector:
         self._needed: dict[str, list[int]] = {}
         """The versions of each table at which queries read on, as of the last time."""
         self._file_lists: dict[str, FileList] = {}
+        self._unknown_since: dict[str, datetime] = {}
         self._trail = RecordTrail(pipeline.tables, self.log, self._checkpoint)
 
     def collect(self) -> Status:
@@ -155,7 +158,7 @@ class Collector:
             holder=holder,
             query=query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name)),
             failures=self._failures(name, holder),
-            freshness=None if isinstance(declared, Publish) else UNKNOWN,
+            freshness=None if isinstance(declared, Publish) else self._dated(name, UNKNOWN, at),
             loss=time_to_loss.UNKNOWN,
             fault=fault,
         )
@@ -201,7 +204,7 @@ class Collector:
             holder=holder,
             query=query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name)),
             failures=self._failures(name, holder),
-            freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets),
+            freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets, at),
             loss=loss,
             uncommitted=None if topic is None else uncommitted(topic, offsets, _position(progress)),
             kept=None if topic is None or now is None else _kept(topic, log),
@@ -222,7 +225,8 @@ class Collector:
         except TableError as error:
             return _Progress(None, Planned(), str(error).partition(". ")[0])
         note = "" if batch is None or entry is not None else f"its checkpoint lacks offsets/{batch}"
-        return _Progress(entry, planned, note)
+        is_idle = batch is None and planned.newest is None and table.startswith("bronze.")
+        return _Progress(entry, planned, note, checkpoint.kafka_beginning() if is_idle else None)
 
     def _lag_and_loss(
         self,
@@ -288,7 +292,7 @@ class Collector:
         except TableError:
             return None
 
-    def _freshness(self, table: str, offsets: TopicOffsets) -> Freshness:
+    def _freshness(self, table: str, offsets: TopicOffsets, at: datetime) -> Freshness:
         """From Kafka to a table; of several bronze tables, the one that the table reads counts."""
         source = self._trail.bronze_of(table)
         topic = next(one for one in self._pipeline.bronze if one.table == source)
@@ -297,7 +301,16 @@ class Collector:
             offsets = of_files(topic, self._listed(topic), position)
         behind = None if offsets.note else records_behind(topic, offsets, position)
         since = unread_since(topic, offsets, position)
-        return self._trail.freshness(table, since, is_unread_known=behind == 0 or since is not None)
+        found = self._trail.freshness(table, since, is_unread_known=behind == 0 or since is not None)
+        return self._dated(table, found, at)
+
+    def _dated(self, table: str, found: Freshness, at: datetime) -> Freshness:
+        """A freshness with the time since which it is not known."""
+        if found.is_known:
+            self._unknown_since.pop(table, None)
+            return found
+        since = self._unknown_since[table] = min(at, self._unknown_since.get(table, at))
+        return replace(found, unknown_since=since)
 
     def _quarantine(
         self, silver: Silver, accepted: LogReader, newest: Snapshot | None, at: datetime
@@ -391,4 +404,4 @@ def _reads(declared: Table | Publish) -> tuple[str, ...]:
 
 
 def _position(progress: _Progress) -> Offsets | None:
-    return None if progress.entry is None else kafka_position(progress.entry)
+    return progress.beginning if progress.entry is None else kafka_position(progress.entry)

@@ -42,7 +42,7 @@ def document(status: Status) -> dict[str, Any]:
     ``phase`` in words, ``since``, ``error``, ``restarts``, ``last_batch``: ``batch_id``, ``ended_at``,
     ``duration_ms``, ``phases_ms``, ``state_rows``, ``state_bytes``; null if its job recorded none),
     ``freshness`` (``newest_at``, ``newest_seconds``, ``waiting_since``, ``waiting_seconds``: 0 if no record
-    waits; null for publications),
+    waits, null if it is not known; ``unknown_seconds``: for how long it has not been; null for publications),
     ``time_to_loss`` (``seconds``: null if not known or never; ``is_never``, ``cause``),
     ``uncommitted`` (``records`` of open transactions, ``seconds`` since when the stable offset stands still;
     null except for bronze),
@@ -190,6 +190,7 @@ def _freshness_document(found: Freshness, at: datetime) -> dict[str, Any]:
         "newest_seconds": _rounded(found.newest_seconds(at)),
         "waiting_since": iso(found.waiting_since),
         "waiting_seconds": _rounded(found.waiting_seconds(at)),
+        "unknown_seconds": round(found.unknown_seconds(at), 1),
     }
 
 

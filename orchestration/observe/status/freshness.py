@@ -2,6 +2,9 @@
 
 A table's position in its source is a version; the commits of that source name their own positions; and so on
 back to bronze, whose files have the Kafka timestamps of their rows in the statistics. So no row is read.
+
+A query that has read nothing of a source with rows, or has not finished the source's first state, lacks the
+oldest record. One whose source is empty lacks what its source lacks: nothing, if the topic is idle.
 """
 
 from __future__ import annotations
@@ -80,28 +83,39 @@ class RecordTrail:
 
     def _reached(self, table: str) -> tuple[str, int] | None:
         """The bronze table, and the version below which the table has all of it; None if not known."""
-        latest = self._log(table).latest_version()
-        if latest is None:
-            return None
         query, source = self._reads[table]
         if not source:
-            return table, latest + 1
+            latest = self._log(table).latest_version()
+            return table, 0 if latest is None else latest + 1
         checkpoint = self._checkpoint(query)
-        entry = checkpoint.planned_batch(checkpoint.last_committed())
-        return None if entry is None else self._back(source, delta_position(entry))
+        batch = checkpoint.last_committed()
+        entry = checkpoint.planned_batch(batch)
+        if entry is None and batch is not None:
+            return None
+        return self._back(source, None if entry is None else delta_position(entry))
 
     def _back(self, table: str, position: DeltaPosition | None) -> tuple[str, int] | None:
         """What a reader of ``table`` at a position has of bronze."""
         if position is None or position.in_snapshot:
-            return None  # it still reads the first state, in an order of its own
-        query, source = self._reads[table]
+            # It has read nothing yet, or reads the first state, in an order of its own.
+            if self._log(table).backlog(position).files:
+                return self.bronze_of(table), 0
+            return self._reached(table)
+        _, source = self._reads[table]
         passed = _passed(self._log(table), position)
         if not source:
             return table, passed
         latest = self._log(table).latest_version()
         if latest is not None and passed > latest:
             return self._reached(table)
-        for version in range(passed - 1, max(-1, passed - 1 - _SEARCHED), -1):
+        return self._by_commits(table, passed)
+
+    def _by_commits(self, table: str, passed: int) -> tuple[str, int] | None:
+        """What a reader has of bronze that has passed the commits of ``table`` below a version."""
+        query, source = self._reads[table]
+        for version in range(passed - 1, passed - 1 - _SEARCHED, -1):
+            if version < 0:
+                return self.bronze_of(table), 0  # no commit before it brought rows of bronze
             commit = self._log(table).commit(version)
             if commit is None:
                 return None
@@ -135,7 +149,7 @@ def _newest(log: LogReader, version: int) -> datetime | None:
 def _oldest(log: LogReader, version: int) -> datetime | None:
     """The oldest Kafka timestamp from a version on; of unread commits the first ones are the oldest."""
     found: list[datetime] = []
-    for commit in log.commits(version):
+    for commit in log.commits(version or log.oldest_version() or 0):
         found += [_time(file.bounds[0]) for file in commit.added if file.bounds]
         if len(found) >= _COMMITS:
             break

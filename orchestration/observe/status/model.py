@@ -65,11 +65,18 @@ class Freshness:
         newest_at: Kafka timestamp of the newest record that is in the table; None before the first.
         waiting_since: Kafka timestamp of the oldest record that is not; None if no record waits.
         is_known: Whether ``waiting_since`` is known; if not, records may wait.
+        unknown_since: Since when it is not known, as far as this process has looked; None if it is.
     """
 
     newest_at: datetime | None
     waiting_since: datetime | None
     is_known: bool
+    unknown_since: datetime | None = None
+
+    def unknown_seconds(self, at: datetime) -> float:
+        """For how long it has not been known whether a record waits; 0 while it is known."""
+        since = self.unknown_since
+        return 0.0 if self.is_known or since is None else max(0.0, (at - since).total_seconds())
 
     def newest_seconds(self, at: datetime) -> float | None:
         """Age of the newest record that is in the table; grows also while producers send nothing."""
@@ -80,6 +87,10 @@ class Freshness:
         if not self.is_known:
             return None
         return 0.0 if self.waiting_since is None else max(0.0, (at - self.waiting_since).total_seconds())
+
+
+UNKNOWN_SECONDS = 30.0
+"""Whether a record waits may be unknown for so long before a person should look: a broker restarts faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +301,15 @@ class Status:
 
         None if it is not known of a table; 0 if no record waits.
         """
-        layers = {table.layer for table in self.tables if table.freshness is not None}
-        last = next((layer for layer in ("gold", "silver", "bronze") if layer in layers), "")
-        ages = [
-            table.freshness.waiting_seconds(self.at)
-            for table in self.tables
-            if table.layer == last and table.freshness is not None
-        ]
+        ages = [found.waiting_seconds(self.at) for found in self.last_freshness]
         known = [age for age in ages if age is not None]
         return max(known, default=0.0) if len(known) == len(ages) else None
+
+    @property
+    def last_freshness(self) -> tuple[Freshness, ...]:
+        """The freshness of each gold table; of silver or bronze where no gold is declared."""
+        layers = {table.layer for table in self.tables if table.freshness is not None}
+        last = next((layer for layer in ("gold", "silver", "bronze") if layer in layers), "")
+        return tuple(
+            table.freshness for table in self.tables if table.layer == last and table.freshness is not None
+        )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
-from orchestration.observe.status.model import Status, TableStatus
+from orchestration.observe.status.model import UNKNOWN_SECONDS, Status, TableStatus
 
 Severity = Literal["critical", "warning"]
 
@@ -30,7 +31,11 @@ class Problem:
 
 def problems(status: Status) -> tuple[Problem, ...]:
     """The problems of a pipeline now, critical ones first, then in the order of data flow."""
-    found = [problem for table in status.tables for problem in (*_of_table(table), *_of_source_files(table))]
+    found = [
+        problem
+        for table in status.tables
+        for problem in (*_of_table(table), *_of_freshness(table, status.at), *_of_source_files(table))
+    ]
     if status.broker_note and any(table.holder for table in status.tables):
         found.insert(0, Problem("warning", "", f"Kafka: {status.broker_note}"))
     return tuple(sorted(found, key=lambda problem: problem.severity != "critical"))
@@ -71,6 +76,14 @@ def _of_table(table: TableStatus) -> Iterator[Problem]:
         yield Problem("warning", name, f"{table.late.count:,} {table.late.unit} came after the watermark")
     if table.fields is not None and table.fields.is_rename:
         yield Problem("warning", name, f"a field was probably renamed: {table.fields.text()}")
+
+
+def _of_freshness(table: TableStatus, at: datetime) -> Iterator[Problem]:
+    if table.freshness is not None and table.holder is not None:
+        unknown = table.freshness.unknown_seconds(at)
+        if unknown > UNKNOWN_SECONDS:
+            text = f"not known for {duration(unknown)} whether a record waits"
+            yield Problem("warning", table.table, text)
 
 
 def _of_source_files(table: TableStatus) -> Iterator[Problem]:

@@ -124,6 +124,19 @@ def test_ls_lists_rules_channels_and_what_is_raised(tmp_path: Path) -> None:
     assert "secret" not in found.stdout + json.dumps(as_json)  # type: ignore[attr-defined]
 
 
+def test_ls_says_of_a_rule_that_cannot_be_judged_that_it_is_not_known(tmp_path: Path) -> None:
+    """No broker answers: whether a record waits is not known, and that is not fine."""
+    rules = {"fresh": {"when": "freshness", "over": "1 hour"}}
+    pipeline = LivedIn(tmp_path, alerts={"rules": rules})
+    pipeline.caught_up()
+    live = Live(PIPELINE, pipeline.settings, pipeline.layout)
+    Watch("shop", pipeline.settings.alerts, pipeline.layout.alerts, live.facts).look()
+    settings = ("alerts.rules.fresh={when: freshness, over: 1 hour}",)
+    found = command(tmp_path, "ls", settings=settings)
+    assert "not known" in found.stdout  # type: ignore[attr-defined]
+    assert "fine" not in found.stdout  # type: ignore[attr-defined]
+
+
 def test_a_rule_that_matches_no_table_is_named_before_a_night_depends_on_it(tmp_path: Path) -> None:
     """It would be watched, be fine, and never ring."""
     wrong = "alerts.rules.night={when: query_dead, tables: [gold.quakes_latset]}"

@@ -360,6 +360,7 @@ def test_the_document_has_stable_keys_and_exact_numbers(layout: Layout) -> None:
             "newest_seconds": None,
             "waiting_since": None,
             "waiting_seconds": None,
+            "unknown_seconds": 0.0,
         },
         "time_to_loss": {"seconds": None, "is_never": False, "cause": ""},
         "uncommitted": {"records": 0, "seconds": 0.0},

@@ -1,0 +1,151 @@
+"""Trouble that makes no noise, and what each place says of it: model, page, /readyz, metrics, alerts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from common.config.alert_settings import AlertRule
+from common.config.paths import Layout
+from common.config.settings import Settings
+from common.declare import Pipeline, Topic
+from common.delta.lease.local_leases import Leases
+from orchestration.observe.alerts.evaluate import Observation, observe
+from orchestration.observe.alerts.facts import Facts
+from orchestration.observe.metrics.exposition import prometheus_text
+from orchestration.observe.page.live import Live
+from orchestration.observe.status.collect import Collector
+from orchestration.observe.status.document import document
+from orchestration.observe.status.model import Status
+from orchestration.observe.status.problems import problems
+from orchestration.observe.status.topic_offsets import TopicOffsets
+from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
+from tests.unit.orchestration.observe.status.test_model import Answering, look, offsets, waiting
+
+IDLE = offsets(0)
+SILENT = TopicOffsets("broker:9092", note="broker does not answer")
+FRESH = {"not-fresh": AlertRule(when="freshness", over="10 minutes")}
+
+
+@pytest.fixture
+def lived_in(tmp_path: Path) -> LivedIn:
+    return LivedIn(tmp_path)
+
+
+def fresh(status: Status) -> Observation:
+    """What the rule for freshness says."""
+    return observe(FRESH, Facts(status))["not-fresh", ""]
+
+
+def unready(lived_in: LivedIn, status: Status, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What /readyz says of a status."""
+    live = Live(PIPELINE, lived_in.settings, lived_in.layout)
+    monkeypatch.setattr(live, "status", lambda: status)
+    return live.unready()
+
+
+def about(seconds: float) -> object:
+    """So many seconds, or some more on a busy machine."""
+    return pytest.approx(seconds + 10, abs=11) if seconds else 0
+
+
+def later(status: Status, seconds: float) -> Status:
+    return replace(status, at=status.at + timedelta(seconds=seconds))
+
+
+def test_an_idle_topic_lacks_nothing_also_before_the_first_row(lived_in: LivedIn) -> None:
+    assert waiting(look(lived_in, IDLE)) == [0, 0, 0]
+    assert look(lived_in, IDLE).waiting_seconds == 0
+    assert "medallion_waiting_seconds" in prometheus_text(look(lived_in, IDLE)).decode()
+
+
+def test_an_idle_topic_that_is_read_from_its_end_lacks_nothing(tmp_path: Path) -> None:
+    """Spark has no micro-batch before the first record; the source has written where it begins."""
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders", starting_offsets="latest")])
+    layout = Layout.of(pipeline, Settings(data_dir=tmp_path))
+    collector = Collector(pipeline, layout, Answering(offsets(10)))
+    assert waiting(collector.collect()) == [None]
+    beginning = Path(layout.checkpoint_path("bronze.orders")) / "sources" / "0" / "0"
+    beginning.parent.mkdir(parents=True)
+    beginning.write_bytes(b'\0v1\n{"orders":{"0":10}}')
+    assert waiting(collector.collect()) == [0]
+    assert waiting(Collector(pipeline, layout, Answering(offsets(12, ages={10: 40}))).collect()) == [
+        about(40)
+    ]
+
+
+def test_a_table_that_has_written_nothing_lacks_the_oldest_record(
+    lived_in: LivedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gold has never written its first row; the record has waited for longer than the goal."""
+    lived_in.bronze(10, ago=900)
+    lived_in.batch("bronze.orders", 0, {"orders": {"0": 10}})
+    status = look(lived_in)
+    assert waiting(status) == [0, about(909), about(909)]
+    lived_in.silver(8, read_to=1, batch_id=0)
+    lived_in.batch("silver.orders", 0, lived_in.position("bronze.orders", 1))
+    status = look(lived_in)
+    assert waiting(status) == [0, 0, about(909)]
+    assert fresh(status).is_wrong
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        lived_in.job()
+        reasons = unready(lived_in, look(lived_in), monkeypatch)
+    assert any(reason.startswith("gold.by_day: a record waits for 9") for reason in reasons)
+
+
+def test_gold_lacks_nothing_where_silver_has_accepted_nothing(lived_in: LivedIn) -> None:
+    """All records are in quarantine: no row will ever come, and none waits."""
+    lived_in.bronze(10, ago=900)
+    lived_in.batch("bronze.orders", 0, {"orders": {"0": 10}})
+    lived_in.batch("silver.orders", 0, lived_in.position("bronze.orders", 1))
+    assert waiting(look(lived_in)) == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("index", "seconds"), [(-1, 64), (0, 0)])
+def test_the_first_state_of_a_source_is_lacking_until_all_of_it_is_read(
+    lived_in: LivedIn, index: int, seconds: int
+) -> None:
+    lived_in.bronze(5, ago=60)
+    lived_in.batch("bronze.orders", 0, {"orders": {"0": 5}})
+    first = lived_in.position("bronze.orders", 0) | {"index": index, "isStartingVersion": True}
+    lived_in.batch("silver.orders", 0, first)
+    assert waiting(look(lived_in, offsets(5)))[1] == about(seconds)
+
+
+def test_a_silent_broker_is_unknown_and_not_ready_within_seconds(
+    lived_in: LivedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lived_in.caught_up()
+    collector = Collector(PIPELINE, lived_in.layout, Answering(SILENT))
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        lived_in.job()
+        first = collector.collect()
+        assert unready(lived_in, first, monkeypatch) == []  # a broker restarts within seconds
+        status = later(collector.collect(), 40)
+    reasons = unready(lived_in, status, monkeypatch)
+    assert [reason.partition(" for ")[0] for reason in reasons] == [f"{table}: not known" for table in TABLES]
+    assert reasons[0].endswith("whether a record waits (broker does not answer)")
+    assert any("whether a record waits" in problem.text for problem in problems(status))
+    shown = document(status)["tables"][2]["freshness"]
+    assert (shown["waiting_seconds"], round(shown["unknown_seconds"])) == (None, 40)
+    assert 'medallion_table_unknown_seconds{layer="gold",pipeline="shop",table="gold.by_day"} 4' in (
+        prometheus_text(status)
+        .decode()
+        .replace('pipeline="shop",layer="gold"', 'layer="gold",pipeline="shop"')
+    )
+    assert fresh(status).is_wrong is None
+    long = fresh(later(status, 600))
+    assert long.is_wrong
+    assert long.text == "it has not been known for 10 min 40 s whether a record waits"
+    assert fresh(look(lived_in)).is_wrong is False  # and back by itself
+
+
+def test_what_is_known_to_wait_is_said_beside_what_is_not_known(lived_in: LivedIn) -> None:
+    lived_in.caught_up()
+    late, unknown = look(lived_in, offsets(12, ages={10: 700})), look(lived_in, SILENT)
+    both = replace(late, tables=(*late.tables, replace(unknown.tables[2], table="gold.other")))
+    assert both.waiting_seconds is None
+    assert fresh(both).is_wrong
