@@ -62,6 +62,8 @@ class Files:
         """Faults of the field values in combination."""
         if not self.path.strip():
             yield "path is empty; name a folder or a file"
+        if any(sign in self.path.rpartition("://")[2] for sign in "*?"):
+            yield f"path {self.path!r} is no pattern; name a folder: all folders below it are read"
         if self.header and self.format != "csv":
             yield f"header is for format 'csv'; files of format {self.format!r} have no line of names"
         if (most := self.max_rows_per_trigger) is not None and most < 1:

@@ -6,7 +6,7 @@ Names are not resolved: whether a column exists is checked by ``orchestration.au
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import Token, TokenType, exp
@@ -141,6 +141,60 @@ def _end_of_argument(tokens: Sequence[Token], first: int) -> int:
         depth += token.token_type in _OPENING
         depth -= token.token_type in _CLOSING
     return int(tokens[-1].end) + 1
+
+
+_BY_ARRIVAL = frozenset(
+    {"any_value", "first", "first_value", "last", "last_value"}
+    | {"array_agg", "collect_list", "listagg", "string_agg"}
+)
+_IGNORES_ORDER = frozenset(
+    {"array_contains", "array_max", "array_min", "array_sort", "sort_array"}
+    | {"array_size", "cardinality", "size"}
+)
+
+
+def aggregates_by_arrival(sql: str) -> tuple[str, ...]:
+    """Aggregates whose value depends on the order in which Spark reads the rows: ``first``, ``collect_list``.
+
+    Not one that is sorted or only measured around it, such as ``sort_array(collect_list(x))``, nor one with
+    ``within group (order by …)``.
+
+    Raises:
+        SqlError: The text is not one expression.
+    """
+    found = []
+    for node in parse(sql).find_all(exp.Func):
+        name = _name(node)
+        if name in _BY_ARRIVAL and not _is_ordered(node):
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def aggregated_fields(sql: str, names: Collection[str]) -> tuple[tuple[str, Path], ...]:
+    """Calls of these functions whose argument is a plain field: the function's name, and the field.
+
+    Raises:
+        SqlError: The text is not one expression.
+    """
+    calls = (
+        (_name(node), path_of(node.this)) for node in parse(sql).find_all(exp.Func) if _has_argument(node)
+    )
+    return tuple((name, path) for name, path in calls if name is not None and name in names and path)
+
+
+def _has_argument(node: exp.Expr) -> bool:
+    return isinstance(node.this, exp.Expr)
+
+
+def _is_ordered(node: exp.Expr) -> bool:
+    if isinstance(node.this, exp.Order):
+        return True
+    around = node.parent
+    while around is not None:
+        if isinstance(around, exp.WithinGroup) or (_name(around) or "") in _IGNORES_ORDER:
+            return True
+        around = around.parent
+    return False
 
 
 def makes_windows(sql: str) -> bool:

@@ -87,7 +87,10 @@ def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:
         return None if found.storage.change_feed else _feedless("reads", reader.reads)
     advice = nearest(reader.reads, right) if right else f"the pipeline declares no {wanted} table yet"
     if reader.reads in known:
-        return f"reads {reader.reads!r}, but a {reader.LAYER} table reads a {wanted} table; {advice}"
+        also = ""
+        if isinstance(reader, Join | Aggregate):
+            also = ', and with mode="recompute" also a gold Upsert or ChangeFeed'
+        return f"reads {reader.reads!r}, but a {reader.LAYER} table reads a {wanted} table{also}; {advice}"
     return f"reads {reader.reads!r}, which the pipeline does not declare; {advice}"
 
 

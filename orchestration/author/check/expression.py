@@ -13,7 +13,7 @@ from difflib import get_close_matches
 
 from common.errors import SqlError, nearest
 from common.schema.ddl import Field
-from common.sql.expression import Facts, analyze
+from common.sql.expression import Facts, aggregated_fields, analyze
 from common.sql.function_names import FUNCTIONS
 from orchestration.author.check.visible_columns import Scope, unknown
 
@@ -30,6 +30,8 @@ def extra_functions(*, are_possible: bool) -> Iterator[None]:
         _EXTRA_FUNCTIONS.reset(token)
 
 
+_COMPARING = frozenset({"collect_set", "max", "min", "mode", "approx_count_distinct"})
+_OF_GROUPING_SETS = frozenset({"grouping", "grouping_id"})
 _RANDOM = frozenset({"rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"})
 
 
@@ -75,12 +77,32 @@ def measure_faults(
             f"{name}(distinct …) cannot be kept up to date by a stream; write approx_count_distinct(x), "
             'or size(collect_set(x)) for an exact count of few values, or take mode="recompute"'
         )
+    for name in facts.aggregates:
+        if name in _OF_GROUPING_SETS:
+            yield f"{name}() is for grouping sets, which a table with one grouping has not; leave it out"
     for name in facts.nested:
         yield f"{name}() is inside another aggregate; a measure aggregates once"
     for path in facts.outside_aggregates:
         if groups is not None and path[0].lower() not in groups and scope.missing(path) is None:
             shown = ".".join(path)
             yield f"{shown!r} is outside of any aggregate; write max({shown}), or add it to by"
+
+
+def holds_uncomparable(field: Field) -> bool:
+    """Whether a field is a map or a variant, or has one inside."""
+    return field.kind in {"map", "variant"} or any(map(holds_uncomparable, field.nested))
+
+
+def uncomparable_arguments(sql: str, scope: Scope) -> Iterator[str]:
+    """Faults of aggregates that compare values, over a plain field that cannot be compared."""
+    try:
+        calls = aggregated_fields(sql, _COMPARING)
+    except SqlError:
+        return
+    for name, path in calls:
+        if holds_uncomparable(found := scope.type_of(path)):
+            shown = ".".join(path)
+            yield f"{name}() compares values, but {shown!r} is of type {found.type}; use a field of it"
 
 
 def result(sql: str, name: str, scope: Scope) -> Field:

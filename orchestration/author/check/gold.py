@@ -9,7 +9,13 @@ from common.declare.declared import source_of
 from common.errors import Problem, SqlError, nearest
 from common.schema.ddl import Field
 from common.sql.expression import analyze
-from orchestration.author.check.expression import measure_faults, row_faults
+from orchestration.author.check.expression import (
+    holds_uncomparable,
+    measure_faults,
+    result,
+    row_faults,
+    uncomparable_arguments,
+)
 from orchestration.author.check.names import each, name_faults, named, references
 from orchestration.author.check.publish import custom_problems, custom_scopes
 from orchestration.author.check.throwing_sql import division_faults
@@ -102,10 +108,13 @@ def _aggregate(gold: Aggregate, silver: Scope) -> Iterator[Problem]:
     place, source = gold.table, source_of(gold)
     by, measures = named(gold.by or ()), named(gold.measures)
     for name, sql in by.items():
-        yield from each(f"{place}, by {name!r}", _row_faults(sql, silver), source)
+        is_compared = gold.mode == "recompute"
+        compared = _comparable(result(sql, name, silver)) if is_compared else ()
+        yield from each(f"{place}, by {name!r}", (*_row_faults(sql, silver), *compared), source)
     for name, sql in measures.items():
         faults = _measure_faults(sql, silver, _groups(by), in_state=gold.mode != "recompute")
-        yield from each(f"{place}, measure {name!r}", faults, source)
+        compared = uncomparable_arguments(sql, silver)
+        yield from each(f"{place}, measure {name!r}", (*faults, *compared), source)
     if gold.where is not None:
         yield from each(f"{place}, where", _row_faults(gold.where, silver), source)
     yield from each(place, name_faults([*by, *measures]), source)
@@ -181,6 +190,15 @@ def _upsert(gold: Upsert | ChangeFeed, silver: Scope) -> Iterator[Problem]:
                 yield Problem(place, text, source)
 
 
+def _comparable(column: Field) -> Iterator[str]:
+    """The fault of a column whose values are compared and have a map or variant in them."""
+    if holds_uncomparable(column):
+        yield (
+            f"is of type {column.type}, which cannot be compared; "
+            "write sort_array(map_entries(…)), to_json(…), or a field of it"
+        )
+
+
 def _key_faults(key: Sequence[str], scope: Scope) -> Iterator[str]:
     """Faults of a key: names that are doubled, of the wrong case, or of a type that cannot be compared."""
     lower = [name.lower() for name in key]
@@ -200,7 +218,8 @@ def _history(gold: History, silver: Scope) -> Iterator[Problem]:
     yield from each(place, _key_faults(gold.key, silver), source)
     kept = named(gold.columns)
     for name, sql in kept.items():
-        yield from each(f"{place}, column {name!r}", _row_faults(sql, silver), source)
+        faults = (*_row_faults(sql, silver), *_comparable(result(sql, name, silver)))
+        yield from each(f"{place}, column {name!r}", faults, source)
     if gold.delete_when is not None:
         yield from each(f"{place}, delete_when", _row_faults(gold.delete_when, silver), source)
     yield from each(place, name_faults([*gold.key, *_OF_A_HISTORY, *kept]), source)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from common.declare import Aggregate, Csv, Debezium, Gold, Join, Json, Pipeline, Silver
 from common.declare.declared import folder_of
+from common.errors import SqlError
 from common.schema.value_fields import unchecked_nulls
+from common.sql.expression import aggregates_by_arrival
 
+_IN_ORDER = {
+    **dict.fromkeys(("array_agg", "collect_list"), "sort_array(…) around it"),
+    **dict.fromkeys(("listagg", "string_agg"), "within group (order by …) behind it"),
+}
+"""What gives the values of an aggregate an order."""
 _SHOWN = 3
 """Most places that a note lists."""
 
@@ -36,11 +44,15 @@ def _of(gold: Gold) -> Iterator[str]:
     if not gold.takes_rows_back or gold.reading.changes == "appends":
         yield f"{table} takes no row back: rows that {source} deletes or replaces stay in it. {_remedy(gold)}"
     if (watermark := _watermark(gold)) is not None:
-        counted = "counted as late in its commits and " if isinstance(gold, Aggregate) else ""
+        counted, instead = "", 'mode="recompute" has no bounds in time: it joins all rows of a key.'
+        if isinstance(gold, Aggregate):
+            counted, instead = "counted as late in its commits and ", 'mode="recompute" includes them.'
         yield (
             f"{table} leaves out rows that come later than its watermark of {watermark}: they are {counted}"
-            f'missing from it. mode="recompute" includes them.'
+            f"missing from it. {instead}"
         )
+    if isinstance(gold, Aggregate):
+        yield from _by_arrival(gold)
     if gold.storage.deletion_vectors:
         yield (
             f"{table} keeps deletion vectors, so it has Delta reader version 3: delta-rs's pyarrow and pandas"
@@ -51,6 +63,17 @@ def _of(gold: Gold) -> Iterator[str]:
             f"{table} may have columns of newer types; with such a column it has Delta reader version 3, and "
             "readers that are older than these types refuse it."
         )
+
+
+def _by_arrival(gold: Aggregate) -> Iterator[str]:
+    for name, sql in gold.measures.items() if isinstance(gold.measures, Mapping) else ():
+        with suppress(SqlError):  # reported as a fault
+            for aggregate in aggregates_by_arrival(sql):
+                instead = _IN_ORDER.get(aggregate, "max_by(x, a time)")
+                yield (
+                    f"{gold.table}, measure {name!r}: {aggregate}() depends on the order in which Spark "
+                    f"reads the rows, so the same rows may give another value; write {instead}."
+                )
 
 
 def _published(pipeline: Pipeline) -> Iterator[str]:
@@ -66,6 +89,8 @@ def _published(pipeline: Pipeline) -> Iterator[str]:
 def _remedy(gold: Gold) -> str:
     if gold.takes_rows_back:
         return 'The declaration says so: reading=Reading(changes="appends").'
+    if isinstance(gold, Join) and gold.within is not None:
+        return 'It has mode="stream"; mode="recompute" takes rows back, and joins without bounds in time.'
     if isinstance(gold, Aggregate | Join):
         return f'It has mode="{gold.mode}"; mode="recompute" takes rows back.'
     return 'Its function can, if it reads the feed: reading=Reading(changes="feed").'

@@ -11,7 +11,9 @@ from common.declare import (
     Aggregate,
     ChangeFeed,
     ConsoleSink,
+    Files,
     Gold,
+    History,
     Join,
     Json,
     Pipeline,
@@ -217,3 +219,42 @@ def test_a_division_is_refused_wherever_gold_has_sql() -> None:
         "gold.latest, delete_when",
         "gold.c, by 'b'",
     ]
+
+
+def test_values_that_cannot_be_compared_are_refused_where_they_are_compared() -> None:
+    """A map or variant, also inside of another type: Spark raises an error only when the query runs."""
+    history = History("h", reads="silver.changes", key=["id"], valid_by="changed_at", columns=["op", "tags"])
+    ((place, text),) = problems(history)
+    assert place == "gold.h, column 'tags'"
+    assert text.startswith("is of type map<string,int>, which cannot be compared; ")
+    counts = Aggregate(
+        "n",
+        reads="silver.changes",
+        by=["tags"],
+        mode="recompute",
+        measures={"kinds": "collect_set(tags)", "one": "size(collect_set(map_keys(tags)))"},
+    )
+    assert problems(counts) == [
+        (
+            "gold.n, by 'tags'",
+            (
+                "is of type map<string,int>, which cannot be compared; write sort_array(map_entries(…)), "
+                "to_json(…), or a field of it"
+            ),
+        ),
+        (
+            "gold.n, measure 'kinds'",
+            "collect_set() compares values, but 'tags' is of type map<string,int>; use a field of it",
+        ),
+    ]
+
+
+def test_a_measure_of_grouping_sets_is_refused() -> None:
+    counts = Aggregate("n", reads="silver.changes", by=["op"], measures={"level": "grouping_id()"})
+    ((_, text),) = problems(counts)
+    assert text.startswith("grouping_id() is for grouping sets")
+
+
+def test_a_pattern_is_no_path_of_files() -> None:
+    with pytest.raises(PipelineError, match="is no pattern; name a folder"):
+        Files("history", path="exports/*.jsonl", format="jsonl")

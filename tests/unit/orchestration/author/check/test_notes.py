@@ -75,6 +75,32 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         ],
     ),
     "recompute": (lambda: Aggregate("g", **BY, mode="recompute"), []),
+    "values by arrival": (
+        lambda: Aggregate(
+            "g",
+            reads="silver.s",
+            by=["a"],
+            mode="recompute",
+            measures={
+                "some": "first(x)",
+                "all": "concat_ws(',', collect_list(x))",
+                "sorted": "sort_array(collect_list(x))",
+                "number": "size(collect_list(x))",
+                "listed": "listagg(x) within group (order by x)",
+                "newest": "max_by(x, at)",
+            },
+        ),
+        [
+            (
+                "gold.g, measure 'some': first() depends on the order in which Spark reads the rows, so the "
+                "same rows may give another value; write max_by(x, a time)."
+            ),
+            (
+                "gold.g, measure 'all': collect_list() depends on the order in which Spark reads the rows, "
+                "so the same rows may give another value; write sort_array(…) around it."
+            ),
+        ],
+    ),
     "upsert": (lambda: Upsert("g", reads="silver.s", key=["k"], newest_by=["v"]), []),
     "upsert of appends": (
         lambda: Upsert("g", reads="silver.s", key=["k"], newest_by=["v"], reading=APPENDS),
@@ -95,11 +121,11 @@ NOTES: dict[str, tuple[Callable[[], Gold], list[str]]] = {
         [
             (
                 "gold.g takes no row back: rows that silver.s deletes or replaces stay in it. "
-                'It has mode="stream"; mode="recompute" takes rows back.'
+                'It has mode="stream"; mode="recompute" takes rows back, and joins without bounds in time.'
             ),
             (
                 "gold.g leaves out rows that come later than its watermark of 1 day or 2 days: they are "
-                'missing from it. mode="recompute" includes them.'
+                'missing from it. mode="recompute" has no bounds in time: it joins all rows of a key.'
             ),
         ],
     ),
