@@ -4,15 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# A worker that dies ends the run with a report: with another one in its place the rest would wait for ever.
-WORKERS := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 UV ?= $(BIN)/uv
-# Tests of processes wait a lot: a third worker needs what they leave of two cores.
-LONG := -n 3 $(WORKERS) --optimize
+SHARD ?= 1
 COMPILE = $(UV) pip compile $(ARGS) --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java fmt lock clean
+.PHONY: help setup demo test test-shard test-all unit chaos chaos-short cluster picture bench bench-quick bench-check check check-java fmt lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,13 +21,13 @@ demo: setup ## send sample events from Kafka to gold, and watch them for a minut
 	@$(BIN)/medallion demo $(ARGS)
 
 test: setup $(VENV)/.installed-dev ## each promise once, on a real broker and a real Spark: about eight minutes on two cores
-	@$(BIN)/python -m pytest -n 2 $(WORKERS) -m "not long" --draws 25 --budget 600 --timeout 600 $(ARGS)
+	@$(BIN)/python -m tests.runs test $(ARGS)
 
-test-rest: setup $(VENV)/.installed-dev ## what test-all has besides test: every death, both ways to write, lives drawn anew
-	@$(BIN)/python -m pytest $(LONG) -m "long or drawn" $(ARGS)
+test-shard: setup $(VENV)/.installed-dev ## a quarter of what repeats a proof: every death, both ways to write, lives drawn anew; SHARD=1 to 4
+	@$(BIN)/python -m tests.runs shard-$(SHARD) $(ARGS)
 
-test-all: setup $(VENV)/.installed-dev ## test and test-rest in one run
-	@$(BIN)/python -m pytest $(LONG) $(ARGS)
+test-all: setup $(VENV)/.installed-dev ## test and all shards, one after the other; ARGS=--again runs what failed once more
+	@$(BIN)/python -m tests.runs all $(ARGS)
 
 unit: setup $(VENV)/.installed-dev ## only the tests that start no JVM: a minute
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
@@ -41,7 +38,7 @@ chaos: setup $(VENV)/.installed-dev ## the whole campaign of docs/run/proof.md: 
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.planted
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --only soak --no-page
 
-chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form, which CI runs: minutes
+chaos-short: setup $(VENV)/.installed-dev ## the campaign's short form: minutes
 	@CHAOS_CUTS=$${CHAOS_CUTS:-12} KILL_CASES=$${KILL_CASES:-6} RECOVER_CASES=$${RECOVER_CASES:-6} \
 		$(BIN)/python -m pytest -s tests/chaos/test_cut_points.py tests/chaos/test_seeded_kills.py \
 		tests/chaos/test_disk.py tests/chaos/test_clock.py tests/pipeline/change/test_recover.py $(ARGS)

@@ -6,7 +6,6 @@ import itertools
 import os
 import platform
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,8 @@ from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
 from common.declare import Message, Pipeline
+from tests.runs.shards import shards_of
+from tests.runs.time_left import add_stop_after, fail_without_time
 from tests.support.heap import release_tables
 from tests.support.run_cost import RunCost
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from common.spark.session import Compiled
     from orchestration.author.cases.session import CaseSession
 
-_BEGAN = time.monotonic()
 _counter = itertools.count()
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
@@ -53,7 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--optimize", action="store_true", help="optimize Spark's code fully: pays off in long runs"
     )
-    parser.addoption("--stop-after", metavar="SECONDS", help="skip the tests that have not begun by then")
+    add_stop_after(parser)
+    parser.addoption("--shard", metavar="NUMBER", help="only the files of this shard of the long tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(pytest_plugin, "medallion")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Set marks by folder and fixtures; workers begin with the kinds of tests that take longest."""
     for item in items:
         file = item.path.relative_to(Path(__file__).parent)
@@ -81,8 +82,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
         for mark in {kind, *(fixtures & {"spark", "broker"}), *(["drawn"] if is_drawn else [])}:
             item.add_marker(mark)
+    if shard := config.getoption("--shard"):
+        found = shards_of(file_of(item) for item in items if is_long(item))
+        others = [item for item in items if found.get(file_of(item)) != int(shard)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if found.get(file_of(item)) == int(shard)]
     if _WORKER:
         items[:] = mixed(items)
+
+
+def file_of(item: pytest.Item) -> str:
+    """The file of a test, from the folder of the tests on."""
+    return item.path.relative_to(Path(__file__).parents[1]).as_posix()
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Whether a shard runs the test, after the marks are set."""
+    return any(item.get_closest_marker(mark) for mark in ("long", "drawn"))
 
 
 def mixed(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -104,10 +120,8 @@ def mixed(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test whose run has no time left: a machine that is slow must not lose the whole run."""
-    limit = item.config.getoption("--stop-after")
-    if limit is not None and time.monotonic() - _BEGAN > float(limit):
-        pytest.skip(f"not run: the {float(limit):.0f} s of --stop-after are over")
+    """Fail a test for which the run has no time left."""
+    fail_without_time(item)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
 
 MARK = "TESTS_RUN"
+NOT_RUN = "not run"
+"""The outcome of a test for which the run had no time; its message begins with it."""
 SLOWEST = 20
 _POLL_SECONDS = 0.5
 _PROC = Path("/proc")
@@ -104,6 +106,23 @@ class _Spent:
     tests: int = 0
     seconds: float = 0.0
     cpu: float = 0.0
+    outcome: str = "passed"
+
+
+class RunTest(NamedTuple):
+    """A test's line in the table of a run: its name is pytest's node id."""
+
+    cpu: float
+    seconds: float
+    outcome: str
+    name: str
+
+
+def read_table(file: Path) -> list[RunTest]:
+    """The tests of the run that wrote the table; none if there is no table."""
+    lines = file.read_text(encoding="utf-8").splitlines()[1:] if file.exists() else []
+    fields = (line.split("\t", 3) for line in lines)
+    return [RunTest(float(cpu), float(seconds), outcome, name) for cpu, seconds, outcome, name in fields]
 
 
 @dataclass(eq=False)
@@ -157,6 +176,10 @@ class RunCost:
         spent.tests += report.when == "call"
         spent.seconds += report.duration
         spent.cpu += getattr(report, "cpu", 0.0)
+        if report.failed:
+            spent.outcome = NOT_RUN if str(report.longrepr).startswith(NOT_RUN) else "failed"
+        elif report.skipped and spent.outcome == "passed":
+            spent.outcome = "skipped"
 
     def pytest_sessionfinish(self) -> None:
         """A worker sends its count of queries to the first process."""
@@ -196,13 +219,15 @@ class RunCost:
 
     def _write_table(self) -> Path:
         """Write a line of tab-separated values for each test, the greatest CPU seconds first."""
-        file = Path(self.config.rootpath) / ".pytest_cache" / "run_cost.tsv"
-        file.parent.mkdir(exist_ok=True)
+        has_cache = self.config.pluginmanager.hasplugin("cacheprovider")
+        folder = self.config.getini("cache_dir") if has_cache else ".pytest_cache"
+        file = Path(self.config.rootpath) / folder / "run_cost.tsv"
+        file.parent.mkdir(exist_ok=True, parents=True)
         lines = [
-            f"{spent.cpu:.2f}\t{spent.seconds:.2f}\t{test.partition('@')[0]}\n"
+            f"{spent.cpu:.2f}\t{spent.seconds:.2f}\t{spent.outcome}\t{test.partition('@')[0]}\n"
             for test, spent in sorted(self.spent.items(), key=lambda one: -one[1].cpu)
         ]
-        file.write_text("".join(["cpu_s\tseconds\ttest\n", *lines]), encoding="utf-8")
+        file.write_text("".join(["cpu_s\tseconds\toutcome\ttest\n", *lines]), encoding="utf-8")
         return file
 
     def _by_kind(self) -> dict[str, _Spent]:

@@ -61,6 +61,8 @@ def test_a_process_is_told_by_its_command_line(words: str, kind: str) -> None:
 class _Report:
     """What a phase of a test left."""
 
+    failed = skipped = False
+
     def __init__(self, nodeid: str, when: str, duration: float) -> None:
         self.nodeid, self.when, self.duration, self.cpu = nodeid, when, duration, duration / 2
 
@@ -69,7 +71,12 @@ class _Report:
 def test_the_summary_has_the_kinds_the_slowest_and_a_budget_that_was_not_kept(
     budget: str | None, *, is_said: bool, tmp_path: Path
 ) -> None:
-    config: Any = SimpleNamespace(getoption=lambda _: budget, rootpath=tmp_path)
+    config: Any = SimpleNamespace(
+        getoption=lambda _: budget,
+        getini=lambda _: ".pytest_cache",
+        pluginmanager=SimpleNamespace(hasplugin=lambda _: True),
+        rootpath=tmp_path,
+    )
     cost = RunCost(config)
     for number in range(run_cost.SLOWEST + 5):
         for when, seconds in (("setup", 1.0), ("call", float(number))):
@@ -87,5 +94,8 @@ def test_the_summary_has_the_kinds_the_slowest_and_a_budget_that_was_not_kept(
     assert len(slowest) == run_cost.SLOWEST
     assert ("its budget is 1 minutes" in lines[-1]) == is_said
     table = (tmp_path / ".pytest_cache" / "run_cost.tsv").read_text().splitlines()
-    assert table[:2] == ["cpu_s\tseconds\ttest", "12.50\t25.00\ttests/spark/test_24.py::test"]
+    assert table[:2] == [
+        "cpu_s\tseconds\toutcome\ttest",
+        "12.50\t25.00\tpassed\ttests/spark/test_24.py::test",
+    ]
     assert len(table) == 1 + run_cost.SLOWEST + 5

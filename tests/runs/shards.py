@@ -1,0 +1,48 @@
+"""Which shard of the long tests a test file is in: the same for every run of a commit.
+
+``seconds.tsv`` has a line per file: the seconds of its long and drawn tests, added up over the workers.
+``python -m tests.runs weigh`` writes into it what the last runs of this folder have measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+SHARDS = 4
+TABLE = Path(__file__).with_name("seconds.tsv")
+NEW_FILE_SECONDS = 60.0
+"""A file that the table lacks counts as so many."""
+
+
+def read_seconds(table: Path = TABLE) -> dict[str, float]:
+    """The seconds of each test file in the table; a file's name begins with ``tests/``."""
+    lines = table.read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("\t") for line in lines if line and not line.startswith("#"))
+    return {file: float(seconds) for seconds, file in pairs}
+
+
+def write_seconds(seconds: Mapping[str, float], table: Path = TABLE) -> None:
+    """Replace the lines of the table, and keep its comment."""
+    comment = [line for line in table.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    lines = [f"{one:.0f}\t{file}" for file, one in sorted(seconds.items())]
+    table.write_text("\n".join([*comment, *lines, ""]), encoding="utf-8")
+
+
+def shards_of(
+    files: Iterable[str], seconds: Mapping[str, float] | None = None, shards: int = SHARDS
+) -> dict[str, int]:
+    """The shard of each file, from 1: the slowest files first, each into the shard that has least.
+
+    Files that the table lacks come last, by name: a new file moves no other one.
+    """
+    known = read_seconds() if seconds is None else seconds
+    ordered = sorted(known, key=lambda file: (-known[file], file))
+    ordered += sorted(set(files) - known.keys())
+    loads = [0.0] * shards
+    found = {}
+    for file in ordered:
+        lightest = loads.index(min(loads))
+        loads[lightest] += known.get(file, NEW_FILE_SECONDS)
+        found[file] = lightest + 1
+    return found

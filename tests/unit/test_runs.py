@@ -1,0 +1,127 @@
+"""Every long test is in one shard; what fails runs once more aloud, and fails the run if it fails again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runs.__main__ import Part, parts, weigh
+from tests.runs.shards import NEW_FILE_SECONDS, SHARDS, read_seconds, shards_of, write_seconds
+
+ROOT = Path(__file__).parents[2]
+MINUTES = 18
+WORKERS = 3
+
+
+def test_each_shard_has_the_same_work_and_less_than_its_time() -> None:
+    seconds = read_seconds()
+    loads = [0.0] * SHARDS
+    for file, shard in shards_of([]).items():
+        loads[shard - 1] += seconds[file]
+    assert max(loads) - min(loads) <= 0.1 * max(loads)
+    assert max(loads) <= MINUTES * 60 * WORKERS
+
+
+def test_a_new_file_goes_to_the_lightest_shard_and_moves_no_other() -> None:
+    seconds = {"a": 50.0, "b": 40.0, "c": 30.0, "d": 1.0}
+    before = shards_of([], seconds, shards=2)
+    assert before == {"a": 1, "b": 2, "c": 2, "d": 1}
+    assert shards_of(["z", "a", "y"], seconds, shards=2) == before | {"y": 1, "z": 2}
+    assert seconds["a"] + seconds["d"] + NEW_FILE_SECONDS > seconds["b"] + seconds["c"]
+
+
+@pytest.mark.long
+def test_every_long_test_is_in_exactly_one_shard() -> None:
+    """By what pytest itself collects, of all and of one shard."""
+
+    def collected(*words: str) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *words, "-m", "long or drawn"]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        return [line for line in listed.splitlines() if line.startswith("tests/")]
+
+    every = collected()
+    found = shards_of(test.partition("::")[0] for test in every)
+    assert set(found.values()) == set(range(1, SHARDS + 1))
+    assert collected("--shard", "2") == [test for test in every if found[test.partition("::")[0]] == 2]
+
+
+FLAKY = """
+from pathlib import Path
+import pytest
+
+def test_passes(): pass
+
+def test_is_flaky():
+    mark = Path("mark")
+    failed_before, _ = mark.exists(), mark.touch()
+    assert failed_before
+
+@pytest.mark.skipif(Path("mend").exists(), reason="mended")
+def test_fails_twice(): assert False
+"""
+
+
+def project(folder: Path) -> Path:
+    """A project with three tests that is run with the cost and the options of this one's."""
+    (folder / "tests" / "unit").mkdir(parents=True)
+    (folder / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\nmarkers = ["long: long", "drawn: drawn"]\n'
+    )
+    (folder / "conftest.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        "from tests.support.run_cost import RunCost\n"
+        "from tests.runs.time_left import add_stop_after as pytest_addoption, fail_without_time\n"
+        "def pytest_runtest_setup(item): fail_without_time(item)\n"
+        "def pytest_configure(config): config.pluginmanager.register(RunCost(config), 'run_cost')\n"
+    )
+    (folder / "tests" / "unit" / "test_some.py").write_text(FLAKY)
+    return folder
+
+
+def run(folder: Path, *, limit: float | None = None) -> Part:
+    part = Part("shard-1", ("-p", "no:hypothesispytest"), folder)
+    part.run([], again=True, limit=limit)
+    return part
+
+
+def test_what_fails_twice_fails_the_run_and_what_passes_then_is_listed(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    part = run(folder)
+    assert not part.is_passed
+    assert part.failed == ["tests/unit/test_some.py::test_fails_twice"]
+    assert part.flaky == ["tests/unit/test_some.py::test_is_flaky"]
+    assert part.lines()[0].split()[3:] == ["3", "1", "1", "FAILED"]
+    assert "flaky, it passed when it ran once more: tests/unit/test_some.py::test_is_flaky" in part.lines()[1]
+
+    (folder / "mend").touch()
+    (folder / "mark").unlink()
+    part = run(folder)
+    assert (part.is_passed, part.failed, len(part.flaky)) == (True, [], 1)
+
+
+def test_tests_without_time_fail_the_run(tmp_path: Path) -> None:
+    part = run(project(tmp_path), limit=30)
+    assert not part.is_passed
+    assert (len(part.failed), part.flaky) == (3, [])
+
+
+def test_what_was_measured_replaces_the_weight_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "seconds.tsv"
+    table.write_text("# a comment\n10\ttests/a.py\n20\ttests/b.py\n30\ttests/gone.py\n")
+    monkeypatch.setattr(read_seconds, "__defaults__", (table,))
+    monkeypatch.setattr(write_seconds, "__defaults__", (table,))
+    (tmp_path / "tests").mkdir()
+    for name in "ab":
+        (tmp_path / "tests" / f"{name}.py").touch()
+    cost = tmp_path / parts("shard-2")[0].folder / "run_cost.tsv"
+    cost.parent.mkdir(parents=True)
+    cost.write_text(
+        "cpu_s\tseconds\toutcome\ttest\n1\t4\tpassed\ttests/b.py::x\n1\t3\tpassed\ttests/b.py::y[1]\n"
+    )
+    weigh(tmp_path)
+    assert table.read_text() == "# a comment\n10\ttests/a.py\n7\ttests/b.py\n"
