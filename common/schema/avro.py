@@ -17,6 +17,7 @@ from typing import Any
 from common.declare.declared import source_of
 from common.declare.value_formats import Avro
 from common.errors import PipelineError, Problem, nearest
+from common.schema.avro_default import Defaults
 from common.schema.ddl import Field
 
 REGISTRY = "spark.medallion.schemaRegistry"
@@ -89,6 +90,8 @@ def _read(avro: Avro, folder: Path) -> tuple[Any, tuple[Field, ...]]:
     found = reader.type(document, "", "")
     if found.kind != "struct" and not reader.faults:
         reader.faults.append(f"{name} is of type {found.type}; a value is a record, its fields the columns")
+    if not reader.faults:
+        reader.judge_defaults()
     if reader.faults:
         raise _refused(avro, reader.faults)
     return document, found.nested
@@ -130,6 +133,16 @@ class _Reader:
     faults: list[str] = field(default_factory=list)
     _known: dict[str, Field | None] = field(default_factory=dict)
     """Named types by full name; None while the walk is inside of the type."""
+    _schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _defaults: list[tuple[str, Any, Any, str]] = field(default_factory=list)
+    """Place, type, default and namespace of fields; judged when all types are known to be valid."""
+
+    def judge_defaults(self) -> None:
+        """Add the faults of defaults; the schema has no other fault."""
+        defaults = Defaults(self._schemas)
+        for place, kind, value, space in self._defaults:
+            if (text := defaults.fault(kind, value, space)) is not None:
+                self._fault(place, f"has a bad default: {text}")
 
     def type(self, schema: object, place: str, space: str) -> Field:
         """A type, as a field without a name."""
@@ -171,6 +184,8 @@ class _Reader:
 
     def _union(self, branches: Sequence[object], place: str, space: str) -> Field:
         plain = [branch for branch in branches if branch != "null"]
+        if len(branches) - len(plain) > 1 or any(isinstance(branch, list) for branch in plain):
+            return self._fault(place, "is a union with a union or with null twice in it")
         if len(plain) == 1:
             return self.type(plain[0], place, space)
         names = [branch for branch in plain if isinstance(branch, str)]
@@ -206,6 +221,8 @@ class _Reader:
             return
         inner = f"{place}.{name}" if place else str(name)
         found = self.type(member["type"], inner, space)
+        if "default" in member:
+            self._defaults.append((inner, member["type"], member["default"], space))
         yield Field(str(name), found.type, found.nested)
 
     def _declare(self, schema: Mapping[str, Any], place: str, space: str) -> str:
@@ -218,6 +235,7 @@ class _Reader:
         if full in self._known:
             self._fault(place, f"declares {full!r} a second time; name it by its name")
         self._known[full] = None
+        self._schemas[full] = schema
         return full.rpartition(".")[0]
 
     def _keep(self, schema: Mapping[str, Any], space: str, found: Field) -> Field:
@@ -230,6 +248,10 @@ class _Reader:
         symbols = schema.get("symbols")
         if not isinstance(symbols, list) or not symbols or not all(_is_name(symbol) for symbol in symbols):
             self._fault(place, "is an enum without valid symbols")
+        elif len(set(symbols)) < len(symbols) or schema.get("default", symbols[0]) not in symbols:
+            self._fault(
+                place, "is an enum with a symbol twice, or with a default that is none of its symbols"
+            )
         return self._keep(schema, space, Field("", "string"))
 
     def _fixed(self, schema: Mapping[str, Any], place: str, space: str) -> Field:

@@ -13,6 +13,8 @@ from common.config.settings import Settings
 from common.errors import RegistryError, UsageError
 
 _SECONDS = 5.0
+_NO_SCHEMA = 40403
+"""The code by which a registry says that it has no such schema; a 404 alone may be a proxy's."""
 
 
 def schema_text(settings: Settings, schema_id: int) -> str:
@@ -45,9 +47,18 @@ def schema_text(settings: Settings, schema_id: int) -> str:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310  # as above
             return str(json.load(answer)["schema"])
     except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 404:  # noqa: PLR2004  # not found
+        with error:
+            code = _error_code(error)
+        if code == _NO_SCHEMA:
             raise UsageError(missing) from None
         raise RegistryError(f"The schema registry at {place} answers with status {error.code}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RegistryError(f"The schema registry at {place} does not answer with a schema.") from error
+
+
+def _error_code(answer: urllib.error.HTTPError) -> int | None:
+    """The registry's own code of an error; ``None`` if the answer is not the registry's."""
+    try:
+        return int(json.load(answer)["error_code"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,9 +17,10 @@ from deltalake import DeltaTable
 
 from common.config.paths import Layout
 from common.declare import Avro, Message, Pipeline, Silver, Topic
-from common.errors import RegistryError
+from common.errors import RegistryError, UsageError
 from common.schema import avro as avro_schema
 from common.streaming.query import registry_failure
+from orchestration.access.kafka.schema_registry import schema_text
 from orchestration.run.failures import restart_notices
 from orchestration.run.failures.restarts import RestartPolicy
 from orchestration.run.supervisor import StopSignal, Supervisor
@@ -41,6 +43,19 @@ ANSWERS: dict[str, Any] = {
     "/schemas/ids/4": {"schema": "message X {}", "schemaType": "PROTOBUF"},
     "/schemas/ids/5": {"schema": "{"},
     "/schemas/ids/6": ["no schema"],
+    "/schemas/ids/8": {
+        "schema": json.dumps(record(a="Gone")),
+        "references": [{"name": "Gone", "subject": "g"}],
+    },
+}
+REFUSED: dict[str, tuple[int, bytes]] = {
+    # What is no word of the registry about a schema.
+    "/schemas/ids/404": (404, b"default backend - 404"),
+    "/schemas/ids/405": (404, b'{"message": "no such route"}'),
+    "/schemas/ids/406": (404, b'["error_code"]'),
+    "/schemas/ids/400": (400, b""),
+    "/schemas/ids/422": (422, b'{"error_code": 42201, "message": "Invalid schema"}'),
+    "/subjects/g/versions/": (404, b'{"error_code": 40401, "message": "Subject not found"}'),
 }
 
 
@@ -67,6 +82,8 @@ class Handler(BaseHTTPRequestHandler):
             status, body = 503, b""
         elif self.path in ANSWERS:
             status, body = 200, json.dumps(ANSWERS[self.path]).encode()
+        elif self.path in REFUSED:
+            status, body = REFUSED[self.path]
         self.server.answered.append((self.path, status))
         self.server.logins.add(self.headers["Authorization"])
         self.send_response(status)
@@ -200,22 +217,36 @@ def test_a_run_with_an_end_gives_up(
     assert rows(wiring, "silver.orders") == []
 
 
-def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
-    from silver.read.value_reader import read_values
-
+@pytest.fixture(name="read")
+def _read(spark: Any, registry: Registry) -> Callable[..., list[tuple[str | None, Any]]]:
+    """Values read with the running registry: fault and fields."""
     registry.is_up = True
-    spark.conf.set(avro_schema.REGISTRY, registry.address)
-    value = Avro(json.dumps(record(a=INNER)), framing="registry")
 
     def read(*values: bytes) -> list[tuple[str | None, Any]]:
+        from silver.read.value_reader import read_values
+
+        spark.conf.set(avro_schema.REGISTRY, registry.address)
+        value = Avro(json.dumps(record(a=INNER)), framing="registry")
         frame = spark.createDataFrame([(each,) for each in values], "value binary").coalesce(1)
         found = read_values(frame, value).frame.select("__read.fault", "__read.value").collect()
         return [(row[0], row[1] and row[1].asDict(recursive=True)) for row in found]
 
+    return read
+
+
+def test_what_a_registry_may_answer(
+    read: Callable[..., list[tuple[str | None, Any]]], registry: Registry
+) -> None:
     assert read(
-        framed(3, b"\x0e"), framed(4, b"\x0e"), framed(5, b"\x0e"), framed(2, b""), framed(2**32 - 1, b"")
+        framed(3, b"\x0e"),
+        framed(4, b"\x0e"),
+        framed(5, b"\x0e"),
+        framed(8, b"\x0e"),
+        framed(2, b""),
+        framed(2**32 - 1, b""),
     ) == [
         (None, {"a": {"n": 7}}),
+        ("unresolvable_schema", None),
         ("unresolvable_schema", None),
         ("unresolvable_schema", None),
         ("unknown_schema_id", None),
@@ -225,3 +256,35 @@ def test_what_a_registry_may_answer(spark: Any, registry: Registry) -> None:
         read(framed(6, b""))
     assert "the answer is not a schema" in (registry_failure(str(told.value)) or "")
     assert registry.answered.count(("/schemas/ids/6", 200)) == 3
+
+
+@pytest.mark.parametrize("number", [400, 404, 405, 406, 422])
+def test_a_refusal_that_is_not_the_registrys_own_waits(
+    read: Callable[..., list[tuple[str | None, Any]]], registry: Registry, number: int, tmp_path: Path
+) -> None:
+    with pytest.raises(Exception, match="RegistryUnavailable") as told:
+        read(framed(number, b""))
+    status = REFUSED[f"/schemas/ids/{number}"][0]
+    assert f"the answer has status {status}" in (registry_failure(str(told.value)) or "")
+    settings = make_settings(tmp_path, "", f"silver.schema_registry={registry.address}")
+    with pytest.raises(RegistryError, match=f"status {status}"):
+        schema_text(settings, number)
+
+
+def test_a_command_is_told_of_an_unknown_schema(registry: Registry, tmp_path: Path) -> None:
+    registry.is_up = True
+    settings = make_settings(tmp_path, "", f"silver.schema_registry={registry.address}")
+    assert json.loads(schema_text(settings, 1)) == WRITTEN
+    with pytest.raises(UsageError, match="has no schema 2"):
+        schema_text(settings, 2)
+
+
+@pytest.mark.long  # an id without a usable schema is looked up again after half a minute
+def test_a_schema_that_the_registry_has_repaired_is_used(
+    read: Callable[..., list[tuple[str | None, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read(framed(5, b"\x0e")) == [("unresolvable_schema", None)]
+    monkeypatch.setitem(ANSWERS, "/schemas/ids/5", ANSWERS["/schemas/ids/3"])
+    assert read(framed(5, b"\x0e")) == [("unresolvable_schema", None)]
+    time.sleep(31)
+    assert read(framed(5, b"\x0e")) == [(None, {"a": {"n": 7}})]

@@ -146,14 +146,15 @@ public final class AvroReader {
         Schema writer = schema;
         if (id != null) {
             writer = registry.schema(id.intValue());
+            // Neither is kept: the registry may have a usable schema later.
             if (writer == SchemaRegistry.UNKNOWN) {
                 return Reasons.UNKNOWN_SCHEMA_ID;
             }
+            if (writer == SchemaRegistry.UNUSABLE) {
+                return Reasons.UNRESOLVABLE_SCHEMA;
+            }
         }
-        Object decoder =
-                writer == SchemaRegistry.UNUSABLE
-                        ? Reasons.UNRESOLVABLE_SCHEMA
-                        : resolvingDecoder(writer);
+        Object decoder = resolvingDecoder(writer);
         if (decoders.size() >= MAX_WRITERS) {
             decoders.clear();
         }

@@ -22,8 +22,8 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Writers' schemas by id, from a registry's address or a folder of {@code <id>.avsc}. Each schema
- * is fetched once per JVM. An unknown id is not looked up again for half a minute; its schema may
- * be registered later.
+ * is fetched once per JVM. An id without a usable schema is not looked up again for half a minute;
+ * its schema may be registered, or repaired, later.
  */
 final class SchemaRegistry {
     /** No schema has this id. */
@@ -38,6 +38,15 @@ final class SchemaRegistry {
     private static final int CONNECT_MILLIS = 2000;
     private static final int READ_MILLIS = 5000;
     private static final int MAX_BYTES = 16777216;
+
+    /**
+     * The codes by which a registry says that a schema, or a subject or its version, is unknown.
+     */
+    private static final int NO_SCHEMA = 40403;
+
+    private static final int NO_SUBJECT = 40401;
+    private static final int NO_VERSION = 40402;
+
     private static final ConcurrentHashMap<String, SchemaRegistry> ALL =
             new ConcurrentHashMap<String, SchemaRegistry>();
 
@@ -45,7 +54,7 @@ final class SchemaRegistry {
     private final String login;
     private final ConcurrentHashMap<Integer, Schema> found =
             new ConcurrentHashMap<Integer, Schema>();
-    private final ConcurrentHashMap<Integer, Long> misses = new ConcurrentHashMap<Integer, Long>();
+    private final ConcurrentHashMap<Integer, Miss> misses = new ConcurrentHashMap<Integer, Miss>();
 
     private SchemaRegistry(String place, String login) {
         this.place = place;
@@ -78,11 +87,11 @@ final class SchemaRegistry {
             return (Schema) known;
         }
         Object missed = misses.get(key);
-        if (missed != null && System.nanoTime() - ((Long) missed).longValue() < MISS_NANOS) {
-            return UNKNOWN;
+        if (missed != null && System.nanoTime() - ((Miss) missed).at < MISS_NANOS) {
+            return ((Miss) missed).what;
         }
         Schema fetched = fetch(id);
-        if (fetched != UNKNOWN) {
+        if (fetched != UNKNOWN && fetched != UNUSABLE) {
             found.put(key, fetched);
             misses.remove(key);
             return fetched;
@@ -90,8 +99,8 @@ final class SchemaRegistry {
         if (misses.size() >= MAX_MISSES) {
             misses.clear();
         }
-        misses.put(key, Long.valueOf(System.nanoTime()));
-        return UNKNOWN;
+        misses.put(key, new Miss(fetched));
+        return fetched;
     }
 
     private synchronized Schema fetch(int id) {
@@ -175,7 +184,9 @@ final class SchemaRegistry {
         }
     }
 
-    /** Requests a path, with retries; null if the registry reports that it does not exist. */
+    /**
+     * Requests a path, with retries; null if the registry itself says that it has no such schema.
+     */
     private JsonNode request(String path) {
         String why = "";
         for (int i = 0; i < TRIES; i++) {
@@ -207,11 +218,15 @@ final class SchemaRegistry {
                 connection.setRequestProperty("Authorization", authorization());
             }
             int code = connection.getResponseCode();
-            if (code == 404 || code == 400 || code == 422) {
-                return null;
-            }
             if (code != 200) {
-                throw new IOException("the answer has status " + code);
+                int reason = errorCode(connection.getErrorStream());
+                if (reason == NO_SCHEMA || reason == NO_SUBJECT || reason == NO_VERSION) {
+                    return null;
+                }
+                throw new IOException(
+                        "the answer has status "
+                                + code
+                                + (reason == 0 ? "" : " and error code " + reason));
             }
             JsonNode answer = new ObjectMapper().readTree(content(connection.getInputStream()));
             if (answer == null || !Member.of(answer, "schema").isTextual()) {
@@ -222,6 +237,22 @@ final class SchemaRegistry {
             throw new IOException("the answer is not a schema");
         } finally {
             connection.disconnect();
+        }
+    }
+
+    /**
+     * The code of an error that the registry itself reports; 0 for any other answer, such as a
+     * proxy's page, which says nothing about schemas.
+     */
+    private static int errorCode(InputStream stream) throws IOException {
+        if (stream == null) {
+            return 0;
+        }
+        try {
+            JsonNode answer = new ObjectMapper().readTree(content(stream));
+            return answer == null ? 0 : Member.of(answer, "error_code").asInt();
+        } catch (com.fasterxml.jackson.core.JsonProcessingException error) {
+            return 0;
         }
     }
 
@@ -263,5 +294,15 @@ final class SchemaRegistry {
         }
         return "Basic "
                 + Base64.getEncoder().encodeToString(secret.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** An id without a usable schema, and when it was looked up. */
+    private static final class Miss {
+        final Schema what;
+        final long at = System.nanoTime();
+
+        Miss(Schema what) {
+            this.what = what;
+        }
     }
 }
