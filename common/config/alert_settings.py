@@ -89,7 +89,9 @@ LIMITS: Mapping[Kind, Limit] = {
         "3.5",
         "the records of the last hour are unusual for this time of day, by so many spreads",
     ),
-    "query_dead": Limit("", "", "", "", "a query has failed for good, or its process is gone"),
+    "query_dead": Limit(
+        "", "", "", "", "a query has failed for good, reads none of its unread rows, or its process is gone"
+    ),
     "restarts": Limit("over", "times", "3", "", "a query was restarted more often within an hour"),
     "suite_failed": Limit("", "", "", "", "the last run of a quality suite was not met"),
     "broker_down": Limit("", "", "", "", "the broker does not answer while a job runs"),

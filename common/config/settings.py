@@ -328,7 +328,9 @@ class SupervisionSettings(_Section):
         default="1 minute", description="Longest pause; each failure in a row doubles the pause up to it."
     )
     restarts_per_hour: int = Field(
-        default=60, ge=1, description="Restarts of a query within an hour; further ones wait for room."
+        default=60,
+        ge=1,
+        description="Restarts of a query within an hour, those of one outage counted once; more wait.",
     )
     give_up_after: Duration = Field(
         default="24 hours",

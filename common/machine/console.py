@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rich.console import Console
 
 from common.machine import event_log, terminal
@@ -11,16 +13,20 @@ err = Console(stderr=True)
 
 _UNLIMITED = 10_000
 
+Level = Literal["info", "warning", "error", "critical"]
+"""Levels of messages, by the names of Python's logging."""
 
-def say(text: str, **facts: object) -> None:
+
+def say(text: str, *, level: Level = "info", **facts: object) -> None:
     """Print a message on ``err``, as a line of JSON where logs are JSON.
 
     Args:
         text: The message.
+        level: How grave it is, for whoever filters lines of JSON.
         facts: What the message is about, such as ``query``; keys of its line of JSON.
     """
     if event_log.is_json():
-        event_log.emit(text, facts)
+        event_log.emit(text, facts, level)
     else:
         terminal.say(err, text)
 

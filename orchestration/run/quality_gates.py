@@ -131,7 +131,7 @@ class QualityGates:
                 kind = "" if isinstance(error, MedallionError) else f"{type(error).__name__}: "
                 if (text := f"cannot evaluate the newest version: {kind}{error}") != gate.error:
                     gate.error = text
-                    say(f"quality gate of {gate.suite.table}: {text}")
+                    say(f"quality gate of {gate.suite.table}: {text}", level="error")
             took = time.monotonic() - began
             gate.due = time.monotonic() + max(self._interval, _PAUSE_PER_SECOND * took)
 
@@ -149,7 +149,8 @@ class QualityGates:
         if not result.is_met and suite.gate == "stop":
             self._supervisor.stop_query(suite.table)
         if before is None or before.is_met != result.is_met or not result.is_met:
-            say(f"quality gate of {suite.table}: {self._consequence(suite, result)}")
+            text = f"quality gate of {suite.table}: {self._consequence(suite, result)}"
+            say(text, level="info" if result.is_met else "warning")
 
     def _quality_session(self) -> QualitySession:
         """The session of all evaluations; jobs without a gate load nothing of it."""

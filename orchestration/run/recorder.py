@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -110,14 +111,15 @@ class Recorder:
         self._every = settings.history.interval_seconds
         self._path = layout.table_path(HISTORY)
         self.lineage: Reporter | None = None
-        self._collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
+        self._collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings), settings)
         self._logs: dict[str, LogReader] = {}
         self._seen: dict[str, _Seen] = {}
         self._books: dict[str, _Book] = {}
         self._warned = ""
         self._writes, self._tidy_at = 0, 2
         self._stop = threading.Event()
-        self._flushed = datetime.now(UTC)
+        # Not by the wall clock: one that is set back by an hour would stop the history for an hour.
+        self._flushed = time.monotonic()
         now = datetime.now(UTC)
         host, mark = os.uname().nodename, start_mark(os.getpid()) or ""
         self._state = JobState(job, event_log.RUN_ID, os.getpid(), host, now, now, mark=mark)
@@ -131,7 +133,7 @@ class Recorder:
         """Fetch reports and write the history, until ``end``."""
         while not self._stop.wait(_EVERY_SECONDS):
             self._guarded(self._follow)
-            if self._every and (datetime.now(UTC) - self._flushed).total_seconds() >= self._every:
+            if self._every and time.monotonic() - self._flushed >= self._every:
                 self._guarded(self._flush)
                 self._guarded(self._tidy)
 
@@ -176,7 +178,7 @@ class Recorder:
         for query in tuple(self._supervisor.queries):
             self._look_at(query, is_retried=self._supervisor.is_retried(query.name))
         for name in self._supervisor.names:
-            self._seen.setdefault(name, _Seen(JobQuery("starting", datetime.now(UTC))))
+            self._seen.setdefault(name, _Seen(self._first_state(name)))
         self._write_state()
 
     def _write_state(self) -> None:
@@ -192,7 +194,7 @@ class Recorder:
 
     def _look_at(self, query: RunningQuery, *, is_retried: bool) -> None:
         now = datetime.now(UTC)
-        seen = self._seen.setdefault(query.name, _Seen(JobQuery("starting", now)))
+        seen = self._seen.setdefault(query.name, _Seen(self._first_state(query.name)))
         if seen.query is not query:
             seen.query, seen.runs = query, seen.runs + 1
         state, failure = _state(query, is_retried=is_retried)
@@ -200,7 +202,10 @@ class Recorder:
         if state == "restarting" and failure is None:
             error = seen.state.error
         if (state, error) != (seen.state.state, seen.state.error):
-            seen.state = JobQuery(state, now, error=error)
+            seen.state = replace(seen.state, state=state, since=now, error=error)
+
+    def _first_state(self, name: str) -> JobQuery:
+        return JobQuery("starting", datetime.now(UTC), has_end=self._supervisor.has_end(name))
 
     def _follow(self) -> None:
         """Fetch the reports of queries that have finished some micro-batches or have ended."""
@@ -326,7 +331,7 @@ class Recorder:
 
     def _flush(self) -> None:
         """Write the rows since the last flush to the history, with the model's lag and freshness now."""
-        self._flushed = datetime.now(UTC)
+        self._flushed = time.monotonic()
         self._guarded(self._fetch_unread)
         if not self._books:
             return
@@ -336,7 +341,7 @@ class Recorder:
             self._books[name].rows = []
         status = self._model()
         tables = {} if status is None else {table.table: table for table in status.tables}
-        at = self._flushed if status is None else status.at
+        at = datetime.now(UTC) if status is None else status.at
         rows = [
             row for name, own in taken.items() for row in self._with_model(name, own, tables.get(name), at)
         ]
@@ -369,7 +374,7 @@ class Recorder:
         if not rows:
             if not table.lag.count:
                 return ()
-            rows = [MicroBatchRow(self._flushed, self._state.job, self._state.run_id, name)]
+            rows = [MicroBatchRow(at, self._state.job, self._state.run_id, name)]
         fresh = table.freshness
         rows[-1] = replace(
             rows[-1],

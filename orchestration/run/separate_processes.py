@@ -78,7 +78,8 @@ def _end(jobs: Sequence[subprocess.Popen[bytes]], timeout_seconds: float) -> Non
         except subprocess.TimeoutExpired:
             say(
                 f"process {job.pid} did not stop in time and is killed; the next start replays its last "
-                "micro-batch"
+                "micro-batch",
+                level="warning",
             )
             job.kill()
             job.wait()

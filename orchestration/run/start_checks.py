@@ -226,11 +226,11 @@ def _side_steps(layout: Layout, declared: Table) -> tuple[SideStep, ...]:
 
 def _warn_without_change_feed(context: Context, declared: Gold) -> None:
     if (warning := missing_feed_warning(context, declared)) is not None:
-        say(warning)
+        say(warning, level="warning")
 
 
 def _warn_of_other_partitions(context: Context, declared: Silver | Gold) -> None:
     checkpoint = Checkpoint(context.layout.checkpoint_path(declared.table))
     wanted = int(str(context.spark.conf.get(SHUFFLE_PARTITIONS)))
     if (warning := other_partitions(declared, checkpoint, wanted)) is not None:
-        say(warning)
+        say(warning, level="warning")

@@ -186,6 +186,10 @@ class Supervisor:
         """The tables of the queries: first those of running queries, then those of waiting ones."""
         return (*(query.name for query in self.queries), *(stream.name for stream, _ in self._waiting))
 
+    def has_end(self, name: str) -> bool:
+        """Whether a query processes the available data and ends."""
+        return name in self._bounded
+
     def is_retried(self, name: str) -> bool:
         """Whether a query has failed for a temporary reason and is restarted."""
         restarts = self._restarts.get(name)

@@ -111,8 +111,8 @@ class AlertsFile:
         return tuple(name for name, fault in self.channels.items() if fault and name not in alert.told)
 
     def is_watched(self, at: datetime) -> bool:
-        """Whether a process has looked lately."""
-        return (at - self.watched_at).total_seconds() < 3 * self.seconds + 10
+        """Whether a process has looked lately; a look in the future is from before a clock was set back."""
+        return abs((at - self.watched_at).total_seconds()) < 3 * self.seconds + 10
 
 
 def lock_file(folder: Path) -> Path:

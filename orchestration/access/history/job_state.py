@@ -47,7 +47,10 @@ class BatchFacts:
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """A query of a job; ``since`` is the start of its state, ``error`` the cause of a failure."""
+    """A query of a job; ``since`` is the start of its state, ``error`` the cause of a failure.
+
+    ``has_end``: it processes the available data and ends.
+    """
 
     state: JobQueryState
     since: datetime
@@ -55,6 +58,7 @@ class JobQuery:
     error: str = ""
     restarts: int = 0
     last_batch: BatchFacts | None = None
+    has_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,11 @@ class JobState:
         return mark is not None and (not self.mark or self.mark == str(mark))
 
     def is_silent(self, now: datetime) -> bool:
-        """Whether the job runs but has not written its state for ``SILENT_SECONDS``."""
-        return not self.ended and (now - self.at).total_seconds() > SILENT_SECONDS
+        """Whether the job runs but has not written its state for ``SILENT_SECONDS``.
+
+        A time in the future is one from before the clock was set back: a job that lives writes a new one.
+        """
+        return not self.ended and abs((now - self.at).total_seconds()) > SILENT_SECONDS
 
 
 def write_state(folder: Path, state: JobState) -> None:
@@ -107,14 +114,19 @@ def write_state(folder: Path, state: JobState) -> None:
 
 
 def read_states(folder: Path) -> tuple[JobState, ...]:
-    """The states of all jobs that have run in this folder, newest first; a file that is damaged is absent."""
+    """The states of all jobs that have run in this folder: those that run first, then the newest.
+
+    A file that is damaged is absent. A job that has ended may have written a time that is in the future now.
+    """
     found = []
     for file in sorted(folder.glob("*.json")):
         try:
             found.append(_parsed(json.loads(file.read_text(encoding="utf-8"))))
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    return tuple(sorted(found, key=lambda state: state.at, reverse=True))
+    return tuple(
+        sorted(found, key=lambda state: (not state.ended and state.is_alive, state.at), reverse=True)
+    )
 
 
 def _plain(value: object) -> object:

@@ -48,7 +48,7 @@ def status(
         raise UsageError("--json prints one document, --watch refreshes until Ctrl-C: use only one of them.")
     ready = context(pipeline, settings, overrides)
     broker = BrokerOffsets(ready.pipeline, ready.settings)
-    collector = Collector(ready.pipeline, ready.layout, broker)
+    collector = Collector(ready.pipeline, ready.layout, broker, ready.settings)
     if as_json:
         sys.stdout.write(json.dumps(document(collector.collect()), indent=2) + "\n")
     elif watch:

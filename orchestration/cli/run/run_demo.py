@@ -154,7 +154,7 @@ def run(  # one argument per option
         samples.start(address)
         say(f"sending {rate:,.0f} events/s to {', '.join(samples.names)}; starting the queries")
         job.start()
-        collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
+        collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings), settings)
         try:
             _watch(job, collector, samples, seconds, began)
         finally:

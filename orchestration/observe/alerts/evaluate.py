@@ -15,7 +15,7 @@ from common.config.alert_settings import AlertRule, Kind
 from orchestration.access.history.alert_state import Key
 from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.alerts.volume import explain, is_unusual
-from orchestration.observe.status.model import Freshness, Lag, TableStatus
+from orchestration.observe.status.model import FAULTY, NEEDS_A_PERSON, Freshness, Lag, TableStatus
 from orchestration.observe.status.problems import duration
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{2,60}(?:\.[A-Z0-9_]{2,60})?)\]")
@@ -168,7 +168,7 @@ def _query_dead(rule: AlertRule, facts: Facts) -> Iterator[Found]:
         what = f"the query is {query.state}{f' ({cause[1]})' if cause else ''}"
         yield (
             table.table,
-            Observation(query.state in {"failed", "dead"}, f"{what}; medallion status says why"),
+            Observation(query.state in NEEDS_A_PERSON, f"{what}; medallion status says why"),
         )
 
 
@@ -195,7 +195,8 @@ def _suite_failed(rule: AlertRule, facts: Facts) -> Iterator[Found]:
 
 def _broker_down(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     status = facts.status
-    is_used = any(table.holder for table in status.tables)
+    # A job that has ended because of the broker still misses it.
+    is_used = any(table.holder or table.query.state in FAULTY for table in status.tables)
     yield "", Observation(bool(status.broker_note) and is_used, "the broker does not answer")
 
 

@@ -51,5 +51,5 @@ def _counted(table: TableStatus, known: Restarts, at: datetime) -> Restarts:
         # The first job that is seen may have restarted its query at any time: these are not counted.
         new = (now if known.job_started_at is not None else 0) + int(known.was_faulty)
     times = tuple(time for time in (*known.times, *[at] * new) if at - time < _HOUR)
-    is_faulty = table.query.state in {"failed", "dead"}
+    is_faulty = table.query.state in {"failed", "dead"}  # a start after one of them is a restart
     return Restarts(started, now, was_faulty=is_faulty, times=times)

@@ -64,6 +64,7 @@ def _after(  # noqa: PLR0913  # one step of a state machine
     at_once: bool,
 ) -> AlertState | None:
     lasting = timedelta(seconds=0 if at_once else rule.lasting_seconds)
+    alert = None if alert is None else _not_after(alert, at)
     if observation.is_wrong is None:
         return alert
     if not observation.is_wrong:
@@ -76,6 +77,16 @@ def _after(  # noqa: PLR0913  # one step of a state machine
     assert alert.since is not None  # noqa: S101  # set above
     is_due = at - alert.since >= lasting
     return replace(alert, raised_at=at, clear_since=None, resolved_at=None) if is_due else alert
+
+
+def _not_after(alert: AlertState, at: datetime) -> AlertState:
+    """An alert without times in the future: a clock that is set back must not hold it."""
+    since, clear_since = alert.since, alert.clear_since
+    return replace(
+        alert,
+        since=None if since is None else min(since, at),
+        clear_since=None if clear_since is None else min(clear_since, at),
+    )
 
 
 def _without_trouble(alert: AlertState, at: datetime, lasting: timedelta) -> AlertState | None:

@@ -1,7 +1,9 @@
 """Watches a pipeline in threads beside the row path: looks, keeps what is raised, and sends it.
 
 One process at a time watches a pipeline: it holds a lock that the kernel releases however the process ends,
-and another process that runs the pipeline, or shows it, takes over with what the file says. One thread looks;
+and another process that runs the pipeline, or shows it, takes over with what the file says. A process that
+lives and does not look any more, because it is frozen, keeps its lock: its lock file is replaced then, and by
+that it knows, once it goes on, that it watches no more. One thread looks;
 each channel has a thread of its own, so a channel that is slow or down delays neither the looks nor other
 channels. What is left to be sent is derived from the alerts: nothing queues up.
 """
@@ -91,7 +93,7 @@ class Watch:
         facts = self._look(is_last)
         at = facts.status.at
         with self._lock:
-            if self._descriptor is None:  # it has ended meanwhile
+            if not self._holds_lock():  # it has ended meanwhile, or was frozen
                 return
             before = self._file or self._read(at)
             restarts = count_restarts(facts.status, before.restarts)
@@ -154,7 +156,7 @@ class Watch:
         with self._lock:
             while not self._stop.is_set():
                 found = self._due(name)
-                if found:
+                if found and self._holds_lock():
                     return found
                 self._lock.wait()
         return None
@@ -164,7 +166,7 @@ class Watch:
         for each in compose(self._pipeline, message):
             fault = _delivered(channel, each.title, lambda each=each: channel.send(each))  # type: ignore[misc]
             with self._lock:
-                if self._file is not None and self._descriptor is not None:
+                if self._file is not None and self._holds_lock():
                     known = self._file
                     alerts = known.alerts
                     if not fault:
@@ -213,27 +215,67 @@ class Watch:
             self._warn_once(error)
 
     def _is_watching(self) -> bool:
-        """Whether this process watches; takes the lock if it is free."""
+        """Whether this process watches; takes the lock if it is free, or if nobody looks under it."""
         with self._lock:
-            return self._descriptor is not None or (not self._stop.is_set() and self._is_locked())
+            if self._descriptor is not None and not self._holds_lock():
+                _log.warning("another process watches the alerts: this one had not looked for too long")
+                os.close(self._descriptor)
+                self._descriptor, self._file = None, None
+            if self._descriptor is None and not self._stop.is_set():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._descriptor = _locked(lock_file(self._folder)) or self._taken_over()
+            return self._descriptor is not None
 
-    def _is_locked(self) -> bool:
-        """Take the lock; false if another process holds it."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(lock_file(self._folder), os.O_RDWR | os.O_CREAT, 0o666)
+    def _holds_lock(self) -> bool:
+        """Whether the lock that this process took is still the pipeline's."""
+        return self._descriptor is not None and _is_file(self._descriptor, lock_file(self._folder))
+
+    def _taken_over(self) -> int | None:
+        """Put a locked file in the place of the lock of a process that looks no more; None while it looks."""
+        file, now = lock_file(self._folder), datetime.now(UTC)
+        one_at_a_time = _locked(file.with_suffix(".takeover"))
+        if one_at_a_time is None:
+            return None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        return True
+            before = read_alerts(self._folder)
+            if before is None or before.is_watched(now):
+                return None
+            new = file.with_suffix(".new")
+            descriptor = _locked(new)
+            if descriptor is not None:
+                new.replace(file)
+                self._keep(replace(self._read(now), watched_at=now))
+            return descriptor
+        finally:
+            os.close(one_at_a_time)
 
     def _release(self) -> None:
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor = None
+
+
+def _locked(file: Path) -> int | None:
+    """A descriptor that holds the lock of a file; None if another holds it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    if _is_file(descriptor, file):
+        return descriptor
+    os.close(descriptor)  # replaced between the two calls
+    return None
+
+
+def _is_file(descriptor: int, file: Path) -> bool:
+    """Whether a descriptor is of the file that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _delivered(channel: Channel, title: str, send: Callable[[], str]) -> str:
@@ -254,7 +296,10 @@ def _announce(before: tuple[AlertState, ...], after: tuple[AlertState, ...]) -> 
         place = f"{alert.rule} {alert.table}".rstrip()
         if alert.is_raised and alert.key not in known:
             say(
-                f"alert ({alert.severity}) {place}: {alert.text}", alert=alert.rule, query=alert.table or None
+                f"alert ({alert.severity}) {place}: {alert.text}",
+                level="critical" if alert.severity == "critical" else "warning",
+                alert=alert.rule,
+                query=alert.table or None,
             )
         elif not alert.is_raised and alert.key in known:
             say(f"alert {place}: resolved", alert=alert.rule, query=alert.table or None)

@@ -116,7 +116,10 @@ class Registrar:
             if why != self._said:
                 # If the catalog cannot be reached, one line is logged for all tables.
                 self._said = why
-                say(f"catalog: {watched.name.full} is not registered, and is tried again: {why}")
+                say(
+                    f"catalog: {watched.name.full} is not registered, and is tried again: {why}",
+                    level="warning",
+                )
                 _log.warning("%s is not registered in the catalog", watched.name.full, exc_info=error)
             watched.entry = CatalogEntry(watched.name.full, watched.entry.registered_at, why)
             return False

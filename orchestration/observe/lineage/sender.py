@@ -69,7 +69,7 @@ class Sender:
         if not self._thread.is_alive():
             self._close(1.0)
         if dropped:
-            say(f"OpenLineage: {dropped:,} events were not sent")
+            say(f"OpenLineage: {dropped:,} events were not sent", level="warning")
 
     def _run(self) -> None:
         while not (self._end.is_set() and self._queue.empty()):

@@ -76,7 +76,7 @@ class Live:
     ) -> None:
         self.pipeline, self.settings, self.layout = pipeline, settings, layout
         self.own = frozenset(own)
-        collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings))
+        collector = Collector(pipeline, layout, BrokerOffsets(pipeline, settings), settings)
         self._status = _Recent(collector.collect, _STATUS_SECONDS)
         self._lines: dict[Span, _Recent[dict[str, Any]]] = {
             span: _Recent(lambda span=span: self._history(span), _HISTORY_SECONDS)  # type: ignore[misc]

@@ -60,7 +60,8 @@ def _page(live: Live, listener: socket) -> Iterator[str]:
     with serving(build_app(live, hosts=LOOPBACK_HOSTS if is_private else None), listener) as page:
         say(f"page at {page}")
         if not is_private:
-            say("the page has no login: whoever reaches its address sees numbers and quarantined records")
+            text = "the page has no login: whoever reaches its address sees numbers and quarantined records"
+            say(text, level="warning")
         yield page
 
 
@@ -90,6 +91,6 @@ def _watching(live: Live) -> Iterator[None]:
     channels = ", ".join(settings.channels) or "no channel: they are shown and not sent"
     say(f"alerts: {len(settings.active_rules)} rules, {channels}")
     for sentence in blind_rules(settings.active_rules, live.pipeline):
-        say(sentence)
+        say(sentence, level="warning")
     with watching(watch):
         yield

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from common.config.paths import Layout
+from common.config.settings import Settings
 from common.declare import Aggregate, Bronze, Files, Join, Pipeline, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.commit import from_epoch_ms
@@ -41,7 +42,7 @@ from orchestration.observe.status.model import (
     TableStatus,
     TimeToLoss,
 )
-from orchestration.observe.status.query_state import Planned, query_now
+from orchestration.observe.status.query_state import Planned, StallWatch, query_now
 from orchestration.observe.status.reason_counts import ReasonCounter
 from orchestration.observe.status.recent_rows import RecentCounter, RecentRows
 from orchestration.observe.status.throughput import rate_per_second
@@ -65,9 +66,8 @@ _NEAR_COMMITS = 30
 
 def collect(context: Context) -> Status:
     """The status of every table now."""
-    return Collector(
-        context.pipeline, context.layout, BrokerOffsets(context.pipeline, context.settings)
-    ).collect()
+    broker = BrokerOffsets(context.pipeline, context.settings)
+    return Collector(context.pipeline, context.layout, broker, context.settings).collect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,10 @@ class _Progress:
 class Collector:
     """Computes the model repeatedly; reads only the commits that are new since the last time."""
 
-    def __init__(self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets) -> None:
+    def __init__(
+        self, pipeline: Pipeline, layout: Layout, broker: BrokerOffsets, settings: Settings | None = None
+    ) -> None:
+        self._stalls = StallWatch(settings)
         self._pipeline, self._layout, self._broker = pipeline, layout, broker
         self._holders = Holders(layout)
         self._logs: dict[str, LogReader] = {}
@@ -186,6 +189,7 @@ class Collector:
         rate = self._rate(declared, progress, at, offsets)
         lag, loss = self._lag_and_loss(declared, progress, at, offsets, rate)
         holder = self._holders.find(name)
+        query = query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name))
         topic = declared if isinstance(declared, Bronze) else None
         return TableStatus(
             table=name,
@@ -202,7 +206,7 @@ class Collector:
             other=self._count_other(declared, log, now) if now is not None else None,
             fields=self._fields.use(name),
             holder=holder,
-            query=query_now(name, jobs, holder, progress.planned, at, self._holders.lapsed(name)),
+            query=self._stalls.judged(name, query, lag, progress.planned, at),
             failures=self._failures(name, holder),
             freshness=None if isinstance(declared, Publish) else self._freshness(name, offsets, at),
             loss=loss,

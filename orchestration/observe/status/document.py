@@ -38,9 +38,9 @@ def document(status: Status) -> dict[str, Any]:
     ``fields`` (``records``: bronze's newest records in the sample; ``unknown``: records by field that is not
     in the schema; ``absent``: fields of the schema that no record has; null where they are not compared),
     ``job`` (``name``, ``pid``, ``host``, ``started_at``; null when stopped),
-    ``query`` (``state``: working, waiting, starting, restarting, stopped, failed, dead; ``is_faulty``,
-    ``phase`` in words, ``since``, ``error``, ``restarts``, ``last_batch``: ``batch_id``, ``ended_at``,
-    ``duration_ms``, ``phases_ms``, ``state_rows``, ``state_bytes``; null if its job recorded none),
+    ``query`` (``state``: working, waiting, starting, restarting, stalled, stopped, failed, dead;
+    ``is_faulty``, ``phase`` in words, ``since``, ``error``, ``restarts``, ``last_batch``: ``batch_id``,
+    ``ended_at``, ``duration_ms``, ``phases_ms``, ``state_rows``, ``state_bytes``; null if none is recorded),
     ``freshness`` (``newest_at``, ``newest_seconds``, ``waiting_since``, ``waiting_seconds``: 0 if no record
     waits, null if it is not known; ``unknown_seconds``: for how long it has not been; null for publications),
     ``time_to_loss`` (``seconds``: null if not known or never; ``is_never``, ``cause``),

@@ -22,12 +22,15 @@ from orchestration.observe.status.late_rows import Late, OtherRecords
 from orchestration.observe.status.lease_holder import Holder
 from orchestration.observe.status.recent_rows import RecentRows
 
-State = Literal["working", "waiting", "starting", "restarting", "stopped", "failed", "dead"]
+State = Literal["working", "waiting", "starting", "restarting", "stalled", "stopped", "failed", "dead"]
 """What a query does: it processes a micro-batch; it waits for data; its job has not started it yet; it failed
-for a temporary reason and is restarted; its job was stopped; it failed for good; its process has vanished or
-does not answer."""
+for a temporary reason and is restarted; it has rows to read, and reads none; its job was stopped; it failed
+for good; its process has vanished or does not answer."""
 
-FAULTY: frozenset[State] = frozenset({"failed", "dead", "restarting"})
+NEEDS_A_PERSON: frozenset[State] = frozenset({"failed", "dead", "stalled"})
+"""States that do not pass by themselves."""
+
+FAULTY: frozenset[State] = NEEDS_A_PERSON | {"restarting"}
 """States in which a query needs a person, or may soon."""
 
 
@@ -140,6 +143,7 @@ class QueryNow:
         restarts: Restarts of the query since its job started.
         last_batch: Facts of the newest finished micro-batch; None if its job recorded none.
         is_opening: Whether its job still starts Spark, or waits for the broker.
+        has_end: Whether it processes the available data and ends; its start waits for its source's end.
     """
 
     state: State
@@ -149,6 +153,7 @@ class QueryNow:
     restarts: int = 0
     last_batch: BatchFacts | None = None
     is_opening: bool = False
+    has_end: bool = False
 
     @property
     def is_faulty(self) -> bool:

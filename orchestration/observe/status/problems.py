@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from orchestration.observe.status.model import UNKNOWN_SECONDS, Status, TableStatus
+from orchestration.observe.status.model import NEEDS_A_PERSON, UNKNOWN_SECONDS, Status, TableStatus
 
 Severity = Literal["critical", "warning"]
 
@@ -49,7 +49,7 @@ def together(tables: Sequence[str]) -> str:
 
 def _of_table(table: TableStatus) -> Iterator[Problem]:
     name, query = table.table, table.query
-    if query.state in {"failed", "dead"}:
+    if query.state in NEEDS_A_PERSON:
         yield Problem("critical", name, f"the query is {query.state}: {query.error or query.phase}")
     elif query.state == "restarting":
         yield Problem("warning", name, f"the query failed and is restarted: {query.error}")

@@ -2,20 +2,32 @@
 
 A lease says which process writes a table, also for a job of another host, or of an earlier release, that
 keeps no state file here. The
-checkpoint says whether a micro-batch is planned and not committed: that one is being processed.
+checkpoint says whether a micro-batch is planned and not committed: that one is being processed. A query that
+has rows to read and begins no micro-batch is stalled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
+from common.config.durations import seconds_of
+from common.config.settings import FOLLOW, Settings
 from common.delta.checkpoint import PlannedBatch
 from common.delta.commit import from_epoch_ms
 from orchestration.access.history.job_state import JobQuery, JobState
 from orchestration.observe.status.lease_holder import Holder
-from orchestration.observe.status.model import QueryNow
+from orchestration.observe.status.model import Lag, QueryNow
+from orchestration.observe.status.problems import duration
+
+STALLED_SECONDS = 60.0
+"""For so long, and two of its triggers, a query may leave rows unread between two micro-batches."""
+
+_WAITS: frozenset[str] = frozenset({"waiting", "starting"})
+
+_Place = tuple[int | None, int | None]
+"""The newest planned micro-batch and the newest committed one."""
 
 _START_SECONDS = 300.0
 """How long a job may hold its leases before it writes its state: it starts Spark meanwhile, or a broker.
@@ -73,13 +85,15 @@ def query_now(  # noqa: PLR0913, PLR0917  # the sources of one answer
 
 
 def _running(query: JobQuery, planned: Planned, at: datetime) -> QueryNow:
-    rest = (query.error, query.restarts, query.last_batch)
+    rest = (query.error, query.restarts, query.last_batch, False, query.has_end)
     if query.state == "restarting":
         return QueryNow("restarting", f"failed {_age(at, query.since)} ago, is restarted", query.since, *rest)
     if query.state == "starting":
-        return QueryNow("starting", "starts once its source has rows", query.since, *rest)
+        text = "starts once its source is complete" if query.has_end else "starts once its source has rows"
+        return QueryNow("starting", text, query.since, *rest)
     if query.state == "ended":
-        return QueryNow("stopped", "has processed what was available", query.since, *rest)
+        text = "has processed what was available" if query.has_end else "was stopped"
+        return QueryNow("stopped", text, query.since, *rest)
     if planned.is_open or query.state == "working":
         return _working(planned, at, *rest)
     return QueryNow("waiting", "waits for data", query.since, *rest)
@@ -126,3 +140,49 @@ def _by_lease(holder: Holder | None, planned: Planned, at: datetime) -> QueryNow
 
 def _age(at: datetime, then: datetime) -> str:
     return f"{max(0, round((at - then).total_seconds())):,} s"
+
+
+class StallWatch:
+    """Sees again and again whether each query moves.
+
+    Args:
+        settings: The triggers of the layers; None: those by default.
+    """
+
+    def __init__(self, settings: Settings | None) -> None:
+        self._settings = settings
+        self._unmoved: dict[str, tuple[_Place, datetime]] = {}
+
+    def judged(self, name: str, query: QueryNow, lag: Lag, planned: Planned, at: datetime) -> QueryNow:
+        """What a query does; ``stalled`` if it should have begun a micro-batch long ago.
+
+        The age of a Kafka record says nothing of when it came: unread records count from the first look that
+        found them. Unread rows of a table count from the commit that brought them.
+        """
+        if query.state not in _WAITS or query.is_opening or query.has_end or not lag.count:
+            self._unmoved.pop(name, None)
+            return query
+        place = (planned.newest.batch_id if planned.newest else None, planned.committed)
+        before = self._unmoved.get(name)
+        since = before[1] if before is not None and before[0] == place else at
+        if lag.unit == "rows" and lag.seconds is not None and query.since is not None:
+            since = min(since, max(query.since, at - timedelta(seconds=lag.seconds), _begun(planned)))
+        self._unmoved[name] = (place, since)
+        seconds = (at - since).total_seconds()
+        if seconds <= STALLED_SECONDS + 2 * self._trigger_seconds(name):
+            return query
+        what = "has not started" if query.state == "starting" else "begins no micro-batch"
+        text = f"{what}, and {lag.count:,} {lag.unit} are unread: no progress for {duration(seconds)}"
+        return replace(query, state="stalled", phase=text, since=since, error=text)
+
+    def _trigger_seconds(self, name: str) -> float:
+        layer = name.partition(".")[0]
+        section = getattr(self._settings, "gold" if layer == "publish" else layer, None)
+        trigger = "" if section is None else section.trigger
+        return 0.0 if trigger in {"", FOLLOW} else seconds_of(trigger)
+
+
+def _begun(planned: Planned) -> datetime:
+    """When the newest micro-batch was planned; long ago if none was."""
+    newest = planned.newest
+    return datetime.min.replace(tzinfo=UTC) if newest is None else from_epoch_ms(newest.timestamp_ms)

@@ -48,7 +48,10 @@ class RestartNotices:
         seconds = 0.0 if restarts.due is None else max(0.0, restarts.due - restarts.clock())
         _log.warning("%s; restart %d in %.1f s", failure, restarts.total + 1, seconds)
         if restarts.in_a_row == 1:
-            say(f"{_sentence(failure)} {query} waits and is restarted; the other queries go on")
+            say(
+                f"{_sentence(failure)} {query} waits and is restarted; the other queries go on",
+                level="warning",
+            )
         due = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
         self._write(replace(self._after(query, failure, "waits"), next_restart_at=due))
 
@@ -71,7 +74,8 @@ class RestartNotices:
         """A query failed for good; with ``is_end`` the failure ends the run, and the command prints it."""
         _log.error("%s; %s is not restarted (%s)", failure, query, failure.cause_kind)
         if not is_end:
-            say(f"{_sentence(failure)} {query} stays stopped until the next start; the other queries go on")
+            text = f"{_sentence(failure)} {query} stays stopped until the next start; the other queries go on"
+            say(text, level="error", query=query)
         self._write(self._after(query, failure, "failed"))
 
     def _after(self, query: str, failure: MedallionError, state: State) -> QueryState:

@@ -23,7 +23,8 @@ class RestartPolicy:
     Attributes:
         first_pause: Seconds before the first restart; each further failure in a row doubles the pause.
         longest_pause: The longest pause, in seconds.
-        per_hour: Restarts of one query within any hour; a further restart waits until the hour has room.
+        per_hour: Restarts of one query within any hour, those of failures in a row counted once; a further
+            restart waits until the hour has room.
         give_up_seconds: Seconds of failures in a row after which the query is not restarted any more.
         bounded_give_up_seconds: The same for a query with an end.
         fail_fast: Whether the first failure ends the run; only an unavailable schema registry is retried.
@@ -67,7 +68,7 @@ class Restarts:
     """Time of the next restart; None while the query runs."""
     total: int = 0
     recent: deque[float] = field(default_factory=deque)
-    """Times of the restarts of the last hour."""
+    """Times of the first restarts of the rows of the last hour."""
 
     def failed(self) -> float:
         """Record a failure and schedule the next restart; returns the seconds until then."""
@@ -85,10 +86,11 @@ class Restarts:
         return self.due is not None and self.clock() >= self.due
 
     def restarted(self) -> None:
-        """Record a restart."""
+        """Record a restart. Those of one row count once for the budget: they have pauses, and an end."""
         self.due = None
         self.total += 1
-        self.recent.append(self.clock())
+        if self.in_a_row <= 1:
+            self.recent.append(self.clock())
 
     def works(self) -> float:
         """Record that the query works again; returns the seconds since the first failure."""

@@ -152,7 +152,7 @@ def test_silver_waits_for_its_registry_and_bronze_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(restart_notices, "say", said.append)
+    monkeypatch.setattr(restart_notices, "say", lambda text, **_: said.append(text))
     stop = StopSignal()
     watching = Supervisor(wiring.spark, stop, stop_timeout_seconds=60)
     send(topic, [order(number) for number in range(3)])
@@ -204,7 +204,7 @@ def by_id(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_run_with_an_end_gives_up(
     wiring: Wiring, topic: str, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restart_notices, "say", lambda text: None)
+    monkeypatch.setattr(restart_notices, "say", lambda text, **_: None)
     send(topic, [order(1)])
     bronze = Supervisor(wiring.spark, StopSignal(), stop_timeout_seconds=60)
     bronze.start(wiring.streams("bronze"), available_now=True)

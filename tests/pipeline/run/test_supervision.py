@@ -85,7 +85,7 @@ def test_each_failure_ends_as_its_cause_says_and_the_others_go_on(
     spark: Any, tmp_path: Path, refused: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(restart_notices, "say", said.append)
+    monkeypatch.setattr(restart_notices, "say", lambda text, **_: said.append(text))
     settings = make_settings(tmp_path, "none:1", "silver.trigger=asap", "driver.batch_rows=0")
     engine = Engine(spark, PIPELINE, settings)
     engine.append_bronze("bronze.orders", records("a"))

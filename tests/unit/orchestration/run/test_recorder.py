@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,6 +42,27 @@ def test_the_error_that_ends_a_job_is_its_cause(tmp_path: Path) -> None:
     assert only(lived_in).ended == "failed"
     assert "gold.by_day" in only(lived_in).error
     assert "Division by zero" in only(lived_in).error
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Back(datetime):
+        """A clock an hour before."""
+
+        @classmethod
+        def now(cls, tz: object = None) -> Back:
+            return datetime.now(UTC) - timedelta(hours=1)  # type: ignore[return-value]
+
+    found = recorder_of(LivedIn(tmp_path, history={"interval_seconds": 1}))
+    flushed = threading.Event()
+    monkeypatch.setattr(found, "_flush", flushed.set)
+    monkeypatch.setattr(recorder, "datetime", Back)
+    thread = threading.Thread(target=found.keep_books, daemon=True)
+    thread.start()
+    assert flushed.wait(20)
+    found.stop()
+    thread.join(5)
 
 
 class Reporting:

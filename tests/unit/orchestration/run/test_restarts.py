@@ -58,6 +58,19 @@ def test_a_restart_beyond_the_budget_waits_until_the_hour_has_room() -> None:
     assert restarts.failed() == 1  # the hour of the second restart has room again a second later
 
 
+def test_an_outage_does_not_spend_the_budget() -> None:
+    """Three hours at a pause of a minute: the query is back within a minute of the end, not of an hour."""
+    clock = Clock()
+    restarts = of(clock, first_pause=1, longest_pause=60, per_hour=60)
+    while clock.now < 1_000 + 3 * 3_600:
+        pause = restarts.failed()
+        assert pause <= 60
+        clock.now += pause
+        restarts.restarted()
+    restarts.works()
+    assert restarts.failed() == 1
+
+
 @pytest.mark.parametrize(("is_bounded", "seconds"), [(False, 600), (True, 120)])
 def test_failures_in_a_row_have_an_end(*, is_bounded: bool, seconds: float) -> None:
     clock = Clock()

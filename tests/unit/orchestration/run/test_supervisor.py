@@ -277,7 +277,7 @@ def test_what_died_of_something_that_passes_is_started_again_and_told_twice(
     restarts: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(restart_notices, "say", said.append)
+    monkeypatch.setattr(restart_notices, "say", lambda text, **_: said.append(text))
     bronze, silver = Query("bronze.x"), Mended("silver.x")
     watching = supervisor(bronze, silver)
     silver.lose_registry()
@@ -357,7 +357,7 @@ def test_with_fail_fast_another_failure_ends_all_though_one_waits(restarts: list
 def _said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the notices print."""
     said: list[str] = []
-    monkeypatch.setattr(restart_notices, "say", said.append)
+    monkeypatch.setattr(restart_notices, "say", lambda text, **_: said.append(text))
     return said
 
 

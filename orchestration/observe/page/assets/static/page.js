@@ -151,7 +151,7 @@ function layerRate(own) {
   return rate ? `${short(rate)} ${own[0].layer === "bronze" ? "records" : "rows"}/s read` : "idle";
 }
 function card(status, table, lost) {
-  const { query, lag } = table, bad = lost || ["failed", "dead"].includes(query.state);
+  const { query, lag } = table, bad = lost || ["failed", "dead", "stalled"].includes(query.state);
   const state = lost ? "dead" : query.state, fresh = table.freshness;
   const waiting = fresh ? fresh.waiting_seconds : null;
   return h("article", { class: `table ${bad ? "bad" : ""} ${query.state === "stopped" ? "gone" : ""}`, "data-table": table.table, "data-state": state },

@@ -56,6 +56,13 @@ def test_an_alert_is_resolved_once_the_trouble_is_gone_for_as_long() -> None:
     assert after((0, WRONG), (60, WRONG), (70, RIGHT), (130, RIGHT), (140, RIGHT)) == ()
 
 
+def test_a_clock_that_is_set_back_delays_no_alert() -> None:
+    """It was set back by an hour after the trouble began, and after it ended."""
+    hour = 3_600
+    assert raised((hour, WRONG), (0, WRONG), (60, WRONG))
+    assert not raised((0, WRONG), (60, WRONG), (hour, RIGHT), (61, RIGHT), (121, RIGHT))
+
+
 def test_an_alert_of_a_rule_that_is_gone_is_resolved() -> None:
     alerts = after((0, WRONG), (60, WRONG))
     (alert,) = advance(alerts, {}, {}, T + timedelta(seconds=61))

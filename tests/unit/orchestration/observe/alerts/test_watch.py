@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from common.config.settings import Settings
 from common.errors import SettingsError
-from orchestration.access.history.alert_state import AlertsFile, read_alerts
+from common.machine import event_log
+from orchestration.access.history.alert_state import AlertsFile, read_alerts, write_alerts
 from orchestration.observe.alerts import watch as module
 from orchestration.observe.alerts.channels import Channel
 from orchestration.observe.alerts.messages import test_message as channel_test
@@ -117,6 +121,44 @@ def test_of_two_processes_one_watches_and_the_other_takes_over(tmp_path: Path, i
         inbox.await_title("(resolved)")
         time.sleep(0.5)
     assert len(inbox.received) == 2
+
+
+def test_a_process_that_is_frozen_is_taken_over_and_yields_when_it_goes_on(
+    tmp_path: Path, inbox: Inbox
+) -> None:
+    """It keeps its lock. The other one watches once nobody has looked, and sends each alert once."""
+    pipeline = lived_in(tmp_path, {"team": inbox.address})
+    frozen, other = watch_of(pipeline), watch_of(pipeline)
+    frozen.look()
+    other.look()
+    assert not other._holds_lock()  # it looks regularly
+    known = kept(pipeline)
+    write_alerts(pipeline.layout.alerts, replace(known, watched_at=known.watched_at - timedelta(minutes=1)))
+    pipeline.job("failed", error="x")
+    with watching(other):
+        inbox.await_title("(critical)")
+        assert other._holds_lock()
+        assert not frozen._holds_lock()
+        frozen.look()  # it goes on
+        pipeline.job()
+        inbox.await_title("(resolved)")
+    frozen.look()
+    assert frozen._holds_lock()
+    assert len(inbox.received) == 2
+
+
+def test_a_raised_alert_is_an_event_of_its_severity(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = lived_in(tmp_path, {})
+    pipeline.job("failed", error="x")
+    event_log.write_json("shop", exception_messages=False)
+    try:
+        watch_of(pipeline).look()
+    finally:
+        event_log.write_text()
+    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(one["level"], one["alert"]) for one in events] == [("critical", "dead")]
 
 
 def test_a_channel_that_is_down_is_said_and_gets_the_alert_once_it_works(

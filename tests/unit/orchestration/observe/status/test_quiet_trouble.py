@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,15 +15,18 @@ from common.config.alert_settings import AlertRule
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Topic
+from common.delta.checkpoint import PlannedBatch
 from common.delta.lease.local_leases import Leases
+from orchestration.access.history.job_state import write_state
 from orchestration.observe.alerts.evaluate import Observation, observe
 from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.metrics.exposition import prometheus_text
 from orchestration.observe.page.live import Live
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
-from orchestration.observe.status.model import Status
+from orchestration.observe.status.model import Lag, QueryNow, Status
 from orchestration.observe.status.problems import problems
+from orchestration.observe.status.query_state import Planned, StallWatch
 from orchestration.observe.status.topic_offsets import TopicOffsets
 from tests.support.oracles.lived_in import PIPELINE, TABLES, LivedIn
 from tests.unit.orchestration.observe.status.test_model import Answering, look, offsets, waiting
@@ -131,16 +137,123 @@ def test_a_silent_broker_is_unknown_and_not_ready_within_seconds(
     assert any("whether a record waits" in problem.text for problem in problems(status))
     shown = document(status)["tables"][2]["freshness"]
     assert (shown["waiting_seconds"], round(shown["unknown_seconds"])) == (None, 40)
-    assert 'medallion_table_unknown_seconds{layer="gold",pipeline="shop",table="gold.by_day"} 4' in (
-        prometheus_text(status)
-        .decode()
-        .replace('pipeline="shop",layer="gold"', 'layer="gold",pipeline="shop"')
-    )
+    unknown = [
+        line for line in prometheus_text(status).decode().splitlines() if "table_unknown_seconds{" in line
+    ]
+    assert [float(line.rpartition(" ")[2]) for line in unknown] == [pytest.approx(41, abs=2)] * 3
     assert fresh(status).is_wrong is None
     long = fresh(later(status, 600))
     assert long.is_wrong
     assert long.text == "it has not been known for 10 min 40 s whether a record waits"
     assert fresh(look(lived_in)).is_wrong is False  # and back by itself
+
+
+def read_on(lived_in: LivedIn, ago: float, state: str = "waiting") -> None:
+    """Silver has 8 more rows, committed some time ago, and the query of gold is in a state."""
+    lived_in.caught_up()
+    lived_in.silver(8, read_to=1, batch_id=1)
+    aged(lived_in, "silver.orders", ago)
+    found = lived_in.job(state)
+    since = found.at - timedelta(seconds=ago + 5)
+    queries = {name: replace(query, since=since) for name, query in found.queries.items()}
+    write_state(lived_in.layout.jobs, replace(found, started_at=since, queries=queries))
+    lived_in.batch("gold.by_day", 0, lived_in.position("silver.orders", 1), ago=ago + 5)
+
+
+def aged(lived_in: LivedIn, table: str, seconds: float) -> None:
+    """Let the commits of a table be older."""
+    for file in (Path(lived_in.layout.table_path(table)) / "_delta_log").glob("*.json"):
+        content = file.read_text()
+        found = re.sub(
+            r'"timestamp":(\d+)', lambda at: f'"timestamp":{int(at[1]) - int(seconds * 1000)}', content
+        )
+        file.write_text(found)
+        os.utime(file, (time.time() - seconds, time.time() - seconds))
+
+
+@pytest.mark.parametrize(
+    ("state", "text"), [("waiting", "begins no micro-batch"), ("starting", "has not started")]
+)
+def test_a_query_that_has_rows_to_read_and_reads_none_is_stalled(
+    lived_in: LivedIn, monkeypatch: pytest.MonkeyPatch, state: str, text: str
+) -> None:
+    """It said that it waits for data, in green, with 86,175 rows unread."""
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        read_on(lived_in, 90, state)
+        status = look(lived_in)
+        reasons = unready(lived_in, status, monkeypatch)
+        gold = status.tables[2].query
+        assert (gold.state, gold.is_faulty) == ("stalled", True)
+        assert gold.phase.startswith(f"{text}, and 8 rows are unread: no progress for 1 min")
+        assert reasons == [f"gold.by_day: {gold.phase}"]
+        assert [one.severity for one in problems(status) if one.table == "gold.by_day"] == ["critical"]
+        metrics = prometheus_text(status).decode()
+        lines = metrics.splitlines()
+        (line,) = [one for one in lines if 'state="stalled"' in one and "gold.by_day" in one]
+        assert line.endswith(" 1.0")
+        dead = observe({"dead": AlertRule(when="query_dead")}, Facts(status))
+        assert [table for (_, table), one in dead.items() if one.is_wrong] == ["gold.by_day"]
+        read_on(lived_in, 20, state)  # and back by itself
+        assert look(lived_in).tables[2].query.state == state
+
+
+def test_a_query_may_leave_rows_unread_for_two_of_its_triggers(lived_in: LivedIn) -> None:
+    slow = lived_in.settings.model_copy(
+        update={"gold": lived_in.settings.gold.model_copy(update={"trigger": "1 minute"})}
+    )
+    with Leases(lived_in.layout.leases, TABLES, "up"):
+        read_on(lived_in, 90)
+        seen = Collector(PIPELINE, lived_in.layout, Answering(offsets()), slow).collect()
+        assert seen.tables[2].query.state == "waiting"
+        read_on(lived_in, 200)
+        seen = Collector(PIPELINE, lived_in.layout, Answering(offsets()), slow).collect()
+        assert seen.tables[2].query.state == "stalled"
+
+
+def test_records_of_a_topic_count_from_the_first_look_that_found_them_unread() -> None:
+    """Their timestamps may be years old at the moment at which they come."""
+    watch, at = StallWatch(None), datetime.now(UTC)
+    query, lag = (
+        QueryNow("waiting", "waits for data", at - timedelta(hours=1)),
+        Lag("records", 5, seconds=1e6),
+    )
+    planned = Planned(PlannedBatch(3, 0, 1, ()), 3)
+
+    def state(seconds: float, lag: Lag = lag, planned: Planned = planned, query: QueryNow = query) -> str:
+        return watch.judged("bronze.orders", query, lag, planned, at + timedelta(seconds=seconds)).state
+
+    assert [state(0), state(50), state(70)] == ["waiting", "waiting", "stalled"]
+    assert state(71, planned=Planned(PlannedBatch(4, 0, 1, ()), 4)) == "waiting"  # a micro-batch has begun
+    assert [state(72, Lag("records", 0)), state(73), state(120)] == ["waiting"] * 3
+    assert state(140) == "stalled"
+    assert state(141, query=replace(query, has_end=True)) == "waiting"
+
+
+def test_a_query_that_is_stopped_is_not_at_its_end(lived_in: LivedIn) -> None:
+    """The broker of a job has ended, and its queries are stopped: nobody has processed what was available."""
+    lived_in.caught_up()
+    found = lived_in.job("ended")
+    assert look(lived_in).tables[2].query.phase == "was stopped"
+    queries = {name: replace(query, has_end=True) for name, query in found.queries.items()}
+    write_state(lived_in.layout.jobs, replace(found, queries=queries))
+    assert look(lived_in).tables[2].query.phase == "has processed what was available"
+    write_state(lived_in.layout.jobs, replace(found, ended="failed", error="the broker has ended"))
+    status = look(lived_in, SILENT)
+    assert status.tables[2].query.state == "failed"
+    down = {"down": AlertRule(when="broker_down")}
+    assert observe(down, Facts(status))["down", ""].is_wrong  # and its alert is not resolved by the end
+
+
+def test_a_clock_that_is_set_back_hides_no_job(lived_in: LivedIn) -> None:
+    """What was written before is in the future now: of a job that has ended, or that does not answer."""
+    lived_in.caught_up()
+    hour = timedelta(hours=1)
+    found = lived_in.job()
+    write_state(lived_in.layout.jobs, replace(found, at=found.at + hour))
+    assert look(lived_in).tables[2].query.state == "dead"
+    write_state(lived_in.layout.jobs, replace(found, job="before", at=found.at + hour, ended="stopped"))
+    lived_in.job()
+    assert look(lived_in).tables[2].query.state == "waiting"
 
 
 def test_what_is_known_to_wait_is_said_beside_what_is_not_known(lived_in: LivedIn) -> None:
