@@ -399,7 +399,9 @@ class HttpSettings(_Section):
         default=False, description="Whether /metrics has Spark's own metrics of its streaming queries too."
     )
     show_records: bool = Field(
-        default=True, description="Whether the page shows the payloads of quarantined records, escaped."
+        default=True,
+        description="Whether the page shows the payloads of quarantined records, escaped, and messages "
+        "of errors, which have no values of records but the texts of Spark and Python.",
     )
 
     @property

@@ -35,7 +35,7 @@ from common.spark.session_conf import WITHOUT_ROWS
 from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of, causes_text
-from common.streaming.spark_errors import FailedQuery, explain
+from common.streaming.spark_errors import FailedQuery, explain, without_values
 from common.streaming.table_watch import TableWatch
 from common.streaming.turns import Turns
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
@@ -330,7 +330,7 @@ def _micro_batch_function(
             # Such as a panic of a library: py4j answers the JVM only for an ``Exception``, and the JVM would
             # wait for ever.
             state.error = state.error or error
-            raise QueryFailedError(stream.name, f"{type(error).__name__}: {error}") from error
+            raise QueryFailedError(stream.name, f"{type(error).__name__}: {told(error)}") from error
         finally:
             state.in_batch = False
 
@@ -394,7 +394,7 @@ def failure_of(
     text = "\n".join(map(str, errors))
     if (own := _own_error(query, text)) is not None:
         return own
-    line = one_line(str(first))
+    line = without_values(one_line(str(first)), text)
     if _SCHEMA_CHANGED.search(text) is not None:
         return SourceChangedError(query, line)
     described = described or FailedQuery(query)
@@ -420,6 +420,12 @@ def _own_error(query: str, text: str) -> MedallionError | None:
 
 def _described(stream: Stream) -> FailedQuery:
     return FailedQuery(stream.name, stream.reads, stream.beside, stream.checkpoint, stream.source)
+
+
+def told(error: BaseException) -> str:
+    """An error in one line for people: the engine's own as it is, others without values of records."""
+    text = str(error)
+    return one_line(text) if isinstance(error, MedallionError) else without_values(one_line(text), text)
 
 
 def registry_failure(text: str) -> str | None:

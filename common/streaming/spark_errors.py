@@ -1,13 +1,14 @@
 """Explains errors with which Spark, Delta and Kafka's client end a query: what happened, where, what to type.
 
 Spark names neither table nor command, and for lost rows it advises options that skip them in silence. Each
-known error is recognized by its class or error condition in the error's text.
+known error is recognized by its class or error condition in the error's text. Texts that may quote a value of
+a record are published without it (``without_values``): pages, state files and messages hold none.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from common.errors import (
@@ -255,3 +256,106 @@ def _shown(text: str, limit: int = 160) -> str:
 def _sentence(text: str) -> str:
     line = _shown(text, 240).rstrip(".")
     return f"{line}."
+
+
+_CONDITION = re.compile(r"\[([A-Z_][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
+"""Spark's and Delta's name of an error condition."""
+
+_STATE = re.compile(r"SQLSTATE: (\w{5})")
+
+_OF_VALUES = ("21", "22", "23", "39", "P0")
+"""Classes of SQLSTATE whose messages have values: of data, of constraints, of users' functions and errors."""
+
+_WHOLE = {
+    "DIVIDE_BY_ZERO": "Division by zero",
+    "REMAINDER_BY_ZERO": "Remainder by zero",
+    "INTERVAL_DIVIDED_BY_ZERO": "Division by zero",
+    "MERGE_CARDINALITY_VIOLATION": "Several rows of the source match one row of the table",
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS": "More than one row returned by a subquery used as an expression",
+    "NULL_MAP_KEY": "Null is no key of a map",
+}
+"""What conditions say whose messages have no values."""
+
+_SAYS = (
+    (
+        re.compile(r'of the type ("[^"]+") cannot be cast to ("[^"]+")'),
+        r"a value of the type \1 cannot be cast to \2",
+    ),
+    (
+        re.compile(r'of the type ("[^"]+") [^"]*cannot be converted to ("[^"]+")'),
+        r"a value of the type \1 is no \2",
+    ),
+    (re.compile(r'\) cannot be converted to ("[^"]+")'), r"a value cannot be converted to \1"),
+    (re.compile(r"(CHECK constraint .{1,200}?) violated by row"), r"\1 is violated"),
+    (re.compile(r"(NOT NULL constraint violated for column: [\w.`]+)"), r"\1"),
+)
+"""Parts of messages with values, and how they are said without."""
+
+_FRAGMENT = re.compile(r"== SQL[^\n]*==\n([^\n]*)\n([ ]*)(\^+)")
+"""The expression that failed, in the pipeline's SQL, underlined."""
+
+_QUOTED = re.compile(r"""(?<!\w)'[^'\n]*'(?!\w)|(?<!\w)"[^"\n]*"(?!\w)""")
+_PLACE = re.compile(
+    r"""^.(?:/|[a-z0-9+]+://|[\w.-]+:\d+.$|(?:spark|delta|kafka|sasl|ssl|fs|bronze|silver|gold|publish)\.|"""
+    r"""(?:STRING|(?:TINY|SMALL|BIG)?INT|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP(?:_NTZ)?|BINARY|VARIANT)"$|"""
+    r"""(?:DECIMAL|ARRAY|MAP|STRUCT|INTERVAL)[(<\s])"""
+)
+"""What may be quoted: a path, a URI, host and port, the name of a setting or a table, a type."""
+
+_VALUE_ERROR = re.compile(
+    r"\b(?:Value|Key|Index|Unicode\w*|Overflow)Error: |\bArrow(?:Invalid|TypeError)|\bNumberFormatException|"
+    r"\bDateTime\w*Exception|\bJson\w*Exception|\bInvalidOperation"
+)
+"""Errors that quote values, and no places."""
+
+_OF_NAMES = re.compile(r"\b(?:Name|Attribute|Import|ModuleNotFound|UnboundLocal|Syntax)Error: [^\n]*")
+"""Python's errors that quote names of a program."""
+
+
+def without_values(line: str, text: str = "") -> str:
+    """An error's line for people without what it may quote of a record.
+
+    Class of the error, types, the pipeline's own expression, paths, hosts and coordinates stay.
+
+    Args:
+        line: The cause in one line.
+        text: The whole text of the error, which may say more of the cause than the line.
+    """
+    conditions = list(_CONDITION.finditer(line))
+    for found in reversed(conditions):
+        if found[1] in _WHOLE:
+            return f"[{found[1]}] {_WHOLE[found[1]]}{_expression(text)}"
+        if _is_of_values(found[1], text or line):
+            rest = line[found.end() :]
+            said = next((one.expand(says) for one, says in _said(rest)), "a value cannot be processed")
+            return f"[{found[1]}] {said}{_expression(text)}"
+    is_of_program = any(line in found for found in _OF_NAMES.findall(text))
+    if is_of_program or any(_state(found[1], text or line).startswith("42") for found in conditions):
+        return line  # of the pipeline's text, which was not even started on a record
+    is_value = _VALUE_ERROR.search(text) is not None
+    return _QUOTED.sub(lambda one: "'…'" if is_value or not _PLACE.match(one[0]) else one[0], line)
+
+
+def _said(message: str) -> Iterator[tuple[re.Match[str], str]]:
+    return ((one, says) for pattern, says in _SAYS if (one := pattern.search(message)) is not None)
+
+
+def _is_of_values(condition: str, text: str) -> bool:
+    """Whether the message of a condition may have values, by its SQLSTATE; one without a state may."""
+    state = _state(condition, text)
+    return not state or state.startswith(_OF_VALUES) or condition.startswith("INVALID_FORMAT")
+
+
+def _state(condition: str, text: str) -> str:
+    """The SQLSTATE that a text gives for a condition; empty if it gives none."""
+    begins = text.find(f"[{condition}]")
+    state = _STATE.search(text, begins) if begins >= 0 else None
+    return "" if state is None else state[1]
+
+
+def _expression(text: str) -> str:
+    found = _FRAGMENT.search(text)
+    if found is None:
+        return ""
+    begin = len(found[2])
+    return f": {found[1][begin : begin + len(found[3])]}"

@@ -20,6 +20,7 @@ from common.delta.log import LogReader
 from common.delta.published_version import SUFFIX, publish_version, read_published
 from common.errors import MedallionError, QualityFailedError
 from common.machine.console import say
+from common.streaming.query import told
 from orchestration.run.supervisor import Supervisor
 from orchestration.run.wiring import Layer, Wiring
 
@@ -129,7 +130,7 @@ class QualityGates:
                 gate.error = ""
             except Exception as error:  # noqa: BLE001  # any fault must end the evaluation only
                 kind = "" if isinstance(error, MedallionError) else f"{type(error).__name__}: "
-                if (text := f"cannot evaluate the newest version: {kind}{error}") != gate.error:
+                if (text := f"cannot evaluate the newest version: {kind}{told(error)}") != gate.error:
                     gate.error = text
                     say(f"quality gate of {gate.suite.table}: {text}", level="error")
             took = time.monotonic() - began

@@ -27,7 +27,7 @@ from common.delta.log import LogReader
 from common.errors import MedallionError
 from common.machine import event_log
 from common.machine.processes import start_mark
-from common.streaming.query import RunningQuery, one_line
+from common.streaming.query import RunningQuery, one_line, told
 from orchestration.access.history import micro_batches
 from orchestration.access.history.job_state import BatchFacts, JobQuery, JobState, write_state
 from orchestration.access.history.micro_batches import MicroBatchRow
@@ -152,7 +152,7 @@ class Recorder:
         if self._every:
             self._guarded(self._flush)
         is_failure = error is not None and not isinstance(error, KeyboardInterrupt)
-        cause = one_line(str(error)) if is_failure else ""
+        cause = told(error) if error is not None and is_failure else ""
         self._state = replace(self._state, ended="failed" if is_failure else "stopped", error=cause)
         self._guarded(self._write_state)
         if self.lineage is not None:

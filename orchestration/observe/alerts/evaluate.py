@@ -18,7 +18,7 @@ from orchestration.observe.alerts.volume import explain, is_unusual
 from orchestration.observe.status.model import FAULTY, NEEDS_A_PERSON, Freshness, Lag, TableStatus
 from orchestration.observe.status.problems import duration
 
-_ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{2,60}(?:\.[A-Z0-9_]{2,60})?)\]")
+ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{2,60}(?:\.[A-Z0-9_]{2,60})?)\]")
 """Spark's name of an error condition, such as ``[DIVIDE_BY_ZERO]``; the text behind it may quote a value."""
 
 
@@ -164,7 +164,7 @@ def _volume(rule: AlertRule, facts: Facts) -> Iterator[Found]:
 def _query_dead(rule: AlertRule, facts: Facts) -> Iterator[Found]:
     for table in _tables(rule, facts):
         query = table.query
-        cause = _ERROR_CLASS.search(query.error)
+        cause = ERROR_CLASS.search(query.error)
         what = f"the query is {query.state}{f' ({cause[1]})' if cause else ''}"
         yield (
             table.table,

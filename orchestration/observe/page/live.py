@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
@@ -18,6 +18,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline
 from common.delta.log import latest_version
 from orchestration.access.query.duckdb_views import Database
+from orchestration.observe.alerts.evaluate import ERROR_CLASS
 from orchestration.observe.alerts.facts import Facts
 from orchestration.observe.alerts.hour_volumes import hour_volumes
 from orchestration.observe.alerts.volume import HourVolume
@@ -89,8 +90,9 @@ class Live:
         self._database: Database | None = None
 
     def status(self) -> Status:
-        """The model, at most a second old."""
-        return self._status.get()
+        """The model, at most a second old; without messages of errors where no records are to be shown."""
+        status = self._status.get()
+        return status if self.settings.http.show_records else _without_messages(status)
 
     def facts(self, is_last: bool = False) -> Facts:  # noqa: FBT001, FBT002  # a callback's one argument
         """What the rules of alerts are compared with; only what some rule needs is read.
@@ -188,6 +190,26 @@ class Live:
             first = min(point["at"] for points in document["queries"].values() for point in points)
             document["from"] = max(begin, min(first, end - _FEWEST_POINTS * seconds))
         return document
+
+
+def _without_messages(status: Status) -> Status:
+    """A status whose failed queries name only the class of their error: whoever sees it may see no record."""
+    return replace(status, tables=tuple(map(_without_message, status.tables)))
+
+
+def _without_message(table: TableStatus) -> TableStatus:
+    query, failures = table.query, table.failures
+    if failures is not None:
+        failures = replace(failures, error=_class_only(failures.error))
+    if query.state in {"failed", "restarting"}:
+        said = _class_only(query.error)
+        query = replace(query, error=said, phase=said if query.state == "failed" else query.phase)
+    return replace(table, query=query, failures=failures)
+
+
+def _class_only(error: str) -> str:
+    cause = ERROR_CLASS.search(error)
+    return f"failed{f' ({cause[1]})' if cause else ''}; medallion status says why"
 
 
 def _not_fresh(table: TableStatus, fresh: Freshness, status: Status, goal: float) -> Iterator[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
+from zipfile import ZipFile
 
+import pyspark
 import pytest
 
 from common.errors import (
@@ -12,11 +16,13 @@ from common.errors import (
     DiskFullError,
     HistoryGoneError,
     MedallionError,
+    QueryFailedError,
     RecordsGoneError,
     StateDamagedError,
     TransientFailureError,
 )
-from common.streaming.spark_errors import FailedQuery, explain
+from common.streaming.query import failure_of, told
+from common.streaming.spark_errors import FailedQuery, explain, without_values
 
 BRONZE = FailedQuery("bronze.orders", checkpoint="/cp/bronze.orders", source="Kafka at b:1")
 SILVER = FailedQuery(
@@ -221,3 +227,105 @@ def test_an_unknown_error_is_left_as_it_is(text: str) -> None:
 def test_only_an_answer_that_may_come_yet_is_waited_for() -> None:
     retried = {kind.__name__ for *_, kind, _ in CASES if kind.retryable}
     assert retried == {"BrokerAwayError", "TransientFailureError"}
+
+
+def conditions() -> dict[str, str]:
+    """Every condition of Spark whose message has values of data, constraints or users, and its template."""
+    (jar,) = (Path(pyspark.__path__[0]) / "jars").glob("spark-common-utils_*.jar")
+    with ZipFile(jar) as files:
+        known = json.loads(files.read("error/error-conditions.json"))
+    found = {}
+    for name, one in known.items():
+        if one.get("sqlState", "")[:2] in {"21", "22", "23", "39", "P0"}:
+            parts = [one["message"], *(sub["message"] for sub in one.get("subClass", {}).values())]
+            found[name] = " ".join(line for part in parts for line in part)
+    return found
+
+
+VALUES = ("GOLDBOMB", "'GOLDBOMB'", '"GOLDBOMB"', "Text 'GOLDBOMB' could not be parsed")
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_no_message_of_spark_shows_a_value(value: str) -> None:
+    """Whatever parameter of whatever condition the value is; types and constraints are of the tables."""
+    known = conditions()
+    assert len(known) > 80
+    for name, template in known.items():
+        kept = "(?!sourceType|targetType|constraintName" + ("|expression)" if "CHECK" in name else ")")
+        message = f"[{name}] {re.sub(f'<{kept}[^>]+>', value, template)} SQLSTATE: 22018"
+        shown = without_values(message, f"org.apache.spark.SparkRuntimeException: {message}\n\tat x.y(z)")
+        assert "GOLDBOMB" not in shown, name
+        assert shown.startswith(f"[{name}] "), name
+
+
+CAST = (
+    '[CAST_INVALID_INPUT] The value \'GOLDBOMB\' of the type "STRING" cannot be cast to "INT" because it is '
+    "malformed. Correct the value as per the syntax, or change its target type. Use `try_cast` to tolerate "
+    "malformed input and return NULL instead. SQLSTATE: 22018"
+)
+UNDER = 4 * " " + 21 * "^"
+WHERE = f"\n== SQL (line 1, position 5) ==\nsum(cast(customer as int))\n{UNDER}\n\n\tat org.x"
+CANNOT_CAST = '[CAST_INVALID_INPUT] a value of the type "STRING" cannot be cast to "INT"'
+FORMAT = '[INVALID_FORMAT.MISMATCH_INPUT] The input "STRING" GOLDBOMB does not match the format.'
+BROKEN = "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint paid (amount > 0)"
+UNRESOLVED = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `custmer` cannot be resolved. SQLSTATE: 42703"
+
+
+@pytest.mark.parametrize(
+    ("line", "more", "shown"),
+    [
+        (CAST, WHERE, f"{CANNOT_CAST}: cast(customer as int)"),
+        (f"Job aborted due to stage failure: SparkNumberFormatException: {CAST}", "", CANNOT_CAST),
+        (
+            f"{BROKEN} violated by row with values:",
+            "\n - customer : GOLDBOMB\nSQLSTATE: 23001",
+            f"{BROKEN} is violated",
+        ),
+        (FORMAT, " SQLSTATE: 42601", "[INVALID_FORMAT.MISMATCH_INPUT] a value cannot be processed"),
+        ("[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`", "", "[DIVIDE_BY_ZERO] Division by zero"),
+        (
+            "invalid literal for int() with base 10: 'GOLDBOMB'",
+            "",
+            "invalid literal for int() with base 10: '…'",
+        ),
+        ('For input string: "GOLDBOMB"', "", "For input string: '…'"),
+        (
+            "Could not convert '/GOLDBOMB' with type str",
+            "\nArrowInvalid",
+            "Could not convert '…' with type str",
+        ),
+    ],
+)
+def test_values_go_and_class_and_expression_stay(line: str, more: str, shown: str) -> None:
+    assert without_values(line, f"{line}{more}") == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "No such file or directory: '/data/x.parquet'",
+        "no route to 'broker.internal:9092'",
+        "it doesn't answer, and the reader can't go on",
+        UNRESOLVED,
+        "Partition orders-0 offset was changed from 30 to 5.",
+    ],
+)
+def test_what_a_person_needs_and_no_record_has_stays(line: str) -> None:
+    assert without_values(line, line) == line
+    assert without_values(
+        "name 'custmer' is not defined", "NameError: name 'custmer' is not defined"
+    ).endswith("'custmer' is not defined")
+
+
+def test_what_ends_a_query_is_published_without_values() -> None:
+    """Also if the query's own Python function raised it."""
+    spark = failure_of(
+        "gold.by_customer", RuntimeError(f"An error occurred while calling o1.x.\n: {CAST}{WHERE}")
+    )
+    python = failure_of("gold.by_customer", ValueError("invalid literal for int() with base 10: 'GOLDBOMB'"))
+    assert isinstance(spark, QueryFailedError)
+    assert str(spark) == (
+        'gold.by_customer failed: [CAST_INVALID_INPUT] a value of the type "STRING" cannot be cast to "INT": '
+        "cast(customer as int)"
+    )
+    assert "GOLDBOMB" not in str(python) + told(ValueError("'GOLDBOMB'"))

@@ -220,6 +220,19 @@ def test_a_hostile_record_is_text_in_json(client: Client, lived_in: LivedIn) -> 
     assert record["headers"][0]["text"] == "<b>x</b>"
 
 
+def test_messages_of_errors_are_not_shown_where_records_are_not(tmp_path: Path) -> None:
+    lived_in = LivedIn(tmp_path, http={"show_records": False})
+    lived_in.caught_up()
+    lived_in.job("failed", error="[USER_RAISED_EXCEPTION] no ann@shop.example")
+    live = Live(PIPELINE, lived_in.settings, lived_in.layout)
+    with serving(build_app(live), listen("127.0.0.1:0")) as address:
+        client = Client(address)
+        texts = [client.get(path).read().decode() for path in ("/readyz", "/api/status", "/metrics", "/")]
+    assert "failed (USER_RAISED_EXCEPTION); medallion status says why" in texts[0]
+    assert "failed (USER_RAISED_EXCEPTION); medallion status says why" in texts[1]
+    assert "ann@shop.example" not in "".join(texts)
+
+
 def test_records_are_not_shown_where_the_setting_is_off(tmp_path: Path) -> None:
     lived_in = LivedIn(tmp_path, http={"show_records": False})
     lived_in.quarantine({b"secret": "unreadable"})
