@@ -1,6 +1,6 @@
 """Small reads and writes of tables on a local disk by delta-rs: without a Spark job.
 
-Part of ``common.delta.table``, which is the only writer of tables. Commits have the same metadata as Spark's,
+The fast way of ``common.delta.table`` and ``common.delta.merge``. Commits have the same metadata as Spark's,
 are refused where another writer was first, and Spark reads, merges, compacts and restores them as its own.
 What delta-rs does not write as Spark would is left to Spark: deletion vectors, constraints, generated
 columns, clustering, tables in an object store, tables of a hundred thousand files, and any write that it

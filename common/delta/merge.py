@@ -1,6 +1,6 @@
 """Writes that look up keys in the table: MERGE, pruned by the literal bounds of the rows' keys.
 
-Part of ``common.delta.table``, which is the only writer of tables: each is idempotent in the same way.
+A micro-batch that merges is written once, as by ``common.delta.table``.
 """
 
 from __future__ import annotations
@@ -12,22 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, VariantType
 
 from common.delta import delta_rs
 from common.delta import table as delta_table
+from common.delta.changes import changes_between, same
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.delta.micro_batch import MicroBatch
 from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
 from common.spark.broadcast import broadcast_if_small
-from common.spark.types import contains_type
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
-    from pyspark.sql.types import DataType
-
-_PRESENT = "__there"
-"""Whether a side of a join has the row."""
 
 
 def insert_new(frame: DataFrame, path: str, metadata: str, *, key: Sequence[str]) -> None:
@@ -92,7 +87,7 @@ def replace_groups(  # noqa: PLR0913
     if delta_table.is_written(path, batch, step):
         return {}
     before = rows_with_keys(path, touched, group).frame
-    with touched.derive(_differences(before, frame, key)).kept() as changes:
+    with touched.derive(changes_between(before, frame, key)).kept() as changes:
         actions = changes.count_by(ACTION)
         numbers = {action: actions.get(action, 0) for action in (INSERTED, UPDATED, DELETED)}
         write_changes(changes, path, batch.metadata(step, {**counts, **numbers}), key=key, numbers=numbers)
@@ -140,13 +135,12 @@ def write_changes(  # noqa: PLR0913
         inserted = SparkRows(frame.drop(ACTION), numbers.get(INSERTED, 0))
         delta_table.append_with_metadata(inserted.packed(key), path, metadata)
         return
-    same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
     bounded = changes if arrow is not None or keys is None else keys
-    same = reduce(and_, bounded.bounds(key, "t"), same)
+    is_same = reduce(and_, bounded.bounds(key, "t"), same(key))
     values: dict[str, str | Column] = {f"`{n}`": F.col(f"s.`{n}`") for n in frame.columns if n != ACTION}
     with delta_table.commit_metadata(frame.sparkSession, metadata):
         (
-            _merge(SparkRows(frame, sum(numbers.values())).packed(), path, same)
+            _merge(SparkRows(frame, sum(numbers.values())).packed(), path, is_same)
             .whenMatchedDelete(F.col(f"s.{ACTION}") == DELETED)
             .whenMatchedUpdate(set=values)
             .whenNotMatchedInsert(condition=F.col(f"s.{ACTION}") != DELETED, values=values)
@@ -181,42 +175,7 @@ def frame_with_keys(table: DataFrame, keys: Rows, key: Sequence[str]) -> DataFra
     """
     wanted = broadcast_if_small(keys.frame.select(*(F.col(f"`{name}`") for name in key)), keys.count)
     rows = table.alias("t").where(reduce(and_, keys.bounds(key, "t"), F.lit(True)))
-    same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"g.`{n}`")) for n in key))
-    return rows.join(wanted.alias("g"), same, "left_semi")
-
-
-def comparable(kind: DataType) -> bool:
-    """Whether Spark can compare two values of a type: not maps and variants, nor types that contain them."""
-    return not contains_type(kind, MapType, VariantType)
-
-
-def _differences(before: DataFrame, after: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Rows to be inserted, updated or deleted, with their ``ACTION``, to make one frame the other."""
-    present = F.lit(True).alias(_PRESENT)
-    old, new = before.select("*", present).alias("t"), after.select("*", present).alias("s")
-    same = reduce(and_, (F.col(f"t.`{n}`").eqNullSafe(F.col(f"s.`{n}`")) for n in key))
-    values = [n for n in after.columns if n not in key]
-    is_equal = reduce(and_, (_equal(n, after.schema[n].dataType) for n in values), F.lit(True))
-    action = (
-        F.when(F.col(f"t.{_PRESENT}").isNull(), INSERTED)
-        .when(F.col(f"s.{_PRESENT}").isNull(), DELETED)
-        .when(~is_equal, UPDATED)
-    )
-    row = [
-        F.when(F.col(f"s.{_PRESENT}").isNull(), F.col(f"t.`{n}`")).otherwise(F.col(f"s.`{n}`")).alias(n)
-        if n in key
-        else F.col(f"s.`{n}`").alias(n)
-        for n in after.columns
-    ]
-    joined = old.join(new, same, "full_outer").select(*row, action.alias(ACTION))
-    return joined.where(F.col(ACTION).isNotNull())
-
-
-def _equal(name: str, kind: DataType) -> Column:
-    """Whether old and new row have one value; values that Spark cannot compare count as different."""
-    if not comparable(kind):
-        return F.lit(False)
-    return F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`"))
+    return rows.join(wanted.alias("s"), same(key), "left_semi")
 
 
 def _merge(frame: DataFrame, path: str, condition: Column) -> DeltaMergeBuilder:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from common.errors import TableError
-from common.machine.object_store import storage_options
+from common.delta.small_table import SmallTable, rows_of, schema_of
 
 SUFFIX = "__published"
-_TEND_EVERY = 100
-"""Moves after which the pointer's old files are deleted and its log gets a checkpoint."""
+_TIDY_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +41,8 @@ def read_published(path: str) -> PublishedVersion | None:
     Raises:
         TableError: The pointer cannot be read.
     """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
-    try:
-        rows = DeltaTable(path + SUFFIX, storage_options=storage_options(path)).to_pyarrow_table().to_pylist()
-    except TableNotFoundError:
-        return None
-    except (DeltaError, OSError) as error:
-        raise TableError(f"{path}{SUFFIX} cannot be read: {error}") from error
-    return PublishedVersion(**rows[0]) if rows else None
+    found = SmallTable(path + SUFFIX).read()
+    return PublishedVersion(**found.to_pylist()[0]) if found else None
 
 
 def publish_version(path: str, table: str, table_id: str, version: int) -> PublishedVersion:
@@ -61,26 +51,7 @@ def publish_version(path: str, table: str, table_id: str, version: int) -> Publi
     Raises:
         TableError: The pointer cannot be written.
     """
-    import pyarrow as pa
-    from deltalake import DeltaTable, write_deltalake
-    from deltalake.exceptions import DeltaError
-
     moved = PublishedVersion(table, table_id, version, datetime.now(UTC))
-    rows = {
-        "table": [moved.table],
-        "table_id": [moved.table_id],
-        "version": [moved.version],
-        "published_at": pa.array([moved.published_at], pa.timestamp("us", tz="UTC")),
-    }
-    try:
-        write_deltalake(
-            path + SUFFIX, pa.table(rows), mode="overwrite", storage_options=storage_options(path)
-        )
-        pointer = DeltaTable(path + SUFFIX, storage_options=storage_options(path))
-        if pointer.version() % _TEND_EVERY == _TEND_EVERY - 1:
-            pointer.vacuum(retention_hours=168, dry_run=False)
-            pointer.create_checkpoint()
-            pointer.cleanup_metadata()
-    except (DeltaError, OSError) as error:
-        raise TableError(f"{path}{SUFFIX} cannot be written: {error}") from error
+    pointer = SmallTable(path + SUFFIX, tidy_every=_TIDY_EVERY)
+    pointer.write(rows_of([moved], schema_of(PublishedVersion)), mode="overwrite")
     return moved

@@ -1,4 +1,4 @@
-"""The only module that writes tables, with ``common.delta.merge``; each write once per micro-batch.
+"""Creates tables and writes micro-batches into them; each write once per micro-batch.
 
 A commit's metadata names the query (by the id that lives in its checkpoint) and the batch that wrote it.
 Spark replays at most one batch: the one that was running when the query ended, as the first of its next run.

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from common.delta.merge import comparable
+from common.delta.changes import differs, same
 from common.delta.table import commit_metadata
 from common.errors import ChangeRefusedError
 from common.rows.driver_or_spark import SparkRows
@@ -98,19 +97,19 @@ def merge(
     try:
         rows = _count_unique(kept, on, path)
         prune = SparkRows(kept).bounds(on, "t")
-        same = _same(on)
+        is_same = same(on)
         deleted = F.lit(False) if delete_when is None else _is_true(delete_when)
-        changes = _has_changes(table.toDF().schema, on)
+        changes = differs(one for one in table.toDF().schema if one.name not in on)
         if update_when is not None:
             changes &= _is_true(update_when)
         # MERGE rewrites every file in which a key matches, even if no row changes.
         current = table.toDF().alias("t").where(reduce(and_, prune, F.lit(True)))
-        pairs = current.join(kept.alias("s"), same).where(~(deleted | changes))
+        pairs = current.join(kept.alias("s"), is_same).where(~(deleted | changes))
         unchanged = pairs.select(*(f"t.`{name}`" for name in on)).alias("t")
-        to_write = kept.alias("s").join(broadcast_if_small(unchanged, rows), same, "left_anti")
+        to_write = kept.alias("s").join(broadcast_if_small(unchanged, rows), is_same, "left_anti")
         (
             table.alias("t")
-            .merge(SparkRows(to_write, rows).packed().alias("s"), reduce(and_, prune, same))
+            .merge(SparkRows(to_write, rows).packed().alias("s"), reduce(and_, prune, is_same))
             .whenMatchedDelete(deleted)
             .whenMatchedUpdateAll(changes)
             .whenNotMatchedInsertAll(~deleted)
@@ -133,17 +132,5 @@ def _count_unique(frame: DataFrame, key: Sequence[str], path: str) -> int:
     return rows
 
 
-def _has_changes(schema: StructType, key: Sequence[str]) -> Column:
-    """Whether a row differs in a value from the table's row; true for all rows of a table with a map."""
-    values = [field.name for field in schema if field.name not in key and comparable(field.dataType)]
-    return ~_same(values) if len(values) == len(schema) - len(key) else F.lit(True)
-
-
 def _is_true(condition: str) -> Column:
     return F.coalesce(F.expr(f"({condition})"), F.lit(False))
-
-
-def _same(names: Sequence[str]) -> Column:
-    return reduce(
-        and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in names), F.lit(True)
-    )

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from rich.console import Console
 
 from common.declare import Custom, Gold
-from common.delta import compaction
 from common.delta import table as delta_table
+from common.delta.maintenance import compaction
 from common.delta.micro_batch import MicroBatch
 from common.machine.terminal import say
 from common.streaming.query import Stream

@@ -13,16 +13,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from common.config.paths import Layout
-from common.errors import TableError
-from common.machine.object_store import storage_options
+from common.delta.small_table import SmallTable, rows_of, schema_of
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 
 TABLE = "quality.results"
 DAYS = 90
 """How far back a run looks for earlier results."""
-_FILE_BYTES = 16 * 2**20
-_COMPACT_EVERY = 100
-"""Appends after which small files become one and the log gets a checkpoint."""
+_TIDY_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +57,9 @@ def append(layout: Layout, pipeline: str, results: Sequence[SuiteResult], *, rea
     Raises:
         TableError: The table cannot be written.
     """
-    import pyarrow as pa
-    from deltalake import DeltaTable, write_deltalake
-    from deltalake.exceptions import DeltaError
-
     rows = [row for result in results for row in _rows(pipeline, result, reason)]
-    if not rows:
-        return
-    path = layout.table_path(TABLE)
-    columns = {name: [getattr(row, name) for row in rows] for name in Row.__slots__}
-    try:
-        write_deltalake(
-            path, pa.table(columns, schema=_schema()), mode="append", storage_options=storage_options(path)
-        )
-        table = DeltaTable(path, storage_options=storage_options(path))
-        if table.version() % _COMPACT_EVERY == _COMPACT_EVERY - 1:
-            table.optimize.compact(target_size=_FILE_BYTES)
-            table.vacuum(retention_hours=168, dry_run=False)
-            table.create_checkpoint()
-            table.cleanup_metadata()
-    except (DeltaError, OSError) as error:
-        raise TableError(f"{TABLE} in {path} cannot be written: {error}") from error
+    if rows:
+        _table(layout).write(rows_of(rows, schema_of(Row)))
 
 
 def read(layout: Layout, *, tables: Iterable[str] = (), days: int = DAYS) -> list[Row]:
@@ -95,28 +74,15 @@ def read(layout: Layout, *, tables: Iterable[str] = (), days: int = DAYS) -> lis
         TableError: The table cannot be read.
     """
     import pyarrow as pa
-    import pyarrow.dataset as ds
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
+    import pyarrow.compute as pc
 
-    path, wanted = layout.table_path(TABLE), sorted(set(tables))
-    try:
-        condition = ds.field("at") >= pa.scalar(
-            datetime.now(UTC) - timedelta(days=days), pa.timestamp("us", tz="UTC")
-        )
-        if wanted:
-            condition &= ds.field("table").isin(wanted)
-        found = (
-            DeltaTable(path, storage_options=storage_options(path))
-            .to_pyarrow_dataset()
-            .to_table(filter=condition)
-            .to_pylist()
-        )
-    except TableNotFoundError:
-        return []
-    except (DeltaError, OSError) as error:
-        raise TableError(f"{TABLE} in {path} cannot be read: {error}") from error
-    return sorted((Row(**row) for row in found), key=lambda row: (row.at, row.table))
+    begin, wanted = datetime.now(UTC) - timedelta(days=days), sorted(set(tables))
+    condition = pc.field("at") >= pa.scalar(begin, pa.timestamp("us", "UTC"))
+    if wanted:
+        condition &= pc.field("table").isin(wanted)
+    found = _table(layout).read(where=condition)
+    rows = [] if found is None else found.to_pylist()
+    return sorted((Row(**row) for row in rows), key=lambda row: (row.at, row.table))
 
 
 def last_details(
@@ -164,14 +130,5 @@ def _row(pipeline: str, result: SuiteResult, one: ExpectationResult, reason: str
     )
 
 
-def _schema() -> Any:
-    import pyarrow as pa
-
-    kinds = {"at": pa.timestamp("us", tz="UTC"), "is_met": pa.bool_(), "seconds": pa.float64()}
-    numbers = ("version", "since", "failing_rows", "rows")
-    return pa.schema(
-        [
-            pa.field(name, kinds.get(name, pa.int64() if name in numbers else pa.string()))
-            for name in Row.__slots__
-        ]
-    )
+def _table(layout: Layout) -> SmallTable:
+    return SmallTable(layout.table_path(TABLE), tidy_every=_TIDY_EVERY)

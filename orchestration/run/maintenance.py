@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from common.config.paths import Layout, all_tables
 from common.declare import Join, Pipeline, Publish, Silver
-from common.delta import compaction
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.delta.commit import count_rows
 from common.delta.log import LogReader, Snapshot
+from common.delta.maintenance import compaction
+from common.delta.maintenance.retention import EXPIRED, FILES, retention
 from common.delta.published_version import SUFFIX, read_published
-from common.delta.retention import EXPIRED, FILES, retention
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
 from orchestration.access.declaration.lineage import Reader, readers, sources, written_by

@@ -24,10 +24,11 @@ from common.config.paths import Layout
 from common.config.settings import MaintenanceSettings
 from common.declare import Pipeline, Table
 from common.declare.intervals import parse_duration
-from common.delta import compaction, delta_rs
+from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.log import LogReader
-from common.delta.retention import FILES, retention
+from common.delta.maintenance import compaction
+from common.delta.maintenance.retention import FILES, retention
 from common.errors import MedallionError
 from common.machine.console import say
 from common.streaming.turns import Turns

@@ -7,7 +7,7 @@ deleted.
 from __future__ import annotations
 
 from common.delta.log import LogReader
-from common.delta.retention import expired_text, expired_topics
+from common.delta.maintenance.retention import expired_text, expired_topics
 from common.delta.table import ERASED
 from common.errors import HistoryGoneError
 from common.machine.storage_folder import StorageFolder

@@ -163,3 +163,101 @@ def test_every_package_of_the_product_is_in_an_exhaustive_contract() -> None:
         "orchestration.quality",
         "orchestration.run",
     }
+
+
+TABLE_WRITERS = {
+    "common/spark/class_recording.py": "has Spark load its classes, by tables in a folder that is deleted",
+    "common/spark/table_catalog.py": "registers tables in a catalog, and writes nothing into them",
+    "orchestration/change/rebuild/switch.py": "puts other rows in place of a silver table's by one MERGE",
+    "orchestration/records/rejudge/restate.py": "stages rows in a folder that no reader knows",
+}
+"""Files outside ``common/delta`` that write a Delta table, each with the reason."""
+
+_WRITERS = {"write_deltalake", "saveAsTable", "insertInto", "toTable", "writeTo"}
+_OF_A_TABLE = {"delete", "update", "merge", "alter", "compact", "z_order", "vacuum", "restore"}
+_OF_A_TABLE |= {
+    "create",
+    "createIfNotExists",
+    "createOrReplace",
+    "replace",
+    "executeCompaction",
+    "restoreToVersion",
+}
+_STATEMENT = re.compile(
+    r"\s*(MERGE INTO|INSERT (INTO|OVERWRITE)|DELETE FROM|UPDATE .+ SET|ALTER TABLE|OPTIMIZE|VACUUM|RESTORE"
+    r"|TRUNCATE TABLE|DROP TABLE|CREATE (OR REPLACE )?TABLE)\b",
+    re.IGNORECASE,
+)
+
+
+def table_writes(tree: ast.AST) -> Iterator[int]:
+    """Lines that write a Delta table: by delta-rs, Spark's writer, a ``DeltaTable`` or a statement."""
+    tables = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and "DeltaTable" in names(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    } | {"DeltaTable"}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        called, given = names(call.func), [text for one in call.args for text in texts(one)]
+        function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if (
+            function in _WRITERS
+            or (function == "format" and called & {"write", "writeStream"} and "delta" in given)
+            or (function in _OF_A_TABLE and called & tables)
+            or (function == "execute" and called & {"merge", *tables})
+            or (function == "sql" and any(_STATEMENT.match(text) for text in given))
+        ):
+            yield call.lineno
+
+
+def names(node: ast.AST) -> set[str]:
+    """The variables and attributes of an expression."""
+    found = [one for one in ast.walk(node) if isinstance(one, ast.Name | ast.Attribute)]
+    return {one.id if isinstance(one, ast.Name) else one.attr for one in found}
+
+
+def texts(node: ast.AST) -> list[str]:
+    """The texts of an expression, with the fixed parts of f-strings."""
+    return [
+        one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
+
+
+def test_tables_are_written_by_one_package_and_the_named_files_only() -> None:
+    """A file that writes no table any more is deleted from the list."""
+    found = {file for file, tree in sources() if any(table_writes(tree))}
+    assert {file for file in found if not file.startswith("common/delta/")} == set(TABLE_WRITERS)
+
+
+def test_a_write_of_a_table_is_recognized_in_every_form() -> None:
+    source = """
+write_deltalake(path, rows)
+deltalake.write_deltalake(path, rows)
+frame.write.mode("append").format("delta").save(path)
+writer = frame.write.format("delta").mode("overwrite")
+frame.write.saveAsTable("t")
+frame.writeTo("t").append()
+frame.writeStream.format("delta").start(path)
+table = DeltaTable.forPath(spark, path)
+table.alias("t").merge(rows, "t.n = s.n").whenMatchedUpdateAll().execute()
+table.delete("n = 1")
+DeltaTable(path).optimize.compact()
+DeltaTable.createIfNotExists(spark).execute()
+opened().merge(rows, "true").execute()
+spark.sql(f"DELETE FROM {name} WHERE n = 1")
+spark.sql("optimize t")
+
+spark.read.format("delta").load(path)
+spark.readStream.format("delta").load(path)
+frame.write.format("kafka").save()
+frame.write.format("noop").mode("overwrite").save()
+database.execute("SELECT 1")
+DeltaTable(path).to_pyarrow_dataset()
+found.update(rows)
+spark.sql("SELECT 'x' AS t")
+"""
+    lines = source.splitlines()
+    of_a_table = [line for line in lines[1 : lines.index("", 1)] if not line.startswith("table = ")]
+    assert [lines[number - 1] for number in sorted(set(table_writes(ast.parse(source))))] == of_a_table

@@ -9,18 +9,18 @@ on it. One process after another may write it; two at a time (a job per layer) c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from common.delta.log import latest_version
-from common.machine.object_store import storage_options
+from common.delta.small_table import SmallTable, rows_of, schema_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_CHECKPOINT_EVERY = 100
-_ATTEMPTS = 5
+_PROPERTIES = {
+    "delta.appendOnly": "false",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.checkpointInterval": "100",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,46 +94,13 @@ class MicroBatchRow:
     lag_seconds: float | None = None
 
 
-def schema() -> pa.Schema:
-    """The table's columns, in the order of ``MicroBatchRow``."""
-    import pyarrow as pa  # its import takes a third of a second
-
-    kinds = {
-        "str": pa.string(),
-        "int": pa.int64(),
-        "float": pa.float64(),
-        "datetime": pa.timestamp("us", "UTC"),
-    }
-    return pa.schema(
-        [(field.name, kinds[str(field.type).removesuffix(" | None")]) for field in fields(MicroBatchRow)]
-    )
-
-
 def append(path: str, rows: Sequence[MicroBatchRow]) -> None:
     """Append rows in one commit, and create the table with the first.
 
     Raises:
-        DeltaError: The table cannot be written.
-        OSError: The disk or the store cannot be written.
+        TableError: The table cannot be written.
     """
-    import pyarrow as pa
-    from deltalake import CommitProperties, write_deltalake
-
-    content: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in schema().names}
-    write_deltalake(
-        path,
-        pa.table(content, schema=schema()),
-        mode="append",
-        schema_mode="merge",
-        configuration={
-            "delta.appendOnly": "false",
-            "delta.logRetentionDuration": "interval 1 days",
-            "delta.deletedFileRetentionDuration": "interval 1 days",
-            "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
-        },
-        commit_properties=CommitProperties(max_commit_retries=_ATTEMPTS),
-        storage_options=storage_options(path),
-    )
+    SmallTable(path, _PROPERTIES).write(rows_of(rows, schema_of(MicroBatchRow)))
 
 
 def tidy(path: str, keep: timedelta) -> None:
@@ -144,17 +111,12 @@ def tidy(path: str, keep: timedelta) -> None:
         keep: Rows that ended before this long ago are deleted.
 
     Raises:
-        DeltaError: Another process changed the table meanwhile; the next call tries again.
-        OSError: The disk or the store cannot be written.
+        TableError: The table cannot be written, or another process changed it meanwhile; the next call tries
+            again.
     """
-    from deltalake import DeltaTable
-
-    table = DeltaTable(path, storage_options=storage_options(path))
     oldest = (datetime.now(UTC) - keep).isoformat(sep=" ", timespec="microseconds")
-    table.delete(f"ended_at < arrow_cast('{oldest}', 'Timestamp(Microsecond, Some(\"UTC\"))')")
-    table.optimize.compact()
-    table.vacuum(retention_hours=24, dry_run=False)
-    table.cleanup_metadata()
+    old = f"ended_at < arrow_cast('{oldest}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    SmallTable(path).tidy(delete=old)
 
 
 def read(path: str, since: datetime, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -164,16 +126,14 @@ def read(path: str, since: datetime, columns: Sequence[str]) -> list[dict[str, A
         path: The table.
         since: In UTC.
         columns: Those that are read; ``ended_at`` is among them.
+
+    Raises:
+        TableError: The table cannot be read.
     """
-    if latest_version(path) is None:
-        return []
     import pyarrow as pa
     import pyarrow.compute as pc
-    from deltalake import DeltaTable
 
-    data = DeltaTable(path, storage_options=storage_options(path)).to_pyarrow_dataset()
-    moment = pa.scalar(since, pa.timestamp("us", "UTC"))
-    there = [name for name in columns if name in data.schema.names]
-    found = data.to_table(columns=there, filter=pc.field("ended_at") >= moment)
-    rows: list[dict[str, Any]] = found.sort_by("ended_at").to_pylist()
+    recent = pc.field("ended_at") >= pa.scalar(since, pa.timestamp("us", "UTC"))
+    found = SmallTable(path).read(columns, recent)
+    rows: list[dict[str, Any]] = [] if found is None else found.sort_by("ended_at").to_pylist()
     return rows

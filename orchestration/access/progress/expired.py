@@ -5,7 +5,7 @@ from __future__ import annotations
 from common.config.paths import Layout
 from common.declare import Pipeline
 from common.delta.log import LogReader
-from common.delta.retention import expired_text, expired_topics
+from common.delta.maintenance.retention import expired_text, expired_topics
 from common.machine.storage_folder import StorageFolder
 
 

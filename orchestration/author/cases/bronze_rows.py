@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bronze.table import PROPERTIES
 from common.config.paths import Layout
 from common.declare import Pipeline
+from common.delta.small_table import SmallTable
 from common.errors import CaseError, Problem
 from common.schema.ddl import DdlError, Field, parse
 from orchestration.author.cases.read.case import TIMESTAMP, Case, Record, TextTable
@@ -64,22 +65,15 @@ def bronze_batches(case: Case, pipeline: Pipeline) -> tuple[BronzeBatch, ...]:
 
 def write_bronze(batches: Sequence[BronzeBatch], pipeline: Pipeline, layout: Layout) -> None:
     """Write the micro-batches of a case into the bronze tables; every bronze table exists afterwards."""
-    from deltalake import CommitProperties, write_deltalake
-
     from common.delta import table as delta_table
 
     for topic in pipeline.bronze:
-        write_deltalake(
-            layout.table_path(topic.table), _schema().empty_table(), configuration=dict(PROPERTIES)
-        )
+        SmallTable(layout.table_path(topic.table), PROPERTIES).write(_schema().empty_table())
     for rows in batches:
         for table, written in rows.items():
             # Silver refuses rows that no commit of the engine's own has brought.
             metadata = delta_table.maintenance_metadata(pipeline.name, table, "repair")
-            properties = CommitProperties(custom_metadata={"userMetadata": metadata})
-            write_deltalake(
-                layout.table_path(table), arrow_rows(written), mode="append", commit_properties=properties
-            )
+            SmallTable(layout.table_path(table)).write(arrow_rows(written), metadata=metadata)
 
 
 def arrow_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -134,7 +128,6 @@ def write_lookup(table: TextTable, folder: Path) -> str:
         CaseError: A type of the heading is unknown, or a cell is no value of its type.
     """
     import pyarrow as pa
-    from deltalake import write_deltalake
 
     fields = list(_typed(table))
     names = [name.name for name in fields]
@@ -147,7 +140,7 @@ def write_lookup(table: TextTable, folder: Path) -> str:
         rows.append(dict(zip(names, values, strict=True)))
     schema = pa.schema([(kind.name, _arrow_type(kind, table)) for kind in fields])
     folder.parent.mkdir(parents=True, exist_ok=True)
-    write_deltalake(str(folder), pa.Table.from_pylist(rows, schema))
+    SmallTable(str(folder)).write(pa.Table.from_pylist(rows, schema))
     return str(folder)
 
 

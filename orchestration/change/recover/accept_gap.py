@@ -21,11 +21,11 @@ from common.config.settings import Settings
 from common.declare import Pipeline, Topic
 from common.delta.lease.job_leases import TableLeases
 from common.delta.log import LogReader
+from common.delta.maintenance.retention import expired_topics
 from common.delta.match.batch_match import check_positions
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.match.checkpoint_repair import plan_repair, repair
 from common.delta.micro_batch import MicroBatch
-from common.delta.retention import expired_topics
 from common.delta.table import ERASED
 from common.errors import BrokerError, UsageError
 from common.machine.object_store import storage_options

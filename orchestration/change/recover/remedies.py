@@ -43,8 +43,8 @@ from typing import Literal
 from common.config.paths import Layout
 from common.declare import Bronze, Custom, Pipeline, Publish, Silver, Table
 from common.delta.log import LogReader
+from common.delta.maintenance.retention import expired_text, expired_topics
 from common.delta.match.checkpoint_repair import Change, plan_repair, repair
-from common.delta.retention import expired_text, expired_topics
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.lineage import in_data_order, sources

@@ -145,7 +145,7 @@ def _is_wanted(found: Plan, *, is_confirmed: bool, as_json: bool, is_dry_run: bo
 
 def _show_old_files(ready: Context, plan: Plan) -> None:
     from common.delta.log import LogReader
-    from common.delta.retention import FILES, retention
+    from common.delta.maintenance.retention import FILES, retention
     from orchestration.cli.records.erase_output import old_files
 
     logs = {one.table: LogReader(ready.layout.table_path(one.table)) for one in plan.tables}

@@ -16,7 +16,7 @@ from common.declare import Aggregate, Bronze, Files, Join, Pipeline, Publish, Si
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.commit import from_epoch_ms
 from common.delta.log import LogReader, Snapshot
-from common.delta.retention import expired_text, expired_topics
+from common.delta.maintenance.retention import expired_text, expired_topics
 from common.errors import HistoryGoneError, TableError
 from common.streaming.file_list import FileList
 from orchestration.access.declaration.context import Context

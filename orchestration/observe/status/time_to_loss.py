@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from common.delta.retention import FILES, LOG, retention
+from common.delta.maintenance.retention import FILES, LOG, retention
 from orchestration.observe.status.model import TimeToLoss
 
 NEVER = TimeToLoss(math.inf)

@@ -5,26 +5,19 @@ Grain: one row per accepted gap, that is, consecutive offsets of one partition t
 under ``gaps``, as long as no table holds them.
 
 Columns: bronze (string, the table), topic (string, the column ``topic`` of bronze's rows), partition (int),
-first_offset and last_offset (bigint, both are lost), offsets (bigint, their number), read_at and next_at
-(timestamps of Kafka, UTC: of the last record before the gap and of the first one after it; null where
-unknown), accepted_at (timestamp, UTC), reason (string: ``retention`` or ``not read``).
+first_offset and last_offset (bigint, both are lost), reason (string: ``retention`` or ``not read``), read_at
+and next_at (timestamps of Kafka, UTC: of the last record before the gap and of the first one after it; null
+where unknown), accepted_at (timestamp, UTC), offsets (bigint, the number of lost offsets).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
 from common.config.paths import GAPS, Layout
-from common.delta.log import latest_version
-from common.machine.object_store import storage_options
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_ATTEMPTS = 5
+from common.delta.small_table import SmallTable, rows_of, schema_of
 
 Partition = tuple[str, int]
 
@@ -50,18 +43,13 @@ class Gap:
 
 
 def read_gaps(layout: Layout, bronze: str) -> tuple[Gap, ...]:
-    """The accepted gaps of a bronze table, by topic, partition and offset; none before the first."""
-    path = layout.table_path(GAPS)
-    if latest_version(path) is None:
-        return ()
-    from deltalake import DeltaTable
+    """The accepted gaps of a bronze table, by topic, partition and offset; none before the first.
 
-    names = tuple(Gap.__dataclass_fields__)
-    rows = (
-        DeltaTable(path, storage_options=storage_options(path))
-        .to_pyarrow_table(columns=list(names))
-        .to_pylist()
-    )
+    Raises:
+        TableError: The table cannot be read.
+    """
+    table = _table(layout).read(Gap.__slots__)
+    rows = [] if table is None else table.to_pylist()
     found = (Gap(**row) for row in rows if row["bronze"] == bronze)
     return tuple(sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.first_offset)))
 
@@ -70,21 +58,16 @@ def append_gaps(layout: Layout, gaps: Sequence[Gap]) -> None:
     """Append gaps in one commit, and create the table with the first.
 
     Raises:
-        DeltaError: The table cannot be written.
-        OSError: The disk or the store cannot be written.
+        TableError: The table cannot be written.
     """
     import pyarrow as pa
-    from deltalake import CommitProperties, write_deltalake
 
-    rows: list[dict[str, Any]] = [{**asdict(gap), "offsets": gap.offsets} for gap in gaps]
-    write_deltalake(
-        layout.table_path(GAPS),
-        pa.Table.from_pylist(rows, schema=_schema()),
-        mode="append",
-        configuration={"delta.appendOnly": "true"},
-        commit_properties=CommitProperties(max_commit_retries=_ATTEMPTS),
-        storage_options=storage_options(layout.table_path(GAPS)),
-    )
+    schema = schema_of(Gap, partition=pa.int32()).append(pa.field("offsets", pa.int64()))
+    _table(layout).write(rows_of(gaps, schema))
+
+
+def _table(layout: Layout) -> SmallTable:
+    return SmallTable(layout.table_path(GAPS), {"delta.appendOnly": "true"})
 
 
 def without(gap: Gap, known: Iterable[Gap]) -> list[tuple[int, int]]:
@@ -109,23 +92,3 @@ def lost_between(gaps: Iterable[Gap], starts: Mapping[Partition, int], ends: Map
             first = max(gap.first_offset, starts.get(place, gap.first_offset))
             lost += max(0, min(gap.last_offset + 1, ends[place]) - first)
     return lost
-
-
-def _schema() -> pa.Schema:
-    import pyarrow as pa
-
-    moment = pa.timestamp("us", "UTC")
-    return pa.schema(
-        [
-            ("bronze", pa.string()),
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("first_offset", pa.int64()),
-            ("last_offset", pa.int64()),
-            ("offsets", pa.int64()),
-            ("read_at", moment),
-            ("next_at", moment),
-            ("accepted_at", moment),
-            ("reason", pa.string()),
-        ]
-    )

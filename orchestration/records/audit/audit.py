@@ -25,8 +25,8 @@ from pyspark.errors import PySparkException
 from common.config.paths import Layout
 from common.declare import Bronze, Pipeline, Silver, Topic
 from common.delta.log import LogReader
+from common.delta.maintenance.retention import expired_topics
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.delta.retention import expired_topics
 from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.records.audit import last_audit

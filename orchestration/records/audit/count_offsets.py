@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from common.config.driver_limits import DriverLimits
 from common.declare import Bronze, Silver
-from common.delta.retention import ExpiredTopic
+from common.delta.maintenance.retention import ExpiredTopic
 from common.rows.driver_or_spark import Rows, SparkRows
 from orchestration.records.audit import batch_counts
 from orchestration.records.audit import duplicate_witness as witness

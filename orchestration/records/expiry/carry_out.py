@@ -1,7 +1,7 @@
 """Deletes expired data files from a bronze table, by commits that no stream reads.
 
-1. One commit writes which records expire into a property of the table (``common.delta.retention``), and lifts
-   ``delta.appendOnly``.
+1. One commit writes which records expire into a property of the table
+   (``common.delta.maintenance.retention``), and lifts ``delta.appendOnly``.
 2. One commit removes the files. It changes no other file, and streams skip it.
 3. One commit sets ``delta.appendOnly`` again.
 
@@ -23,7 +23,7 @@ from urllib.parse import quote
 from common.delta import table as delta_table
 from common.delta.commit import DataFile, count_rows
 from common.delta.log import LogReader
-from common.delta.retention import EXPIRED, expired_property, expired_topics
+from common.delta.maintenance.retention import EXPIRED, expired_property, expired_topics
 from common.spark import jvm
 from orchestration.records.expiry.choose import Expiry, expired_in
 

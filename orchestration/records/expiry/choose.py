@@ -23,7 +23,7 @@ from common.declare import Bronze, Pipeline, Silver
 from common.declare.intervals import length_of
 from common.delta.commit import DataFile
 from common.delta.log import LogReader
-from common.delta.retention import ExpiredTopic
+from common.delta.maintenance.retention import ExpiredTopic
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.audit import Say, audit
 from orchestration.records.audit.offset_places import read_files

@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 
 from common.declare import Pipeline, Topic
 from common.delta import table as delta_table
-from common.delta.compaction import compact
-from common.delta.retention import expired_topics
+from common.delta.maintenance.compaction import compact
+from common.delta.maintenance.retention import expired_topics
 from common.spark import jvm
 from common.streaming.turns import Turns
 from orchestration.records.audit.audit import Since, audit

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
-from common.delta.compaction import delete_old_files
+from common.delta.maintenance.compaction import delete_old_files
 from orchestration.run.maintenance import reason_to_keep_files
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.upkeep import Upkeep

@@ -17,11 +17,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
-from common.delta import compaction, delta_rs
+from common.delta import delta_rs
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DeltaRsTable
 from common.delta.log import LogReader
+from common.delta.maintenance import compaction
 from common.delta.micro_batch import MicroBatch
 from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
 from gold.table.create import PROPERTIES

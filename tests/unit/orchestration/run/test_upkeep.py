@@ -15,9 +15,9 @@ from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import MaintenanceSettings
 from common.declare import Pipeline, Topic
-from common.delta import compaction
-from common.delta.compaction import TIERS, due_tier
 from common.delta.log import LogReader
+from common.delta.maintenance import compaction
+from common.delta.maintenance.compaction import TIERS, due_tier
 from common.streaming.turns import Turns
 from orchestration.run.upkeep import Budget, Upkeep
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from deltalake import DeltaTable
 
 from common.config.paths import HISTORY, Layout
+from common.delta.small_table import SmallTable, rows_of, schema_of
 from orchestration.access.history import micro_batches
 from orchestration.access.history.micro_batches import MicroBatchRow
 from orchestration.access.query.duckdb_views import Database, run_query
@@ -50,14 +50,11 @@ def test_old_rows_are_deleted_and_files_compacted(tmp_path: Path) -> None:
     assert DeltaTable(path).to_pyarrow_table().num_rows == 5
 
 
-def test_a_history_of_an_earlier_release_gets_new_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_history_of_an_earlier_release_gets_new_columns(tmp_path: Path) -> None:
     path = str(tmp_path / "micro_batches")
-    whole = micro_batches.schema()
-    with monkeypatch.context() as patch:
-        patch.setattr(micro_batches, "schema", lambda: whole.remove(whole.get_field_index("lag_seconds")))
-        micro_batches.append(path, [row("gold.a", 1)])
+    whole = schema_of(MicroBatchRow)
+    earlier = whole.remove(whole.get_field_index("lag_seconds"))
+    SmallTable(path).write(rows_of([row("gold.a", 1)], earlier))
     assert "lag_seconds" not in DeltaTable(path).schema().to_arrow().names
     micro_batches.append(path, [row("gold.a", 2)])
     found = micro_batches.read(path, NOW - timedelta(hours=1), ["ended_at", "batch_id", "lag_seconds"])

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from common.declare import Topic
 from common.delta.checkpoint import DeltaPosition
 from common.delta.log import LogReader
-from common.delta.retention import (
+from common.delta.maintenance.retention import (
     EXPIRED,
     ExpiredTopic,
     expired_property,
