@@ -52,9 +52,6 @@ picture: setup $(VENV)/.installed-dev ## write docs/status.svg and docs/page.png
 
 bench: setup $(VENV)/.installed-dev ## measure everything beside its peers, into docs/performance*.md: some hours
 	@PYTHONPATH=. $(BIN)/python -m tests.bench $(ARGS)
-	@PYTHONPATH=. $(BIN)/python tests/bench/parts/strict_json.py
-	@PYTHONPATH=. $(BIN)/python tests/bench/parts/merge_cost.py
-	@PYTHONPATH=. $(BIN)/python tests/bench/parts/quality.py
 
 bench-quick: setup $(VENV)/.installed-dev ## a small drain beside both peers, and a minute of freshness: under six minutes on two cores
 	@PYTHONPATH=. $(BIN)/python -m tests.bench --quick --no-page $(ARGS)

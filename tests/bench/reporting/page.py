@@ -8,48 +8,14 @@ hand.
 
 from __future__ import annotations
 
-import os
 import platform
 import re
-import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 _DOCS = Path(__file__).parents[3] / "docs"
 PAGE = _DOCS / "performance.md"
 TABLES = _DOCS / "performance-tables.md"
-
-
-class Cost(NamedTuple):
-    """Seconds on the clock, and of CPU in the JVM and in this process, as Linux counts them."""
-
-    seconds: float
-    cpu: float
-
-
-def timed(spark: Any, run: Callable[[], object]) -> Cost:
-    """What a call costs."""
-    counters = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat")
-    cpu, start = _cpu_seconds(counters), time.perf_counter()
-    run()
-    return Cost(time.perf_counter() - start, _cpu_seconds(counters) - cpu)
-
-
-def _cpu_seconds(counters: Path) -> float:
-    ticks = sum(map(int, counters.read_text().rpartition(")")[2].split()[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK") + time.process_time()
-
-
-def write(title: str, lines: Sequence[str], spark: Any) -> str:
-    """Put a section, measured in a session of Spark, into the page of tables; hands the section back."""
-    java = spark._jvm.System.getProperty("java.version")
-    machine = (
-        f"{platform.machine()}, {cpu_name()}; Java {java}, Spark {spark.version}, "
-        f"Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d}."
-    )
-    return put(title, lines, machine)
 
 
 def section(title: str, lines: Sequence[str], machine: str) -> str:
