@@ -65,6 +65,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"known: {shown}{', …' if len(names) > _SHOWN else ''}"
 
 
+def first_line(error: object) -> str:
+    """The first line of an error's text; empty where it has no text."""
+    return str(error).strip().partition("\n")[0].rstrip()
+
+
 class MedallionError(Exception):
     """Base class of the engine's errors; never raised itself.
 

@@ -6,8 +6,6 @@ one version of the table, and computes facts that several expectations share onc
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import date, datetime
@@ -20,6 +18,7 @@ from common.declare.declared import declared
 from common.declare.field_types import Interval, Names
 from common.declare.great_expectations_names import CLASSES, EXPECTATIONS
 from common.errors import nearest
+from common.sql.pattern import pattern_fault
 
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation as LibraryExpectation
@@ -394,24 +393,6 @@ class Quality:
             yield f'gate="publish" is for gold tables; {self.table} may have gate="stop"'
         if self.gate is not None and not self.expectations:
             yield "has a gate and no expectation; every version would pass"
-
-
-def pattern_fault(pattern: str) -> str | None:
-    """Why a regular expression cannot be evaluated alike by Spark and DuckDB; None if it can."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            re.compile(pattern)
-    except re.error as error:
-        return f"is no regular expression: {error}"
-    plain = re.sub(r"\\\\", "", pattern)
-    if found := re.search(r"\(\?(?:=|!|<=|<!|>)", plain):
-        return f"has {found.group()!r}; lookaround and atomic groups are not available in DuckDB"
-    if re.search(r"\\[1-9]|\(\?P=", plain):
-        return "has a back reference, which is not available in DuckDB"
-    if re.search(r"[*+?}]\+", re.sub(r"\[[^\]]*\]|\\.", "x", plain)):
-        return "has a possessive quantifier, which is not available in DuckDB"
-    return None
 
 
 def _bound_mistakes(least: Any, most: Any) -> Iterator[str]:

@@ -27,6 +27,7 @@ from common.delta.log import LogReader
 from common.machine.storage_folder import StorageFolder
 from common.rows.duckdb_query import query
 from common.spark.literals import MOST_LISTED
+from common.sql.names import double_quoted
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, WriterProperties
@@ -83,7 +84,9 @@ class DeltaRsTable:
         schema = pa.schema(self.table.schema())
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
-        same = " AND ".join(f"t.{_quoted(n)} IS NOT DISTINCT FROM k.{_quoted(n)}" for n in keys.column_names)
+        same = " AND ".join(
+            f"t.{double_quoted(n)} IS NOT DISTINCT FROM k.{double_quoted(n)}" for n in keys.column_names
+        )
         sql = f"SELECT t.* FROM t SEMI JOIN k ON {same} LIMIT {self.limits.rows + 1}"  # noqa: S608
         rows = query(sql, t=pa.RecordBatchReader.from_stream(stream), k=keys)
         return None if rows.num_rows > self.limits.rows else rows.cast(schema)
@@ -128,7 +131,7 @@ class DeltaRsTable:
         if self._exceeds_limits(" AND ".join(_bounds(changes, key)) or None):
             raise LimitExceededError
         names = [name for name in changes.column_names if name != ACTION]
-        values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
+        values = {double_quoted(name): f"s.{double_quoted(name)}" for name in names}
         same = " AND ".join(_same(changes, name) for name in key)
         merge = self.table.merge(
             changes,
@@ -423,7 +426,7 @@ def _force(path: str) -> None:
 def _same(changes: pa.Table, name: str) -> str:
     """Table and changes have the same value; null equals null."""
     how = "IS NOT DISTINCT FROM" if changes[name].null_count else "="
-    return f"(t.{_quoted(name)} {how} s.{_quoted(name)})"
+    return f"(t.{double_quoted(name)} {how} s.{double_quoted(name)})"
 
 
 def _bounds(rows: pa.Table, key: Sequence[str], table: str = "") -> list[str]:
@@ -433,7 +436,7 @@ def _bounds(rows: pa.Table, key: Sequence[str], table: str = "") -> list[str]:
         values = rows[name]
         if not _is_ordered(values.type) or values.null_count == len(values):
             continue
-        column, known = f"{table}{_quoted(name)}", pc.unique(values.drop_null())
+        column, known = f"{table}{double_quoted(name)}", pc.unique(values.drop_null())
         if len(known) <= MOST_LISTED:
             among = " OR ".join(f"{column} = {_literal(value, values.type)}" for value in known)
         else:
@@ -466,7 +469,3 @@ def _arrow_type(kind: pa.DataType) -> str:
 def _name(path: str) -> str:
     """A file's name without its folder; it is unique."""
     return unquote(path).rpartition("/")[2]
-
-
-def _quoted(name: str) -> str:
-    return '"{}"'.format(name.replace('"', '""'))

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from common.delta.checkpoint import DeltaPosition
 from common.delta.commit import Commit, DataFile, count_rows, from_epoch_ms, parse_commit
-from common.errors import HistoryGoneError, TableError
+from common.errors import HistoryGoneError, TableError, first_line
 from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 
@@ -342,7 +342,7 @@ class LogReader:
             self._table.update_incremental()
         except DeltaError as error:
             self._table = None  # opened again once the log is mended
-            raise HistoryGoneError(f"{self.path} cannot be read: {_first_line(error)}") from error
+            raise HistoryGoneError(f"{self.path} cannot be read: {first_line(error)}") from error
 
     def _snapshot_files(self, version: int) -> tuple[DataFile, ...]:
         """The files at a version; a stream's first load is looked at again and again, for minutes."""
@@ -432,11 +432,7 @@ def _open(path: str, version: int | None) -> Any:
         return DeltaTable(path, version=version, storage_options=storage_options(path))
     except DeltaError as error:
         at = "" if version is None else f" at version {version}"
-        raise HistoryGoneError(f"{path} cannot be read{at}: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+        raise HistoryGoneError(f"{path} cannot be read{at}: {first_line(error)}") from error
 
 
 def _live_files(table: Any) -> tuple[DataFile, ...]:

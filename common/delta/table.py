@@ -25,6 +25,7 @@ from common.delta.micro_batch import MicroBatch, fenced
 from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.driver_or_spark import Rows, SparkRows
+from common.sql.names import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -215,8 +216,7 @@ def change_feed_missing(reader: str, table: str, path: str) -> TableShapeError:
 
 def enable_feed_statement(path: str) -> str:
     """The statement that makes a table keep a change data feed from now on."""
-    escaped = path.replace("`", "``")
-    return f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    return f"ALTER TABLE delta.{backquoted(path)} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 
 
 def add_columns(
@@ -224,10 +224,9 @@ def add_columns(
 ) -> None:
     """Add columns at a table's end; existing rows have nulls in them."""
     metadata = maintenance_metadata(pipeline, table, "evolution", columns=[field.name for field in columns])
-    texts = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in columns)
-    escaped = path.replace("`", "``")
+    texts = ", ".join(f"{backquoted(field.name)} {field.dataType.simpleString()}" for field in columns)
     with commit_metadata(spark, metadata):
-        spark.sql(f"ALTER TABLE delta.`{escaped}` ADD COLUMNS ({texts})")
+        spark.sql(f"ALTER TABLE delta.{backquoted(path)} ADD COLUMNS ({texts})")
 
 
 def set_property(spark: SparkSession, path: str, metadata: str, name: str, value: str) -> None:
@@ -237,11 +236,10 @@ def set_property(spark: SparkSession, path: str, metadata: str, name: str, value
 
 def set_properties(spark: SparkSession, path: str, metadata: str, values: Mapping[str, str]) -> None:
     """Set properties of a table by one commit; streams that read the table go on."""
-    escaped = path.replace("`", "``")
     quoted = {name: value.replace("\\", "\\\\").replace("'", "\\'") for name, value in values.items()}
     texts = ", ".join(f"'{name}' = '{value}'" for name, value in quoted.items())
     with commit_metadata(spark, metadata):
-        spark.sql(f"ALTER TABLE delta.`{escaped}` SET TBLPROPERTIES ({texts})")
+        spark.sql(f"ALTER TABLE delta.{backquoted(path)} SET TBLPROPERTIES ({texts})")
 
 
 def append(  # noqa: PLR0913  # a write has this many parts

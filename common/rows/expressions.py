@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from common.sql.names import backquoted
+
 Values = Any
 """An Arrow array or chunked array, one value per row."""
 
@@ -50,7 +52,7 @@ class Expression:
 
 def column(name: str, field: str | None = None) -> Expression:
     """A column; or one field of a struct column, null where the struct is null."""
-    quoted = "`{}`".format(name.replace("`", "``"))
+    quoted = backquoted(name)
     if field is None:
         return Expression(lambda: F.col(quoted), lambda rows: rows[name])
     return Expression(lambda: F.col(quoted).getField(field), lambda rows: pc.struct_field(rows[name], field))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.config import object_store
 from common.config.references import HIDDEN_NAMES, is_reference, resolve
 from common.config.settings import Settings
-from common.errors import SettingsError, SetupError
+from common.errors import SettingsError, SetupError, first_line
 from common.java.compile_sources import reader_jar
 from common.java.find_java import Java, find_java, trims_native_heap
 from common.java.jar_cache import require
@@ -273,7 +273,7 @@ def _launch(conf: dict[str, str], log: Path, output: Path) -> SparkSession:
     try:
         return SparkSession.builder.config(conf=wanted).getOrCreate()
     except Py4JJavaError as error:
-        cause = str(error.java_exception.getMessage()).strip().splitlines()[0]
+        cause = first_line(error.java_exception.getMessage())
         raise SetupError(
             f"Spark did not start on {conf[spark_conf.MASTER]}: {cause[:300]} The logs of the master and the "
             f"workers have the reason, where the master is a cluster's; the log of this process is {log}."

@@ -10,7 +10,7 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 
 from common.config.settings import is_cluster
-from common.errors import SetupError
+from common.errors import SetupError, first_line
 from common.machine.console import say
 from common.machine.storage_folder import StorageFolder
 from common.spark import jvm
@@ -50,7 +50,7 @@ def require_shared(spark: SparkSession, folders: Iterable[str]) -> None:
             spark.range(0, tasks, 1, tasks).write.parquet(f"{folder}/{name}")
             found = [each for each in StorageFolder(f"{folder}/{name}").names() if each.startswith("part-")]
         except PySparkException as error:
-            cause = str(error).strip().splitlines()[0][:300]
+            cause = first_line(error)[:300]
             raise SetupError(
                 f"{folder} cannot be written by the executors of {master}: {cause}. {_ADVICE}"
             ) from error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from common.spark import jvm
+from common.sql.names import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,9 +95,9 @@ class TableCatalog:
     def create(self, database: str, table: str, location: str, comment: str) -> None:
         """Register a Delta table, with the columns that it has now. Nothing is written to the table."""
         # The database gets a folder of its own: DROP DATABASE ... CASCADE deletes the database's folder.
-        self._session.sql(f"CREATE DATABASE IF NOT EXISTS {_name(database)}")
+        self._session.sql(f"CREATE DATABASE IF NOT EXISTS {backquoted(database)}")
         self._session.sql(
-            f"CREATE TABLE IF NOT EXISTS {_name(database)}.{_name(table)} USING delta "
+            f"CREATE TABLE IF NOT EXISTS {backquoted(database)}.{backquoted(table)} USING delta "
             f"COMMENT {_text(comment)} LOCATION {_text(location)}"
         )
 
@@ -115,10 +116,6 @@ def _path(location: str) -> str:
     """A location as the engine has it: a local folder without ``file:``."""
     is_local = location.startswith("file:")
     return (unquote(urlsplit(location).path) if is_local else location).rstrip("/")
-
-
-def _name(text: str) -> str:
-    return f"`{text.replace('`', '``')}`"
 
 
 def _text(text: str) -> str:

@@ -20,6 +20,14 @@ from common.errors import (
     RecordsGoneError,
     StateDamagedError,
     TransientFailureError,
+    first_line,
+)
+
+_VERSION_GONE = (
+    "FILE_NOT_EXIST",
+    "DELTA_FILE_NOT_FOUND",
+    "VERSION_NOT_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
 )
 
 
@@ -67,6 +75,12 @@ class FailedQuery:
             "Or have it filled again from the rows that are there, and the gold tables that read it: "
             f"medallion recover {self.name}"
         )
+
+
+def is_version_gone(text: str) -> bool:
+    """Whether an error says that a version of a table cannot be read any more."""
+    # CANNOT_READ_DELTA_FILE_NOT_EXISTS is of a file of the query's own state.
+    return "CANNOT_LOAD_STATE_STORE" not in text and any(name in text for name in _VERSION_GONE)
 
 
 def explain(query: FailedQuery, text: str) -> MedallionError | None:
@@ -249,7 +263,7 @@ def _first(text: str, *patterns: str) -> str | None:
 
 
 def _shown(text: str, limit: int = 160) -> str:
-    line = text.strip().splitlines()[0].strip()
+    line = first_line(text)
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import DoubleType, FloatType, TimestampType
 from common.declare import Aggregate, Session, Window
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, nearest
+from common.sql.names import backquoted
 from gold.table.sql_columns import columns, named
 
 START, END = "window_start", "window_end"
@@ -112,7 +113,7 @@ def _by(gold: Aggregate) -> list[Column]:
     by: Mapping[str, str] = named(gold.by or ())
     if not by and isinstance(gold.window, Session):
         # Spark's streams have sessions of groups only: one group of all, which no optimizer sees through.
-        return [F.expr(f"pmod(unix_micros({_quoted(gold.window.on)}), 1)").alias(_ALL)]
+        return [F.expr(f"pmod(unix_micros({backquoted(gold.window.on)}), 1)").alias(_ALL)]
     return columns(by)
 
 
@@ -133,8 +134,4 @@ def _interval(text: str) -> Column:
 
 
 def _column(name: str) -> Column:
-    return F.col(_quoted(name))
-
-
-def _quoted(name: str) -> str:
-    return "`{}`".format(name.replace("`", "``"))
+    return F.col(backquoted(name))

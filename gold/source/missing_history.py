@@ -10,11 +10,9 @@ from pyspark.sql import DataFrame
 
 from common.declare import Custom, Gold
 from common.delta.micro_batch import MicroBatch
-from common.errors import HistoryGoneError
+from common.errors import HistoryGoneError, first_line
 from common.streaming.query import Stream
-
-_GONE = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG")
-"""Error classes of Delta and Spark for a version that cannot be read any more."""
+from common.streaming.spark_errors import is_version_gone
 
 
 def explain_missing_history(stream: Stream, gold: Gold, path: str) -> Stream:
@@ -32,9 +30,8 @@ def explain_missing_history(stream: Stream, gold: Gold, path: str) -> Stream:
         try:
             stream.write(rows, batch)
         except (PySparkException, Py4JJavaError) as error:
-            # CANNOT_READ_DELTA_FILE_NOT_EXISTS is of a file of the query's own state.
-            if "CANNOT_LOAD_STATE_STORE" not in str(error) and any(text in str(error) for text in _GONE):
-                raise _history_gone(stream.name, gold.reads, path, str(error).splitlines()[0]) from error
+            if is_version_gone(str(error)):
+                raise _history_gone(stream.name, gold.reads, path, first_line(error)) from error
             raise
 
     return replace(stream, write=write)

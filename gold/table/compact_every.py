@@ -16,6 +16,7 @@ from common.declare import Custom, Gold
 from common.delta import table as delta_table
 from common.delta.maintenance import compaction
 from common.delta.micro_batch import MicroBatch
+from common.errors import first_line
 from common.machine.terminal import say
 from common.streaming.query import Stream
 from gold.table.context import Context
@@ -47,7 +48,7 @@ def compacting(context: Context, gold: Gold, stream: Stream) -> Stream:
                     )
                 except PySparkException as error:
                     # The micro-batch is written: a failed compaction must not make it run again.
-                    why = str(error).splitlines()[0]
+                    why = first_line(error)
                     say(Console(stderr=True), f"{table}: not compacted this time: {why}")
 
     return replace(stream, write=write)

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common.errors import PipelineError, Problem
+from common.errors import PipelineError, Problem, first_line
 
 Trial = tuple[str, Callable[[], object]]
 """The place of an expression in the declaration, and a function that resolves it alone."""
@@ -39,9 +39,5 @@ def misfit(error: PySparkException, trials: Iterable[Trial], table: str, source:
         try:
             resolve()
         except PySparkException as own:
-            problems.append(Problem(f"{table}, {place}", _first_line(own), source))
-    return PipelineError(problems or [Problem(table, _first_line(error), source)])
-
-
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().splitlines()[0]
+            problems.append(Problem(f"{table}, {place}", first_line(own), source))
+    return PipelineError(problems or [Problem(table, first_line(error), source)])

@@ -19,9 +19,10 @@ from common.declare import (
     Unique,
     ValueShare,
 )
-from common.declare.expectations import Expectation, pattern_fault
+from common.declare.expectations import Expectation
 from common.declare.intervals import length_of
 from common.errors import PipelineError
+from common.sql.pattern import pattern_fault
 from orchestration.quality.dialects import Dialect, literal
 from orchestration.quality.judgement import Judgement, not_meeting, number, percent
 

@@ -9,6 +9,8 @@ import re
 from datetime import date, datetime
 from typing import Any, Protocol
 
+from common.sql.names import backquoted, double_quoted
+
 
 class Dialect(Protocol):
     """What differs between the dialects of SQL."""
@@ -44,7 +46,7 @@ class DuckDbDialect:
 
     def identifier(self, name: str) -> str:
         """A quoted name of a column."""
-        return '"' + name.replace('"', '""') + '"'
+        return double_quoted(name)
 
     def text(self, value: str) -> str:
         """A text literal."""
@@ -80,7 +82,7 @@ class SparkDialect:
 
     def identifier(self, name: str) -> str:
         """A quoted name of a column."""
-        return "`" + name.replace("`", "``") + "`"
+        return backquoted(name)
 
     def text(self, value: str) -> str:
         """A text literal."""

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from common.config.paths import is_local
 from common.config.settings import Settings
 from common.delta.log import Snapshot
-from common.errors import TableError, UsageError
+from common.errors import TableError, UsageError, first_line
 from common.machine.object_store import storage_options
 from orchestration.access.query.duckdb_views import Database
 from orchestration.quality.dialects import Dialect, DuckDbDialect, SparkDialect
@@ -119,7 +119,7 @@ class DuckDbEngine:
         except duckdb.InterruptException:
             raise KeyboardInterrupt from None
         except duckdb.Error as error:
-            raise TableError(str(error).strip().partition("\n")[0]) from error
+            raise TableError(first_line(error)) from error
 
     def columns(self, relation: str) -> dict[str, str]:
         """Names of the columns, with DuckDB's names of their types."""
@@ -153,7 +153,7 @@ class SparkEngine:
         try:
             return [tuple(row) for row in self._spark.sql(sql).collect()]
         except PySparkException as error:
-            raise TableError(str(error).strip().partition("\n")[0]) from error
+            raise TableError(first_line(error)) from error
 
     def columns(self, relation: str) -> dict[str, str]:
         """Names of the columns, with Spark's names of their types."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.declare import Expect
-from common.errors import SettingsError
+from common.errors import SettingsError, first_line
 from common.machine.deferred_imports import deferred
 from orchestration.quality.engines import Pinned, spark_frame
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
@@ -229,6 +229,6 @@ def _checked(one: Any) -> ExpectationResult:
 
 def _exception(info: dict[str, Any]) -> str:
     if info.get("raised_exception"):
-        return str(info.get("exception_message", "")).splitlines()[0]
+        return first_line(info.get("exception_message", ""))
     nested: Iterator[Any] = (v for v in info.values() if isinstance(v, dict) and v.get("raised_exception"))
-    return next((str(v.get("exception_message", "")).splitlines()[0] for v in nested), "")
+    return next((first_line(v.get("exception_message", "")) for v in nested), "")

@@ -29,7 +29,7 @@ from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.maintenance import compaction
 from common.delta.maintenance.retention import FILES, retention
-from common.errors import MedallionError
+from common.errors import MedallionError, first_line
 from common.machine.console import say
 from common.streaming.turns import Turns
 from gold.table.compact_every import clustered_by
@@ -179,7 +179,7 @@ class Upkeep:
         try:
             work()
         except (PySparkException, Py4JError, DeltaError, MedallionError, OSError) as error:
-            _log.warning("%s: no upkeep this time: %s", kept.table, str(error).partition("\n")[0])
+            _log.warning("%s: no upkeep this time: %s", kept.table, first_line(error))
 
     def _due(self, kept: _Kept) -> Iterator[_Due]:
         """The compaction that a table needs, if it needs one."""

@@ -20,7 +20,7 @@ from common.config.paths import Layout, is_local
 from common.declare import Lookup, Silver
 from common.declare.declared import folder_of, source_of
 from common.delta import table as delta_table
-from common.errors import PipelineError, Problem, TableMissingError, nearest
+from common.errors import PipelineError, Problem, TableMissingError, first_line, nearest
 from common.rows.computed import with_columns_of_all
 from common.sql.expression import has_sliding_window
 
@@ -103,7 +103,7 @@ def _faults(frame: DataFrame, lookup: Lookup, other: DataFrame, silver: Silver) 
         try:
             frame.select(F.expr(f"({sql})"))
         except PySparkException as error:
-            yield Problem(f"{place}, on {column!r}", str(error).strip().splitlines()[0], source)
+            yield Problem(f"{place}, on {column!r}", first_line(error), source)
 
 
 def _one_row(schema: StructType) -> Column:

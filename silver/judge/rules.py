@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from common.declare import Rule, Silver
 from common.declare.declared import folder_of, source_of
-from common.errors import PipelineError, Problem
+from common.errors import PipelineError, Problem, first_line
 from common.sql.expression import null_for_null_times
 from silver.read.column_names import (
     ACCEPT,
@@ -121,7 +121,7 @@ def check_rules(frame: DataFrame, rules: Sequence[Rule], place: str) -> None:
         try:
             kind = frame.select(F.expr(f"({rule.condition})")).schema[0].dataType.simpleString()
         except PySparkException as error:
-            text = str(error).strip().splitlines()[0]
+            text = first_line(error)
         else:
             if kind == "boolean":
                 continue

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Hook, Value
-from common.errors import PipelineError, Problem
+from common.errors import PipelineError, Problem, first_line
 from common.spark.jvm import plan_operators
 from common.sql.expression import null_for_null_times
 from silver.read.column_names import META
@@ -88,8 +88,8 @@ def select_expressions(frame: DataFrame, columns: Mapping[str, str], place: str,
             try:
                 frame.select(F.expr(f"({sql})"))
             except PySparkException as own:
-                raise _fault(f"{place}, column {name!r}", _first_line(own), source) from own
-        raise _fault(place, _first_line(error), source) from error
+                raise _fault(f"{place}, column {name!r}", first_line(own), source) from own
+        raise _fault(place, first_line(error), source) from error
     failed = F.coalesce(*(F.when(F.col(f"`{name}`").isNull(), F.lit(name)) for name in columns))
     meta = F.col(META)
     for field, value in (("fault", F.when(failed.isNotNull(), COLUMN_FAILED)), ("fault_field", failed)):
@@ -104,7 +104,7 @@ def _apply_function(frame: DataFrame, hook: Hook, place: str, source: str) -> Da
     try:
         result: DataFrame = hook(frame)
     except PySparkException as error:
-        raise _fault(place, f"the columns function failed: {_first_line(error)}", source) from error
+        raise _fault(place, f"the columns function failed: {first_line(error)}", source) from error
     if META not in result.columns:
         raise _fault(
             place, f"the columns function dropped {META!r}; keep it: frame.select({META!r}, …)", source
@@ -119,10 +119,6 @@ def _apply_function(frame: DataFrame, hook: Hook, place: str, source: str) -> Da
             source,
         )
     return result
-
-
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def _fault(place: str, message: str, source: str) -> PipelineError:

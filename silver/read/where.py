@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from common.declare import Bytes, Csv, Debezium, Json, Silver
 from common.declare.declared import source_of
-from common.errors import PipelineError, Problem, SqlError
+from common.errors import PipelineError, Problem, SqlError, first_line
 from common.sql.expression import ELEMENT, Path, analyze
 from silver.read.column_names import META, OTHER_RECORD
 from silver.read.try_expression import attempt, attempt_value
@@ -143,7 +143,7 @@ def _condition(frame: DataFrame, silver: Silver) -> Column:
     try:
         kind = frame.select(column).schema[0].dataType.simpleString()
     except PySparkException as error:
-        text = str(error).strip().splitlines()[0]
+        text = first_line(error)
     else:
         if kind == "boolean":
             return column

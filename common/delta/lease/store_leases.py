@@ -32,7 +32,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from common.delta.log import LogReader
-from common.errors import LeaseHeldError, LeaseLostError, SetupError
+from common.errors import LeaseHeldError, LeaseLostError, SetupError, first_line
 from common.machine import lease_owner, object_store, processes
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ class StoreLeases:
                     self._add_fence(table)
             except (BaseError, OSError) as error:
                 raise SetupError(
-                    f"{self._warehouse}/_leases cannot be written: {_first_line(error)}. Check the address "
-                    "and the credentials of the object store. Nothing was started."
+                    f"{self._warehouse}/_leases cannot be written: {first_line(error)[:300]}. Check "
+                    "the address and the credentials of the object store. Nothing was started."
                 ) from error
             undo.pop_all()
         lease_owner.hold(self._fence)
@@ -297,7 +297,3 @@ def _describe(content: Mapping[str, Any]) -> str:
         return "another process"
     where = f"pid {content.get('pid')} on {content.get('host')}"
     return f"{content.get('job')} ({where}, fencing number {content.get('fence')})"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:300]

@@ -15,6 +15,7 @@ from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import delta_rs
 from common.delta.table import commit_metadata
 from common.spark.session_conf import FULL_FILE, LOGGED_VACUUM, SMALL_FILE
+from common.sql.names import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,9 +55,9 @@ def compact(
         if cluster_by:
             known = DeltaTable.forPath(spark, path).detail().select("clusteringColumns").first()
             if known is None or list(known[0] or ()) != list(cluster_by):
-                columns = ", ".join(f"`{name}`" for name in cluster_by)
-                spark.sql(f"ALTER TABLE {_table_identifier(path)} CLUSTER BY ({columns})")
-        spark.sql(f"OPTIMIZE {_table_identifier(path)}")
+                columns = ", ".join(map(backquoted, cluster_by))
+                spark.sql(f"ALTER TABLE delta.{backquoted(path)} CLUSTER BY ({columns})")
+        spark.sql(f"OPTIMIZE delta.{backquoted(path)}")
 
 
 def due_tier(sizes: Iterable[int], many: int) -> int | None:
@@ -92,7 +93,7 @@ def compact_tier(spark: SparkSession, path: str, metadata: str, tier: int, limit
     spark.conf.set(SMALL_FILE, str(tier))
     spark.conf.set(FULL_FILE, str(tier))
     with commit_metadata(spark, metadata):
-        spark.sql(f"OPTIMIZE {_table_identifier(path)}")
+        spark.sql(f"OPTIMIZE delta.{backquoted(path)}")
 
 
 def delete_old_files(spark: SparkSession, path: str) -> None:
@@ -103,7 +104,7 @@ def delete_old_files(spark: SparkSession, path: str) -> None:
         path: The table. Its query may write meanwhile: a file that is younger than the retention stays.
     """
     spark.conf.set(LOGGED_VACUUM, "false")
-    spark.sql(f"VACUUM {_table_identifier(path)}")
+    spark.sql(f"VACUUM delta.{backquoted(path)}")
 
 
 def _is_compact(path: str, limits: DriverLimits, file_bytes: str) -> bool:
@@ -127,17 +128,13 @@ def vacuum(spark: SparkSession, path: str, metadata: str, *, at_once: bool = Fal
 
     with commit_metadata(spark, metadata):
         if not at_once:
-            spark.sql(f"VACUUM {_table_identifier(path)}")
+            spark.sql(f"VACUUM delta.{backquoted(path)}")
         else:
             spark.conf.set(_RETENTION_CHECK, "false")
             try:
-                spark.sql(f"VACUUM {_table_identifier(path)} RETAIN 0 HOURS")
+                spark.sql(f"VACUUM delta.{backquoted(path)} RETAIN 0 HOURS")
             finally:
                 spark.conf.unset(_RETENTION_CHECK)
     done = DeltaTable.forPath(spark, path).history(2).where("operation = 'VACUUM END'").first()
     metrics = {} if done is None else done["operationMetrics"] or {}
     return int(metrics.get("numDeletedFiles", 0))
-
-
-def _table_identifier(path: str) -> str:
-    return "delta.`{}`".format(path.replace("`", "``"))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from common.config.paths import Layout, is_local
 from common.delta.log import latest_version
 from common.delta.published_version import SUFFIX, read_published
-from common.errors import TableError, TableMissingError, UsageError, nearest
+from common.errors import TableError, TableMissingError, UsageError, first_line, nearest
 from common.machine.object_store import storage_options
 from orchestration.access.query.allowed_sql import explain_refusal, refuse_unsafe
 
@@ -84,7 +84,7 @@ class Database:
             self.connection.execute(f"LOAD {_quoted(str(_extension()))}")
         except (duckdb.Error, ImportError, FileNotFoundError) as error:
             self.note = (
-                f"DuckDB's Delta extension cannot be loaded ({_first_line(error)}); reading with delta-rs."
+                f"DuckDB's Delta extension cannot be loaded ({first_line(error)}); reading with delta-rs."
             )
         if folders is not None:
             self._confine([folder for folder in folders if is_local(folder)])
@@ -185,7 +185,7 @@ def _counted_reasons(
             "GROUP BY reason ORDER BY count(*) DESC, reason"
         ).fetchall()
     except (duckdb.Error, OSError) as error:
-        raise TableError(f"{place} cannot be read: {_first_line(error)}") from error
+        raise TableError(f"{place} cannot be read: {first_line(error)}") from error
     return tuple((str(reason), int(count)) for reason, count in found)
 
 
@@ -258,10 +258,6 @@ def _explained(
 
 def _text(error: Exception) -> str:
     return str(error).strip()
-
-
-def _first_line(error: Exception) -> str:
-    return _text(error).partition("\n")[0]
 
 
 def _quoted(text: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from common.sql.names import backquoted
 from orchestration.author.propose.number_types import MOST_DIGITS, decimal_type, is_double, is_money
 
 JSON, DEBEZIUM, REGISTRY, TEXT, BYTES = "json", "debezium", "avro", "text", "bytes"
@@ -330,7 +331,7 @@ def quoted(name: str) -> str:
     """A name for SQL and DDL, in backquotes if necessary."""
     if _SIMPLE.fullmatch(name) and name.lower() not in _WORDS:
         return name
-    return f"`{name.replace('`', '``')}`"
+    return backquoted(name)
 
 
 def kind_of_text(text: str) -> str:

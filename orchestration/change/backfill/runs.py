@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from common.errors import first_line
 from common.machine.processes import start_mark
 
 RUNNING, COMPLETE, STOPPED, FAILED, KILLED = "running", "complete", "stopped", "failed", "killed"
@@ -99,7 +100,7 @@ class RunRecord:
 
     def end(self, how: str, error: str = "") -> None:
         """Say how the run ended."""
-        text = error.strip().partition("\n")[0]
+        text = first_line(error)
         self.run = replace(self.run, ended_at=datetime.now(UTC), ended=how, error=text)
         self._write()
 

@@ -15,7 +15,7 @@ from common.declare import Aggregate, Bronze, Custom, Join, Publish, Silver, Tab
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.errors import TableError
+from common.errors import TableError, first_line
 from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.lineage import sources
 from orchestration.run.start_checks import check_checkpoint_and_tables
@@ -157,7 +157,7 @@ def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterato
             try:
                 reader.load(path).count()
             except (PySparkException, Py4JJavaError) as error:
-                cause = str(error).splitlines()[0][:200]
+                cause = first_line(error)[:200]
                 yield f"{declared.table}: Spark cannot load the state in {state.path}/{operator}: {cause}"
                 return
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, Window
 from common.declare.field_types import Expressions
 from common.sql.expression import Path
+from common.sql.names import backquoted
 from orchestration.observe.lineage.sources import (
     ColumnSources,
     Kind,
@@ -55,10 +56,6 @@ def _rows(names: Iterable[str], resolve: Resolve, kind: Kind) -> Sources:
     return once(*(of_sql(name, resolve, kind) for name in names))
 
 
-def _quoted(names: Iterable[str]) -> list[str]:
-    return [f"`{name}`" for name in names]
-
-
 def _aggregate(gold: Aggregate, resolve: Resolve) -> ColumnSources:
     by = _named(gold.by or ())
     found = {name: of_sql(sql, resolve) for name, sql in by.items()}
@@ -92,8 +89,8 @@ def _upsert(gold: Upsert | ChangeFeed, own: Sequence[str], resolve: Resolve) -> 
     newest_by = gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by
     condition = gold.operation if isinstance(gold, ChangeFeed) else gold.delete_when
     rows = [
-        _rows(_quoted(gold.key), of_table, "GROUP_BY"),
-        _rows(_quoted(newest_by), of_table, "SORT"),
+        _rows(map(backquoted, gold.key), of_table, "GROUP_BY"),
+        _rows(map(backquoted, newest_by), of_table, "SORT"),
         () if condition is None else of_sql(condition, resolve, "FILTER"),
     ]
     return ColumnSources(found, _bare(once(*rows)))
@@ -109,7 +106,7 @@ def _history(gold: History, own: Sequence[str], resolve: Resolve) -> ColumnSourc
     found["versions"] = ()
     found |= {name: of_sql(name, resolve) for name in _COORDINATES}
     rows = [
-        _rows(_quoted(gold.key), resolve, "GROUP_BY"),
+        _rows(map(backquoted, gold.key), resolve, "GROUP_BY"),
         of_sql(time, resolve, "SORT"),
         () if gold.delete_when is None else of_sql(gold.delete_when, resolve, "FILTER"),
     ]
@@ -133,7 +130,7 @@ def _join(gold: Join, own: Sequence[str], columns: Mapping[str, Sequence[str]]) 
     if "_match" in own:
         found["_match"] = ()
     on = _named(gold.on)
-    rows = [_rows(on.values(), left, "JOIN"), _rows(_quoted(on), right, "JOIN")]
+    rows = [_rows(on.values(), left, "JOIN"), _rows(map(backquoted, on), right, "JOIN")]
     if gold.within is not None:
         rows += [of_sql(gold.within.on, left, "JOIN"), of_sql(gold.within.joins_on, right, "JOIN")]
     ordered = {name: found[name] for name in own if name in found} if own else found

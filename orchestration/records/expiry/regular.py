@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from common.config.paths import Layout
 from common.declare import Bronze, Pipeline, Table
 from common.delta.commit import count_rows
-from common.errors import MedallionError
+from common.errors import MedallionError, first_line
 from common.streaming.turns import Turns
 from orchestration.records.expiry.carry_out import carry_out, is_cut_off
 from orchestration.records.expiry.choose import plan_expiry
@@ -76,7 +76,7 @@ class RegularExpiry:
                 while self._expire(spark, topic):
                     pass
             except (PySparkException, Py4JError, MedallionError, OSError) as error:
-                _log.warning("%s: no retention this time: %s", topic.table, str(error).partition("\n")[0])
+                _log.warning("%s: no retention this time: %s", topic.table, first_line(error))
 
     def _expire(self, spark: SparkSession, topic: Bronze) -> bool:
         """Delete up to one commit's files; whether there are more."""

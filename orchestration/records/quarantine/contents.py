@@ -13,7 +13,7 @@ from typing import Any
 from common.config.paths import Layout
 from common.declare import Pipeline, Silver
 from common.delta.log import LogReader
-from common.errors import TableMissingError, UsageError, nearest
+from common.errors import TableMissingError, UsageError, first_line, nearest
 from orchestration.access.query.duckdb_views import Database
 
 _TEXT = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -168,7 +168,7 @@ def rows(  # noqa: PLR0913  # one per option
         while (row := found.fetchone()) is not None:
             yield _row(silver.table, row, current)
     except duckdb.Error as error:
-        message = str(error).strip().splitlines()[0]
+        message = first_line(error)
         hint = ' "offset" is a word of SQL: write the column in double quotes.' if "offset" in message else ""
         raise UsageError(f"--where: {message}.{hint}") from error
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from common.errors import Problem
+from common.errors import Problem, first_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def read_yaml(file: Path) -> Located | None:
     try:
         loader = _Loader(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or first_line(error)
         raise YamlError(Problem("cases", f"cannot be read: {reason}", str(file))) from None
     try:
         node = loader.get_single_node()
