@@ -16,6 +16,12 @@ _S3 = ("s3://", "s3a://")
 _RETRIES = timedelta(seconds=20)
 """How long a client repeats a request that the store does not answer."""
 
+_MOST_RETRIES, _LONGEST_PAUSE = 1_000, timedelta(seconds=2)
+"""So many that the time ends the retries: the clients' own number is used up within two seconds."""
+
+_ARROW_ATTEMPTS = 9
+"""pyarrow counts attempts, and doubles its pause from 50 ms: about as long in all."""
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _REFUSALS = (
     # The message of pyarrow, which names the operation.
@@ -83,6 +89,8 @@ def storage_options(path: str) -> dict[str, str] | None:
         "aws_secret_access_key": _access.secret_key,
         "aws_session_token": _access.session_token,
     }
+    found |= {"max_retries": str(_MOST_RETRIES), "retry_timeout": f"{_RETRIES.total_seconds():.0f}s"}
+    found |= {"backoff_config.max_backoff": f"{_LONGEST_PAUSE.total_seconds():.0f}s"}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -106,6 +114,7 @@ def file_system(uri: str) -> tuple[Any, str]:
             "scheme": address.scheme,
             "force_virtual_addressing": not _access.is_path_style,
         }
+    given["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=_ARROW_ATTEMPTS)
     store = fs.S3FileSystem(**{name: value for name, value in given.items() if value is not None})
     return store, uri.partition("://")[2]
 
@@ -127,7 +136,9 @@ def conditional_store(uri: str) -> Any:
         given["virtual_hosted_style_request"] = not _access.is_path_style
     options: Any = {"allow_http": (_access.endpoint or "").startswith("http://"), "timeout": "30 seconds"}
     chosen = {name: value for name, value in given.items() if value is not None}
-    return S3Store(bucket, client_options=options, retry_config={"retry_timeout": _RETRIES}, **chosen)
+    pauses = {"init_backoff": timedelta(milliseconds=100), "max_backoff": _LONGEST_PAUSE, "base": 2}
+    retries: Any = {"max_retries": _MOST_RETRIES, "retry_timeout": _RETRIES, "backoff": pauses}
+    return S3Store(bucket, client_options=options, retry_config=retries, **chosen)
 
 
 def put(uri: str, name: str, content: bytes) -> None:

@@ -218,7 +218,15 @@ RELIED_ON: Sequence[Conf] = (
 )
 """Results or guarantees depend on these settings."""
 
+_PAUSED = (
+    "A machine that was suspended, or a process that was paused, goes on where it was. Driver and executor "
+    "are one process here: after the default of two minutes it removes itself, and ends."
+)
+
 CHOSEN: Sequence[Conf] = (
+    Conf("spark.network.timeout", "30d", None, _PAUSED),
+    Conf("spark.storage.blockManagerHeartbeatTimeoutMs", "30d", None, _PAUSED),
+    Conf("spark.executor.heartbeat.maxFailures", "2147483647", None, _PAUSED),
     _both(DRIVER_MEMORY, OfRun("`spark.driver_memory`"), "The driver's heap."),
     _both(
         SHUFFLE_PARTITIONS,

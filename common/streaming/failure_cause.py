@@ -61,6 +61,7 @@ class Case:
 
 BROKER, REGISTRY, NETWORK = "the Kafka broker", "the schema registry", "the network"
 OBJECT_STORE, CONFLICT = "the object store", "a conflict of commits"
+EXPIRED = "expired credentials of the object store"
 
 
 def _case(kind: Kind, subject: str, classes: str = "", message: str = "") -> Case:
@@ -72,7 +73,29 @@ _OVERLOADED = (
 )
 """Words of an object store that asks its clients to come back later."""
 
+_STORE_CLIENTS = "builtins.OSError obstore.exceptions.BaseError deltalake.exceptions.DeltaError"
+"""What pyarrow, obstore and delta-rs raise; each for an error of any kind, which only its message tells."""
+
+_AWAY = (
+    # pyarrow, which knows some errors of a store by name, and of a request without a body the status only.
+    r"AWS Error (?:INTERNAL_FAILURE|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING|NETWORK_CONNECTION|"
+    r"REQUEST_TIMEOUT)|"
+    r"AWS Error UNKNOWN \(HTTP status (?:408|425|429|5\d\d)\)|"
+    # obstore and delta-rs; delta-rs writes each cause in a line of its own, in colours.
+    r"status code(?:\x1b\[\d+m|[^0-9\x1b])*(?:408|425|429|5\d\d)\b|"
+    r"Generic S3 error(?s:.)*(?:HTTP error|<Code>(?:RequestTimeout|IncompleteBody|OperationAborted)</Code>)"
+)
+"""What an object store's clients say of a store that does not answer, or asks them to come back later."""
+
 CASES: tuple[Case, ...] = (
+    # Credentials that are renewed by themselves are read again by the clients of a restarted query. Of a
+    # request without a body pyarrow knows nothing but the status.
+    _case(
+        "transient",
+        EXPIRED,
+        message=r"ExpiredToken|The (?:provided|security) token\b.*\bexpired",
+    ),
+    _case("transient", EXPIRED, "builtins.OSError", r"HTTP status 400\) during HeadObject operation"),
     # What never passes, although its class is one of those below.
     _case("operator", "two writers of one table", "ConcurrentTransactionException"),
     _case("operator", "the disk is full", message=r"No space left on device|Disk quota exceeded"),
@@ -90,9 +113,15 @@ CASES: tuple[Case, ...] = (
         "org.apache.kafka.common.errors.AuthorizationException "
         "java.nio.file.AccessDeniedException org.apache.hadoop.security.AccessControlException "
         "NoAuthWithAWSException CredentialInitializationException NoAwsCredentialsException "
-        "builtins.PermissionError",
+        "builtins.PermissionError obstore.exceptions.PermissionDeniedError "
+        "obstore.exceptions.UnauthenticatedError",
     ),
-    _case("operator", "access denied", message=r"Status Code: (401|403)\b|AccessDenied|InvalidAccessKeyId"),
+    _case(
+        "operator",
+        "access denied",
+        message=r"Status Code: (401|403)\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|"
+        r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_SIGNATURE)|lacked the necessary privileges",
+    ),
     _case(
         "operator",
         "files are missing",
@@ -134,6 +163,7 @@ CASES: tuple[Case, ...] = (
         "com.microsoft.azure.storage.StorageException",
         _OVERLOADED,
     ),
+    _case("transient", OBJECT_STORE, _STORE_CLIENTS, _AWAY),
     _case("transient", OBJECT_STORE, "SdkClientException", r"(?i)unable to execute HTTP request|timed? ?out"),
     _case(
         "transient",

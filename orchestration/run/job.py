@@ -57,6 +57,9 @@ _REACH_SECONDS = 15.0
 _GONE_SECONDS = 5.0
 _OUT_OF_MEMORY = 3
 """Exit code of a JVM under ``-XX:+ExitOnOutOfMemoryError``, and a line in its output."""
+_NO_HEARTBEAT = 56
+"""Spark's exit code of an executor whose heartbeats fail."""
+
 _OUT_OF_MEMORY_LINE = "Terminating due to java.lang.OutOfMemoryError"
 
 
@@ -471,12 +474,23 @@ def _stop_at_end(spark: SparkSession, output: Path, heap: str) -> Iterator[None]
             raise
         if child.returncode == _OUT_OF_MEMORY and _OUT_OF_MEMORY_LINE in _tail(output):
             raise OutOfMemoryError(heap) from error
-        raise QueryFailedError(
-            "Spark's JVM",
-            f"it {processes.describe_exit(child.returncode)} while the job was running. If the machine ran "
-            f"out of memory, set spark.driver_memory lower; the JVM's output is in {output}. Nothing is "
-            "lost: the same command continues and replays the micro-batch that was running",
-        ) from error
+        raise _ended(child.returncode, output) from error
+
+
+def _ended(code: int, output: Path) -> QueryFailedError:
+    """The error for a JVM that has ended with an exit code while the job ran."""
+    why = "If the machine ran out of memory, set spark.driver_memory lower"
+    if code == _NO_HEARTBEAT:
+        why = (
+            "It was paused for longer than spark.network.timeout allows, as on a machine that was suspended: "
+            "leave spark.network.timeout, spark.storage.blockManagerHeartbeatTimeoutMs and "
+            "spark.executor.heartbeat.maxFailures out of spark.conf, whose values are lower than the engine's"
+        )
+    return QueryFailedError(
+        "Spark's JVM",
+        f"it {processes.describe_exit(code)} while the job was running. {why}; the JVM's output is in "
+        f"{output}. Nothing is lost: the same command continues and replays the micro-batch that was running",
+    )
 
 
 def _tail(output: Path, size: int = 4096) -> str:

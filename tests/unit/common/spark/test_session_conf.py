@@ -145,3 +145,13 @@ def test_a_setting_that_leaves_out_lost_files_is_refused(tmp_path: Path, name: s
     with pytest.raises(SettingsError, match=told):
         session(tmp_path, submitted={name: "true"})
     session(tmp_path, f"spark.conf.{name}=false")
+
+
+def test_a_pause_of_the_machine_is_no_loss_of_the_driver(tmp_path: Path) -> None:
+    """On one machine, driver and executor are one process: a suspended laptop must not end it."""
+    timeouts = ("spark.network.timeout", "spark.storage.blockManagerHeartbeatTimeoutMs")
+    found = session(tmp_path)
+    assert [found[key] for key in timeouts] == ["30d", "30d"]
+    assert int(found["spark.executor.heartbeat.maxFailures"]) == 2**31 - 1
+    cluster = session(tmp_path, "spark.master=spark://host:7077")
+    assert not {*timeouts, "spark.executor.heartbeat.maxFailures"} & cluster.keys()

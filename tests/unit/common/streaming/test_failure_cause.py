@@ -11,6 +11,7 @@ from common.streaming.failure_cause import (
     BROKER,
     CASES,
     CONFLICT,
+    EXPIRED,
     NETWORK,
     OBJECT_STORE,
     REGISTRY,
@@ -21,6 +22,9 @@ from common.streaming.failure_cause import (
 from common.streaming.query import failure_of
 
 KAFKA = "org.apache.kafka.common.errors"
+
+S3A = "org.apache.hadoop.fs.s3a"
+SDK = "software.amazon.awssdk.services.s3.model.S3Exception:"
 
 TASK_FAILED = (
     "Job aborted due to stage failure: Task 0 in stage 9.0 failed 1 times, most recent failure: Lost task "
@@ -68,6 +72,48 @@ CHAINS = [
             ("com.google.api.client.googleapis.json.GoogleJsonResponseException", "429 Too Many Requests"),
         ],
     ),
+    # pyarrow, obstore and delta-rs, whose real errors are in test_store_failures.py.
+    (
+        OBJECT_STORE,
+        [("builtins.OSError", "AWS Error SLOW_DOWN during ListObjectsV2 operation: Please reduce")],
+    ),
+    (
+        "operator",
+        [("obstore.exceptions.PermissionDeniedError", "The operation lacked the necessary privileges")],
+    ),
+    ("operator", [("builtins.OSError", "AWS Error ACCESS_DENIED during HeadObject operation: No response")]),
+    # S3A.
+    (
+        OBJECT_STORE,
+        [(f"{S3A}.AWSStatus500Exception", f"{SDK} internal error. (Service: S3, Status Code: 500)")],
+    ),
+    (
+        OBJECT_STORE,
+        [(f"{S3A}.AWSServiceThrottledException", f"{SDK} Slow Down (Service: S3, Status Code: 503)")],
+    ),
+    (
+        EXPIRED,
+        [
+            (
+                f"{S3A}.AWSBadRequestException",
+                f"{SDK} The provided token has expired. (Service: S3, Status Code: 400)",
+            )
+        ],
+    ),
+    (
+        OBJECT_STORE,
+        [
+            (f"{S3A}.AWSClientIOException", "getFileStatus on s3a://b/k"),
+            (
+                "software.amazon.awssdk.core.exception.SdkClientException",
+                "Unable to execute HTTP request: reset",
+            ),
+        ],
+    ),
+    (
+        OBJECT_STORE,
+        [("software.amazon.awssdk.core.exception.ApiCallTimeoutException", "did not complete before")],
+    ),
     # Commits.
     (CONFLICT, [("io.delta.exceptions.ConcurrentAppendException", "Files were added")]),
     (CONFLICT, [("io.delta.exceptions.MetadataChangedException", "changed")]),
@@ -104,7 +150,7 @@ def test_the_cause_of_a_chain_of_errors(expected: str, chain: list[tuple[str, st
     wrapped = [Fault(("org.apache.spark.SparkException",), "Job aborted"), *faults]
     cause = classify(wrapped)
     assert expected in {cause.kind, cause.subject}
-    if expected in {BROKER, REGISTRY, NETWORK, OBJECT_STORE, CONFLICT}:
+    if expected in {BROKER, REGISTRY, NETWORK, OBJECT_STORE, EXPIRED, CONFLICT}:
         assert cause.kind == "transient"
 
 

@@ -114,6 +114,19 @@ def test_how_a_process_ended_is_told_in_words(code: int, words: str) -> None:
     assert processes.describe_exit(code) == words
 
 
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [(56, "It was paused for longer than"), (-9, "spark.driver_memory")],
+)
+def test_a_jvm_that_ended_is_told_with_what_to_change(code: int, what: str) -> None:
+    told = str(job._ended(code, Path("up.jvm.log")))
+    assert told.startswith(
+        f"Spark's JVM failed: it {processes.describe_exit(code)} while the job was running. "
+    )
+    assert what in told
+    assert told.endswith("replays the micro-batch that was running")
+
+
 @pytest.mark.parametrize(("code", "exit_code"), [(4, 4), (1, 1), (0, 1), (-9, 1)])
 def test_a_separate_job_that_ends_gives_the_run_its_exit_code(code: int, exit_code: int) -> None:
     """A job that merely ended was not asked to: that is an error as well."""
