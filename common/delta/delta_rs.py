@@ -27,7 +27,7 @@ from common.delta.log import LogReader
 from common.machine.storage_folder import StorageFolder
 from common.rows.duckdb_query import query
 from common.spark.literals import MOST_LISTED
-from common.sql.names import double_quoted
+from common.sql.quoting import double_quoted, standard_text
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, WriterProperties
@@ -453,7 +453,7 @@ def _is_ordered(kind: pa.DataType) -> bool:
 
 def _literal(value: pa.Scalar, kind: pa.DataType) -> str:
     if pa.types.is_string(kind):
-        return "'{}'".format(value.as_py().replace("'", "''"))
+        return standard_text(value.as_py())
     if pa.types.is_integer(kind):
         return str(value.as_py())
     number = value.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()

@@ -25,7 +25,7 @@ from common.delta.micro_batch import MicroBatch, fenced
 from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
 from common.rows.driver_or_spark import Rows, SparkRows
-from common.sql.names import backquoted
+from common.sql.quoting import backquoted, spark_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -236,8 +236,7 @@ def set_property(spark: SparkSession, path: str, metadata: str, name: str, value
 
 def set_properties(spark: SparkSession, path: str, metadata: str, values: Mapping[str, str]) -> None:
     """Set properties of a table by one commit; streams that read the table go on."""
-    quoted = {name: value.replace("\\", "\\\\").replace("'", "\\'") for name, value in values.items()}
-    texts = ", ".join(f"'{name}' = '{value}'" for name, value in quoted.items())
+    texts = ", ".join(f"{spark_text(name)} = {spark_text(value)}" for name, value in values.items())
     with commit_metadata(spark, metadata):
         spark.sql(f"ALTER TABLE delta.{backquoted(path)} SET TBLPROPERTIES ({texts})")
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from common.sql.names import backquoted
+from common.sql.quoting import backquoted
 
 Values = Any
 """An Arrow array or chunked array, one value per row."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from common.spark import jvm
-from common.sql.names import backquoted
+from common.sql.quoting import backquoted, spark_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +98,7 @@ class TableCatalog:
         self._session.sql(f"CREATE DATABASE IF NOT EXISTS {backquoted(database)}")
         self._session.sql(
             f"CREATE TABLE IF NOT EXISTS {backquoted(database)}.{backquoted(table)} USING delta "
-            f"COMMENT {_text(comment)} LOCATION {_text(location)}"
+            f"COMMENT {spark_text(comment)} LOCATION {spark_text(location)}"
         )
 
     def replace_schema(self, database: str, table: str, schema: str) -> None:
@@ -116,8 +116,3 @@ def _path(location: str) -> str:
     """A location as the engine has it: a local folder without ``file:``."""
     is_local = location.startswith("file:")
     return (unquote(urlsplit(location).path) if is_local else location).rstrip("/")
-
-
-def _text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -16,7 +16,7 @@ from pyspark.sql.types import DoubleType, FloatType, TimestampType
 from common.declare import Aggregate, Session, Window
 from common.declare.declared import source_of
 from common.errors import PipelineError, Problem, nearest
-from common.sql.names import backquoted
+from common.sql.quoting import backquoted
 from gold.table.sql_columns import columns, named
 
 START, END = "window_start", "window_end"

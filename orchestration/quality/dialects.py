@@ -9,7 +9,7 @@ import re
 from datetime import date, datetime
 from typing import Any, Protocol
 
-from common.sql.names import backquoted, double_quoted
+from common.sql.quoting import backquoted, double_quoted, spark_text, standard_text
 
 
 class Dialect(Protocol):
@@ -50,7 +50,7 @@ class DuckDbDialect:
 
     def text(self, value: str) -> str:
         """A text literal."""
-        return "'" + value.replace("'", "''") + "'"
+        return standard_text(value)
 
     def matches(self, column: str, pattern: str) -> str:
         """A condition: the text contains a match of the regular expression."""
@@ -86,7 +86,7 @@ class SparkDialect:
 
     def text(self, value: str) -> str:
         """A text literal."""
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return spark_text(value)
 
     def matches(self, column: str, pattern: str) -> str:
         """A condition: the text contains a match; only a line feed ends a line, as in DuckDB."""

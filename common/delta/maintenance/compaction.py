@@ -15,7 +15,7 @@ from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta import delta_rs
 from common.delta.table import commit_metadata
 from common.spark.session_conf import FULL_FILE, LOGGED_VACUUM, SMALL_FILE
-from common.sql.names import backquoted
+from common.sql.quoting import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,6 +24,7 @@ from common.delta.log import latest_version
 from common.delta.published_version import SUFFIX, read_published
 from common.errors import TableError, TableMissingError, UsageError, first_line, nearest
 from common.machine.object_store import storage_options
+from common.sql.quoting import standard_text
 from orchestration.access.query.allowed_sql import explain_refusal, refuse_unsafe
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Database:
         )
         self.connection.execute("SET TimeZone = 'UTC'")
         try:
-            self.connection.execute(f"LOAD {_quoted(str(_extension()))}")
+            self.connection.execute(f"LOAD {standard_text(str(_extension()))}")
         except (duckdb.Error, ImportError, FileNotFoundError) as error:
             self.note = (
                 f"DuckDB's Delta extension cannot be loaded ({first_line(error)}); reading with delta-rs."
@@ -90,7 +91,7 @@ class Database:
             self._confine([folder for folder in folders if is_local(folder)])
 
     def _confine(self, folders: Sequence[str]) -> None:
-        listed = ", ".join(_quoted(f"{folder}/") for folder in folders)
+        listed = ", ".join(standard_text(f"{folder}/") for folder in folders)
         self.connection.execute(f"SET allowed_directories = [{listed}]")
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")
@@ -99,7 +100,7 @@ class Database:
         """SQL for a table in a ``FROM`` clause, at its newest version or at an older one."""
         if is_local(path) and not self.note:
             at = "" if version is None else f", version = {version}"
-            return f"delta_scan({_quoted(path)}{at})"
+            return f"delta_scan({standard_text(path)}{at})"
         from deltalake import DeltaTable  # imported here: needed only if DuckDB cannot read the table itself
 
         name = f"__delta_{abs(hash((path, version)))}"
@@ -170,7 +171,7 @@ def count_reasons_in(database: Database, files: Sequence[str]) -> tuple[tuple[st
     """
     if not files:
         return ()
-    listed = ", ".join(_quoted(file) for file in files)
+    listed = ", ".join(standard_text(file) for file in files)
     return _counted_reasons(database, lambda: f"read_parquet([{listed}])", files[0])
 
 
@@ -258,7 +259,3 @@ def _explained(
 
 def _text(error: Exception) -> str:
     return str(error).strip()
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from common.sql.quoting import spark_text
 from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.author.propose import gold_tables
 from orchestration.author.propose.csv_lines import Lines
@@ -110,11 +111,8 @@ class CsvTables(DocumentTables):
             )
         else:
             proposal.remarks.append("names are those of the header line, which a rule drops")
-            name, title = (
-                next(iter(proposal.columns)),
-                lines.header[0].replace("\\", "\\\\").replace("'", "\\'"),
-            )
-            condition = f"coalesce({quoted(name)}, '') <> '{title}'"
+            name = next(iter(proposal.columns))
+            condition = f"coalesce({quoted(name)}, '') <> {spark_text(lines.header[0])}"
             self.first_rules.append(gold_tables.rule("is_no_header", condition, "drop"))
 
     def _note_lines(self) -> None:

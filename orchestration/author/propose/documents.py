@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from common.errors import UsageError
+from common.sql.quoting import spark_text
 from orchestration.access.kafka.topic_sample import Sampled
 from orchestration.author.propose import event_times, gold_tables, keys, message_types, value_shapes
 from orchestration.author.propose.keys import value_at
@@ -289,9 +290,9 @@ def _by_source_table(
     has_databases = len({database for database, _ in places}) > 1
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for (database, table), envelope in zip(places, envelopes, strict=True):
-        where, name = f"source.`table` = {sql_text(table)}", table
+        where, name = f"source.`table` = {spark_text(table)}", table
         if has_databases:
-            where, name = f"source.db = {sql_text(database)} and {where}", f"{database}_{table}"
+            where, name = f"source.db = {spark_text(database)} and {where}", f"{database}_{table}"
         found.setdefault((where, name), []).append(envelope)
     return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
 
@@ -299,12 +300,6 @@ def _by_source_table(
 def _source_of(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
     source = envelope.get("source")
     return source if isinstance(source, Mapping) else {}
-
-
-def sql_text(value: str) -> str:
-    """A text as an SQL literal."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def note_of(leaf: Leaf) -> str:

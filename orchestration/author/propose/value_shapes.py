@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from common.sql.names import backquoted
+from common.sql.quoting import backquoted
 from orchestration.author.propose.number_types import MOST_DIGITS, decimal_type, is_double, is_money
 
 JSON, DEBEZIUM, REGISTRY, TEXT, BYTES = "json", "debezium", "avro", "text", "bytes"

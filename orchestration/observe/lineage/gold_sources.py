@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, Window
 from common.declare.field_types import Expressions
 from common.sql.expression import Path
-from common.sql.names import backquoted
+from common.sql.quoting import backquoted
 from orchestration.observe.lineage.sources import (
     ColumnSources,
     Kind,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from common.errors import UsageError
+from common.sql.quoting import standard_text
 from orchestration.observe.page.live import Live
 from orchestration.observe.status.document import iso
 from orchestration.records.quarantine.contents import Row, escaped_start, rows, select_silver_tables
@@ -43,8 +44,7 @@ def shown(live: Live, table: str, topic: str, partition: int, offset: int) -> li
         TableMissingError: The quarantine does not exist yet.
     """
     (silver,) = select_silver_tables(live.pipeline, table)
-    quoted = topic.replace("'", "''")
-    place = f'topic = \'{quoted}\' AND "partition" = {int(partition)} AND "offset" = {int(offset)}'
+    place = f'topic = {standard_text(topic)} AND "partition" = {int(partition)} AND "offset" = {int(offset)}'
     with live.database_lock:
         found = list(rows(live.database(), live.layout, silver, where=place, limit=MOST))
     return [{**_head(row), **_payload(row)} for row in found]
