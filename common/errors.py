@@ -146,6 +146,10 @@ class SetupError(MedallionError):
     """The machine lacks something the engine needs."""
 
 
+class MissingExtraError(SetupError):
+    """Packages of an extra are not installed; the message has the command that installs them."""
+
+
 class JavaError(SetupError):
     """No usable Java 17 or 21 was found."""
 

@@ -1,4 +1,4 @@
-"""The ``medallion`` command, also as ``python -m orchestration``."""
+"""The ``medallion`` command, also as ``python -m medallion``."""
 
 from __future__ import annotations
 

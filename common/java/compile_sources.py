@@ -88,7 +88,7 @@ def compiled(sources: Mapping[str, str], java: Java, beside: Sequence[Path]) -> 
     except (Py4JError, OSError, ValueError, StopIteration) as error:
         raise JarError(
             f"The value reader cannot be compiled: {java.executable} does not start with the jars in {jars}. "
-            "Reinstall pyspark: pip install --force-reinstall --no-deps -r requirements.lock"
+            f"Reinstall it: pip install --force-reinstall --no-deps pyspark=={version('pyspark')}"
         ) from error
 
 

@@ -15,6 +15,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -111,7 +112,7 @@ def _ivy_jar() -> Path:
     if not found:
         raise JarError(
             f"{folder}: pyspark's ivy-*.jar is missing, which downloads jars. "
-            "Reinstall pyspark: pip install --force-reinstall --no-deps -r requirements.lock"
+            f"Reinstall it: pip install --force-reinstall --no-deps pyspark=={version('pyspark')}"
         )
     return found[-1]
 

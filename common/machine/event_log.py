@@ -45,7 +45,7 @@ def write_json(pipeline: str, *, exception_messages: bool) -> None:
 
     _events.is_json, _events.with_messages = True, exception_messages
     _events.always = {"pipeline": pipeline, "run_id": RUN_ID}
-    logging.getLogger("orchestration").setLevel(logging.INFO)
+    logging.getLogger("medallion").setLevel(logging.INFO)
     structlog.configure(
         processors=[_of_structlog], logger_factory=lambda *_: structlog.PrintLogger(sys.stderr)
     )

@@ -12,6 +12,8 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from common.machine import extras
+
 _S3 = ("s3://", "s3a://")
 _RETRIES = timedelta(seconds=20)
 """How long a client repeats a request that the store does not answer."""
@@ -120,7 +122,12 @@ def file_system(uri: str) -> tuple[Any, str]:
 
 
 def conditional_store(uri: str) -> Any:
-    """A client of an S3 store that puts an object only if a condition holds; keys are relative to the URI."""
+    """A client of an S3 store that puts an object only if a condition holds; keys are relative to the URI.
+
+    Raises:
+        MissingExtraError: The client is not installed.
+    """
+    extras.require("object-stores", "leases and checkpoints in an object store")
     from obstore.store import S3Store
 
     bucket, _, prefix = uri.partition("://")[2].partition("/")
@@ -147,11 +154,12 @@ def put(uri: str, name: str, content: bytes) -> None:
     Raises:
         OSError: The store does not answer, or refuses.
     """
+    store = conditional_store(uri)
     import obstore
     from obstore.exceptions import BaseError
 
     try:
-        obstore.put(conditional_store(uri), name, content, use_multipart=False)
+        obstore.put(store, name, content, use_multipart=False)
     except BaseError as error:
         raise OSError(f"{uri}/{name} cannot be written: {error}") from error
 
@@ -162,10 +170,11 @@ def delete(uri: str, name: str) -> None:
     Raises:
         OSError: The store does not answer, or refuses.
     """
+    store = conditional_store(uri)
     import obstore
     from obstore.exceptions import BaseError
 
     try:
-        obstore.delete(conditional_store(uri), name)
+        obstore.delete(store, name)
     except BaseError as error:
         raise OSError(f"{uri}/{name} cannot be deleted: {error}") from error

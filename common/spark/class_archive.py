@@ -90,7 +90,7 @@ def create_archive(settings: Settings, java: Java, class_path: Sequence[Path]) -
         recorded = settings.model_copy(update={"spark": trained, "data_dir": Path(scratch)})
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "common.spark.class_recording", scratch],
+                [sys.executable, "-P", "-m", f"{__package__}.class_recording", scratch],
                 input=recorded.model_dump_json().encode(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -42,7 +42,7 @@ COMMANDS = {
     "install": ("doctor", "jars", "deploy"),
     "access": ("produce", "query"),
 }
-"""Modules of ``orchestration.cli`` by wing, which is their folder and their group in ``--help``; each has a
+"""Modules of this package by wing, which is their folder and their group in ``--help``; each has a
 ``register(app)``."""
 
 
@@ -71,7 +71,7 @@ def _register(wing: str, names: tuple[str, ...]) -> None:
     """Add the commands of a wing, as one group of the help."""
     before = len(app.registered_commands), len(app.registered_groups)
     for name in names:
-        importlib.import_module(f"orchestration.cli.{wing}.{name}").register(app)
+        importlib.import_module(f"{__package__}.{wing}.{name}").register(app)
     for command in app.registered_commands[before[0] :]:
         command.rich_help_panel = wing
     for group in app.registered_groups[before[1] :]:

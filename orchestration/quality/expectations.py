@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from common.declare import Expect
 from common.errors import SettingsError, first_line
+from common.machine import extras
 from common.machine.deferred_imports import deferred
 from orchestration.quality.engines import Pinned, spark_frame
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
@@ -36,6 +37,7 @@ def load_in_background() -> threading.Thread:
 
 
 def _library() -> Any:
+    extras.require("quality", "expectations that have no short form and Data Docs")
     # Set before the first import, which reads it.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     # Half of the import's time is theirs; only a few expectations use them, and no page does.

@@ -12,6 +12,7 @@ from common.config.settings import Settings
 from common.declare import Expect, Pipeline, Quality
 from common.delta.log import LogReader
 from common.errors import TableError
+from common.machine import extras
 from orchestration.quality import results
 from orchestration.quality.engines import DuckDbEngine, Engine, Pinned, SparkEngine, fits_duckdb
 from orchestration.quality.evaluate import SuiteRun, plan, run_suite
@@ -125,6 +126,7 @@ class QualitySession:
 
     def _by_library(self, expects: Sequence[Expect], pinned: Pinned) -> Sequence[ExpectationResult]:
         if self._library is None:
+            extras.require("quality", "expectations that have no short form")  # before Spark is started
             self._library = LibraryValidator(self._spark())
         return self._library.validate(expects, pinned)
 

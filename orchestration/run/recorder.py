@@ -50,7 +50,7 @@ _END_SECONDS = 5.0
 
 _COUNTS = ("accepted", "quarantined", "dropped", "tombstones", "duplicates", "late")
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("medallion.recorder")
 
 
 @dataclass

@@ -15,6 +15,9 @@ from orchestration.access.declaration.context import Context
 from orchestration.run.job import layers_to_run, open_broker, require_topics
 from orchestration.run.supervisor import StopSignal, term_interrupts
 
+_PROGRAM = __name__.removesuffix(".run.separate_processes")
+"""``orchestration``, in a wheel ``medallion.orchestration``."""
+
 _POLL_SECONDS = 0.2
 
 
@@ -60,10 +63,10 @@ def _failure(layer: str, code: int) -> QueryFailedError:
 
 
 def _start(layer: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    # -P: a package or file of the current folder cannot stand for one of the engine.
+    command = [sys.executable, "-P", "-m", _PROGRAM, "run", layer, *arguments]
     # In a session of its own, the child does not receive Ctrl-C; this process forwards it once.
-    return subprocess.Popen(
-        [sys.executable, "-m", "orchestration", "run", layer, *arguments], start_new_session=True
-    )
+    return subprocess.Popen(command, start_new_session=True)
 
 
 def _end(jobs: Sequence[subprocess.Popen[bytes]], timeout_seconds: float) -> None:

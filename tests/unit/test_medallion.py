@@ -6,10 +6,15 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 import common.declare
 import medallion
+from common.machine.extras import EXTRAS, missing
 from orchestration.access.declaration.load_file import load_pipeline
 
 ROOT = Path(__file__).parents[2]
@@ -44,10 +49,26 @@ def test_a_pipeline_file_of_the_name_medallion_is_no_clash(tmp_path: Path) -> No
     assert load_pipeline(file).name == "shop"
 
 
+def test_the_locked_set_is_that_of_the_wheel_with_all_extras() -> None:
+    """The same packages, and each locked version is one that the wheel allows."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    assert extras.pop("all") == [f"medallion-lakehouse[{','.join(extras)}]"]
+    assert set(extras) == set(EXTRAS)
+    wanted = [Requirement(line) for line in chain(project["dependencies"], *extras.values())]
+    assert {one.name for one in wanted} == named("requirements.in")
+    run = locked("requirements.lock")
+    assert [str(one) for one in wanted if run[one.name] not in one.specifier] == []
+
+
+def test_each_extra_is_known_by_the_modules_that_it_installs() -> None:
+    for extra, modules in EXTRAS.items():
+        assert missing(extra) == (), extra
+        assert {top for top in modules if not packages_distributions()[top]} == set()
+
+
 def test_requirements_of_a_run_have_nothing_of_the_tests() -> None:
-    """A wheel takes its requirements from requirements.in; each package is locked in the file beside it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["tool"]["setuptools"]["dynamic"]["dependencies"] == {"file": ["requirements.in"]}
+    """Each package is locked in the file beside its name."""
     run, dev = locked("requirements.lock"), locked("requirements-dev.lock")
     tests = {"pytest", "pytest-xdist", "hypothesis", "polars", "ruff", "mypy", "import-linter"}
     assert not tests & set(run)

@@ -17,6 +17,9 @@ from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
 from orchestration.install.deploy import image, kubernetes, systemd
 from orchestration.install.deploy.deployment import HOME, Plan, plan_of
 
+_PROGRAM = __name__.removesuffix(".cli.install.deploy")
+"""``orchestration``, in a wheel ``medallion.orchestration``."""
+
 Place = Literal["systemd", "kubernetes", "compose"]
 
 
@@ -58,7 +61,7 @@ def deploy(  # the options of all places
 def _program() -> list[str]:
     """The absolute command line of this program: a service has no search path of a user."""
     found = shutil.which("medallion", path=str(Path(sys.executable).parent))
-    return [found] if found is not None else [sys.executable, "-m", "orchestration"]
+    return [found] if found is not None else [sys.executable, "-P", "-m", _PROGRAM]
 
 
 def _write(output: Path, files: Mapping[str, str], *, force: bool) -> None:

@@ -14,6 +14,7 @@ from common.config.paths import all_tables
 from common.declare import Quality
 from common.declare.intervals import parse_duration
 from common.errors import QualityFailedError, UsageError, nearest
+from common.machine import extras
 from common.machine.console import out, page, say
 from common.machine.file_modes import umask
 from common.spark.session import build_session
@@ -76,6 +77,9 @@ def run(
     ready = context(pipeline, settings, set_)
     suites = versions.select_suites(ready.pipeline, tables or [])
     pinned = _pin(ready, suites, since, slice_)
+    if docs and extras.missing("quality"):
+        say(f"no Data Docs, whose library is not installed: {extras.install('quality')}")
+        docs = False
     if docs:
         expectations.load_in_background()
     with _session(ready) as session:

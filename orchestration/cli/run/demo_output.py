@@ -111,8 +111,8 @@ class _Chart:
         return bars
 
 
-def next_commands(pipeline: Pipeline) -> RenderableType:
-    """Commands to type next; each on one line, so that it can be copied."""
+def next_commands(pipeline: Pipeline, after: Sequence[str] = ()) -> RenderableType:
+    """Commands to type next, ``after`` some others; each on one line, so that it can be copied."""
     gold = pipeline.gold[-1].table if pipeline.gold else pipeline.bronze[0].table
     return _Commands(
         (
@@ -122,18 +122,20 @@ def next_commands(pipeline: Pipeline) -> RenderableType:
             ("medallion produce --rate 2000", "more events, from another terminal"),
             ("medallion backfill", "process what is there, then end"),
             ("medallion quality run", "the data-quality suites"),
-        )
+        ),
+        after,
     )
 
 
 class _Commands:
     """Commands with explanations: beside them where all fit, else above them."""
 
-    def __init__(self, commands: Sequence[tuple[str, str]]) -> None:
-        self._commands = commands
+    def __init__(self, commands: Sequence[tuple[str, str]], after: Sequence[str]) -> None:
+        self._commands, self._after = commands, after
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("try next (after: source .venv/bin/activate)", style="italic")
+        head = f"try next (after: {'; '.join(self._after)})" if self._after else "try next"
+        yield Text(head, style="italic", no_wrap=True, overflow="ignore")
         longest = max(len(command) for command, _ in self._commands)
         beside = all(longest + 4 + len(what) <= options.max_width for _, what in self._commands)
         for command, what in self._commands:

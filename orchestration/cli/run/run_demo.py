@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from common.config.paths import Layout, all_tables
 from common.config.settings import Settings
 from common.declare import Aggregate, Pipeline, Topic
 from common.errors import UsageError
+from common.machine import extras
 from common.machine.console import err, out, say
 from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka import producer
@@ -118,7 +120,14 @@ class Samples:
 
 
 def run(  # one argument per option
-    pipeline: Pipeline, settings: Settings, *, seconds: float, rate: float, seed: int, began: float
+    pipeline: Pipeline,
+    settings: Settings,
+    *,
+    seconds: float,
+    rate: float,
+    seed: int,
+    began: float,
+    after: Sequence[str],
 ) -> None:
     """Run the demo and print its results.
 
@@ -129,6 +138,7 @@ def run(  # one argument per option
         rate: Events per second, over all topics.
         seed: Seed of the sample events.
         began: ``time.monotonic()`` at the start of the command.
+        after: What to type before the commands that are shown at the end.
 
     Raises:
         UsageError: No topic has a sample.
@@ -146,7 +156,7 @@ def run(  # one argument per option
         )
     layout = Layout.of(pipeline, settings)
     with (
-        page_of(pipeline, settings, settings.http.address or _FREE_PORT),
+        page_of(pipeline, settings, _page_address(settings)),
         open_job(pipeline, settings, name="demo", compiled="quickly") as job,
     ):
         address = job.wiring.bootstrap_servers
@@ -164,7 +174,7 @@ def run(  # one argument per option
         job.supervisor.end()
         say("stopped at a micro-batch boundary")
         status = collector.collect()
-    _print_results(pipeline, layout, status)
+    _print_results(pipeline, layout, status, after)
 
 
 def _watch(job: Job, collector: Collector, samples: Samples, seconds: float, began: float) -> None:
@@ -227,7 +237,15 @@ class _Clock:
         return f"{head}, {left:.0f} s left (Ctrl-C ends the demo)"
 
 
-def _print_results(pipeline: Pipeline, layout: Layout, status: Status) -> None:
+def _page_address(settings: Settings) -> str | None:
+    """Where the page listens; None where nobody asked for a page and its packages are not installed."""
+    if settings.http.address is None and extras.missing("page"):
+        say(f"no page, whose packages are not installed: {extras.install('page')}")
+        return None
+    return settings.http.address or _FREE_PORT
+
+
+def _print_results(pipeline: Pipeline, layout: Layout, status: Status, after: Sequence[str]) -> None:
     parts: list[RenderableType] = [render(status)]
     parts += [demo_output.account(balance(table, layout, status)) for table in pipeline.silver]
     plain = (gold for gold in pipeline.gold if isinstance(gold, Aggregate) and gold.window is None)
@@ -236,7 +254,7 @@ def _print_results(pipeline: Pipeline, layout: Layout, status: Status) -> None:
         answer = run_query(Database(), layout, all_tables(pipeline), f"select * from {aggregate.table}")  # noqa: S608  # a declared name
         rows = [dict(zip(answer.columns, row, strict=True)) for batch in answer.batches for row in batch]
         parts += [demo_output.table(aggregate, rows), demo_output.chart(aggregate, rows)]
-    parts.append(demo_output.next_commands(pipeline))
+    parts.append(demo_output.next_commands(pipeline, after))
     console = out if out.is_terminal else Console(file=out.file, width=WIDTH)
     for part in parts:
         console.print(part, crop=False)

@@ -25,6 +25,7 @@ from common.java import jar_cache
 from common.java.compile_sources import jar_file
 from common.java.find_java import find_java
 from common.java.sealed_file import state_of
+from common.machine.extras import EXTRAS, install, missing
 from common.machine.processes import describe_listener, is_port_free
 from common.spark.class_archive import archive_file
 from orchestration.access.declaration.load_file import load_pipeline
@@ -33,8 +34,15 @@ from orchestration.access.kafka.connectivity import ProbeResult, probe_broker
 State = Literal["ok", "warn", "fail"]
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements.lock"
-PACKAGES = ("pyspark", "delta-spark", "confluent-kafka", "great-expectations", "duckdb", "deltalake")
-OURS = ("common", "bronze", "silver", "gold", "orchestration")
+PACKAGES = ("pyspark", "delta-spark", "confluent-kafka", "duckdb", "deltalake")
+_WITHIN = __name__.rpartition("orchestration.")[0]
+"""``medallion.`` in a wheel, empty in a checkout."""
+
+_AGAIN = "Install medallion again: pip install " + (
+    "--force-reinstall --no-deps medallion-lakehouse" if _WITHIN else "--no-deps -e ."
+)
+
+OURS = tuple(_WITHIN + folder for folder in ("common", "bronze", "silver", "gold", "orchestration"))
 EAGER_SETS = ("spark", "kafka-server")
 """Jar sets that every run needs; a run fetches another set only if its pipeline uses the set."""
 
@@ -85,6 +93,7 @@ def _versions(settings: Settings) -> Iterator[Finding]:
     pins = _pins()
     for name in PACKAGES:
         yield _package(name, pins.get(name))
+    yield from map(_extra, EXTRAS)
     try:
         yield Finding("versions", "medallion", "ok", importlib.metadata.version("medallion-lakehouse"))
     except importlib.metadata.PackageNotFoundError:
@@ -95,13 +104,20 @@ def _package(name: str, pin: str | None) -> Finding:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(
-            "versions", name, "fail", "not installed", "pip install --require-hashes -r requirements.lock"
-        )
+        advice = f"pip install {name}=={pin}" if pin else f"pip install {name}"
+        return Finding("versions", name, "fail", "not installed", advice)
     if pin and version != pin:
         advice = f"{pin} is the version tested with the other packages: pip install {name}=={pin}"
         return Finding("versions", name, "warn", f"{version}, locked is {pin}", advice)
     return Finding("versions", name, "ok", version)
+
+
+def _extra(extra: str) -> Finding:
+    """What is not installed is no fault: an error names it where it is used."""
+    if modules := missing(extra):
+        value = f"not installed ({', '.join(modules)}); where it is used: {install(extra)}"
+        return Finding("versions", f"extra {extra}", "ok", value)
+    return Finding("versions", f"extra {extra}", "ok", "installed")
 
 
 def _pins() -> dict[str, str]:
@@ -243,7 +259,11 @@ def _imports(settings: Settings) -> Iterator[Finding]:
     for name, root in roots.items():
         if root is None:
             yield Finding(
-                "packages", name, "fail", "cannot be imported", "Install medallion again: pip install -e ."
+                "packages",
+                name,
+                "fail",
+                "cannot be imported",
+                _AGAIN,
             )
         elif root != usual:
             advice = (

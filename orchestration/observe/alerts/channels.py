@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from common.config.references import resolve_secret
 from common.errors import SettingsError
+from common.machine import extras
 from orchestration.observe.alerts.messages import Message
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ class Channel:
         address: An address of apprise, or a reference to one.
 
     Raises:
+        MissingExtraError: apprise is not installed.
         SettingsError: The reference leads nowhere, or apprise does not know such an address.
     """
 
     def __init__(self, name: str, address: str) -> None:
+        extras.require("alerts", "channels of alerts")
         import apprise  # its import takes a third of a second: only where alerts are configured
 
         self.name = name

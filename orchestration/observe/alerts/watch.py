@@ -46,7 +46,7 @@ _LAST_SECONDS = 10.0
 _STALE_SECONDS = 300.0
 """After a pause of so long between two processes, trouble that was not raised yet begins again."""
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("medallion.alerts")
 
 
 class Watch:

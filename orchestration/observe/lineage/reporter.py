@@ -12,14 +12,14 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline, Silver, Topic
 from common.delta.log import column_types
-from common.errors import MedallionError, SettingsError
+from common.errors import MedallionError
+from common.machine import extras
 from orchestration.observe.lineage.datasets import Datasets
 
 if TYPE_CHECKING:
@@ -49,17 +49,14 @@ class Reporter:
         bootstrap_servers: Address of the broker.
 
     Raises:
-        SettingsError: The transport does not fit, or the package is missing.
+        MissingExtraError: The client of OpenLineage is not installed.
+        SettingsError: The transport does not fit.
     """
 
     def __init__(
         self, pipeline: Pipeline, settings: Settings, layout: Layout, bootstrap_servers: str
     ) -> None:
-        if find_spec("openlineage") is None:
-            raise SettingsError(
-                "lineage.openlineage is set, and the package openlineage-python is missing. Install it: "
-                "pip install openlineage-python"
-            )
+        extras.require("lineage", "events of OpenLineage, for which lineage.openlineage is set,")
         import pyspark
 
         from orchestration.observe.lineage.events import Origin

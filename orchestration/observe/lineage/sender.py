@@ -21,7 +21,7 @@ _WAITING = 1000
 _END_SECONDS = 5.0
 _TIMEOUT_SECONDS = 5.0
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("medallion.lineage")
 
 
 class Sender:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Pipeline
+from common.machine import extras
 from common.machine.console import say
 from orchestration.observe.page.server import is_loopback, listen, serving
 
@@ -33,12 +34,15 @@ def page_of(
 
     Raises:
         AddressError: The address is wrong or cannot be listened at.
+        MissingExtraError: The packages of the page are not installed.
         SettingsError: The address of a channel of alerts is wrong.
     """
     wanted = address or settings.http.address
     if wanted is None and not settings.alerts.active_rules:
         yield None
         return
+    if wanted is not None:
+        extras.require("page", "the page, metrics and health")
     listener = None if wanted is None else listen(wanted)
     # Loaded where it is needed only: its parts take a tenth of a second.
     from orchestration.observe.page.live import Live

@@ -79,14 +79,14 @@ class Holders:
         return _named(seen.lease), _lapsed_seconds(seen)
 
     def _look(self, table: str) -> _Renewals:
-        from obstore.exceptions import BaseError
-
         before, now = self._seen.get(table), time.monotonic()
         lasts = before.lease.seconds if before is not None and before.lease is not None else DEFAULT_SECONDS
         if before is not None and now - before.read_at < lasts / 3:
             return before
         if self._store is None:
             self._store = object_store.conditional_store(self._warehouse)
+        from obstore.exceptions import BaseError
+
         try:
             lease = read_lease(self._store, table)
         except (BaseError, OSError):  # what was known stays, and grows old

@@ -110,7 +110,7 @@ class Airflow:
         (self.folder / "dags").mkdir(exist_ok=True)
         (self.folder / "dags" / "quakes.py").write_text(
             "from datetime import timedelta\n"
-            "from orchestration.install.airflow import build_dag\n"
+            "from medallion import build_dag\n"
             f"dag = build_dag({str(pipeline)!r}, command=[{sys.executable!r}, '-m', 'orchestration'],\n"
             f"    overrides={overrides!r}, env={{'PYTHONPATH': {str(ROOT)!r}}},\n"
             "    freshness=timedelta(hours=1), default_args={'retries': 0})\n"

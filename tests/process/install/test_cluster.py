@@ -155,7 +155,7 @@ def submit(
     """``backfill`` by spark-submit, which starts the JVM itself."""
     jars = (*require(commands.settings, "spark"), reader_jar(commands.settings))
     job = folder / "job.py"
-    job.write_text("from orchestration.__main__ import main\nmain()\n")
+    job.write_text("from medallion import main\n\nmain()\n")
     home = Path(pyspark.__file__).parent
     words = [
         *(str(home / "bin" / "spark-submit"), "--master", cluster.master, "--deploy-mode", mode),

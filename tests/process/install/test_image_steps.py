@@ -23,12 +23,11 @@ from common.java.jar_cache import export
 from orchestration.install.deploy import image
 from orchestration.install.deploy.deployment import HOME, plan_of
 from tests.support.processes import DEADLINE_SECONDS, EXAMPLE, ROOT
+from tests.support.wheel import build, copy_of_the_sources
 
 pytestmark = pytest.mark.long
 
 _LEFT_OUT = ("apt-get", "useradd", "--require-hashes")
-_SOURCES = ("bronze", "common", "gold", "orchestration", "silver", "medallion-stubs")
-_FILES = ("medallion.py", "pyproject.toml", "requirements.in", "README.md", "LICENSE")
 
 
 def steps(text: str) -> list[tuple[str, str]]:
@@ -53,17 +52,6 @@ def run(command: str, env: Mapping[str, str], folder: Path) -> str:
     return done.stdout
 
 
-def wheel(folder: Path) -> None:
-    """Build the program's wheel from a copy of its sources."""
-    source = folder.parent / "source"
-    for name in _SOURCES:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in _FILES:
-        shutil.copy(ROOT / name, source / name)
-    program = f"{sys.executable} -m pip wheel --no-deps --no-build-isolation -q -w {folder} {source}"
-    run(program, os.environ, folder.parent)
-
-
 def in_folder(text: str, moved: Mapping[str, str]) -> str:
     """A text with the folders of the image replaced by those of the test, each once."""
     return re.sub("|".join(map(re.escape, moved)), lambda found: moved[found[0]], text)
@@ -86,8 +74,7 @@ def test_the_steps_end_in_a_program_that_needs_no_network(tmp_path: Path) -> Non
     (tmp_path / "medallion.yaml").write_text(f"pipeline: {EXAMPLE}\n")
     settings = load_settings(file=tmp_path / "medallion.yaml")
     context, root = tmp_path / "context", tmp_path / "root"
-    (context / "wheel").mkdir(parents=True)
-    wheel(context / "wheel")
+    build("build_wheel", copy_of_the_sources(tmp_path / "source"), context / "wheel")
     shutil.copy(ROOT / "requirements.lock", context)
     export(settings, context / "jars", "spark", "kafka-server")
     shutil.copytree(EXAMPLE.parent, context / "pipeline")
@@ -110,7 +97,7 @@ def test_the_steps_end_in_a_program_that_needs_no_network(tmp_path: Path) -> Non
     offline = env | dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:1"
     )
-    where = run("python -c 'import common; print(common.__file__)'", offline, tmp_path)
+    where = run("python -c 'import medallion; print(medallion.__file__)'", offline, tmp_path)
     assert where.startswith(str(root))
     listed = json.loads(run("medallion jars list --json", offline, tmp_path))["jars"]
     states = {each["state"] for each in listed if each["set"] in {"spark", "kafka-server"}}

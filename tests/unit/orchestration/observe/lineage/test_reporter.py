@@ -12,10 +12,10 @@ import pytest
 
 from common.config.paths import Layout
 from common.config.settings import Settings, load_settings
-from common.errors import QueryFailedError, SettingsError
+from common.errors import MissingExtraError, QueryFailedError
+from common.machine import extras
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.history.micro_batches import MicroBatchRow
-from orchestration.observe.lineage import reporter as module
 from orchestration.observe.lineage.reporter import Reporter
 from tests.support.servers.lineage_events import validate
 from tests.support.servers.receiver import Receiver, receiving
@@ -126,8 +126,8 @@ def test_a_dead_receiver_costs_no_time(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_missing_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match="pip install openlineage-python"):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r'openlineage.*pip install "medallion-lakehouse\[lineage\]"'):
         reporter(tmp_path, "http://127.0.0.1:9")
 
 
