@@ -23,11 +23,9 @@ from common.declare import (
     Aggregate,
     Expect,
     InRange,
-    Json,
     Message,
     Pipeline,
     Quality,
-    Silver,
     Topic,
     Upsert,
 )
@@ -49,6 +47,7 @@ from tests.conftest import make_settings
 from tests.support import in_process
 from tests.support.in_process import Ended
 from tests.support.processes import EXAMPLE, example_on, medallion
+from tests.support.shops import plain_silver
 
 # Great Expectations imports a module that Python has deprecated.
 _LIBRARY = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -373,17 +372,7 @@ def gated(topic: str) -> Pipeline:
     return Pipeline(
         name="gated",
         bronze=[Topic("orders", topics=[topic])],
-        silver=[
-            Silver(
-                "orders",
-                reads="bronze.orders",
-                value=Json("id string, amount int, at timestamp"),
-                columns=["id", "amount", "at"],
-                key=["id", "at"],
-                event_time="at",
-                watermark="1 day",
-            )
-        ],
+        silver=[plain_silver("orders", "id string, amount int, at timestamp", key=["id", "at"])],
         gold=[
             Aggregate("totals", reads="silver.orders", by=["id"], measures={"amount": "sum(amount)"}),
             Upsert("latest", reads="silver.orders", key=["id"], newest_by=["at"]),

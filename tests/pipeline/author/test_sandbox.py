@@ -10,27 +10,18 @@ from typing import Any
 import pytest
 
 from common.config.settings import load_settings
-from common.declare import Json, Pipeline, Rule, Silver, Topic
+from common.declare import Pipeline, Rule, Topic
 from common.errors import UsageError
 from orchestration.run.job import open_job
 from tests.support.engine import Engine
+from tests.support.shops import plain_silver
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 PIPELINE = Pipeline(
     name="shop",
     bronze=[Topic("orders")],
-    silver=[
-        Silver(
-            "orders",
-            reads="bronze.orders",
-            value=Json("id string, amount double, at timestamp"),
-            columns={"id": "id", "amount": "amount", "at": "at"},
-            key=["id"],
-            event_time="at",
-            watermark="1 day",
-        )
-    ],
+    silver=[plain_silver("orders", "id string, amount double, at timestamp")],
 )
 
 

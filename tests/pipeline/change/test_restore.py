@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from common.declare import Aggregate, Custom, Json, Pipeline, Silver, Topic, Upsert
+from common.declare import Aggregate, Custom, Pipeline, Topic, Upsert
 from common.delta.lease.local_leases import Leases
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
 from orchestration.records.rejudge.refill_gold import rebuild
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.shops import plain_silver
 
 SCHEMA = (
     "k string, version int, _kafka_topic string, _kafka_partition int, _kafka_offset bigint,"
@@ -24,17 +25,7 @@ BATCHES = [[("a", 1), ("b", 1)], [("a", 2), ("c", 1)], [("b", 2), ("c", 2)]]
 PIPELINE = Pipeline(
     name="shop",
     bronze=[Topic("orders")],
-    silver=[
-        Silver(
-            "orders",
-            reads="bronze.orders",
-            value=Json("k string, version int, at timestamp"),
-            columns={"k": "k", "version": "version", "at": "at"},
-            key=["k", "version"],
-            event_time="at",
-            watermark="1 day",
-        )
-    ],
+    silver=[plain_silver("orders", "k string, version int, at timestamp", key=["k", "version"])],
     gold=[
         Upsert("latest", reads="silver.orders", key=["k"], newest_by=["version"]),
         Aggregate("counts", reads="silver.orders", by=["k"], measures={"n": "count(*)"}),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, Json, Pipeline, Quality, RowCount, Rule, Silver, Topic
+from common.declare import Aggregate, Pipeline, Quality, RowCount, Rule, Topic
 from orchestration.quality.versions import pin
 from orchestration.run.serving.commands import (
     ACCOUNTS,
@@ -28,19 +28,11 @@ from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.shops import plain_silver
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 DEADLINE_SECONDS = 300.0
-STRICT = Silver(
-    "orders",
-    reads="bronze.orders",
-    value=Json("id string, amount int, at timestamp"),
-    columns=["id", "amount", "at"],
-    key=["id"],
-    event_time="at",
-    watermark="1 day",
-    rules=[Rule("small", "amount < 100")],
-)
+STRICT = plain_silver("orders", "id string, amount int, at timestamp", rules=[Rule("small", "amount < 100")])
 BEFORE = Pipeline(
     name="shop",
     bronze=[Topic("orders")],

@@ -11,13 +11,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from common.declare import Json, Pipeline, Silver, Storage, Topic, Upsert
+from common.declare import Pipeline, Storage, Topic, Upsert
 from common.delta.lease.local_leases import Leases
 from common.errors import LeaseHeldError, UsageError
 from orchestration.cli.run import maintain as command
 from orchestration.run.maintenance import maintain, plan_maintenance, select_tables
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.shops import plain_silver
 
 SCHEMA = (
     "k string, version int, _kafka_topic string, _kafka_partition int, _kafka_offset bigint,"
@@ -26,17 +27,7 @@ SCHEMA = (
 PIPELINE = Pipeline(
     name="shop",
     bronze=[Topic("orders")],
-    silver=[
-        Silver(
-            "orders",
-            reads="bronze.orders",
-            value=Json("k string, version int, at timestamp"),
-            columns={"k": "k", "version": "version", "at": "at"},
-            key=["k", "version"],
-            event_time="at",
-            watermark="1 day",
-        )
-    ],
+    silver=[plain_silver("orders", "k string, version int, at timestamp", key=["k", "version"])],
     gold=[
         Upsert(
             "latest",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.declare import Json, Pipeline, Rule, Silver, Topic
+from common.declare import Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from common.errors import MedallionError
 from common.machine.processes import free_port
@@ -22,22 +22,14 @@ from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.shops import plain_silver
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 DEADLINE_SECONDS = 300.0
 
 
 def silver(name: str, reads: str, rules: tuple[Rule, ...] = ()) -> Silver:
-    return Silver(
-        name,
-        reads=f"bronze.{reads}",
-        value=Json("id string, at timestamp"),
-        columns=["id", "at"],
-        key=["id"],
-        event_time="at",
-        watermark="1 day",
-        rules=rules,
-    )
+    return plain_silver(name, "id string, at timestamp", reads=f"bronze.{reads}", rules=rules)
 
 
 PIPELINE = Pipeline(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert
+from common.declare import Aggregate, Pipeline, Topic, Upsert
 from common.delta.maintenance.compaction import delete_old_files
 from orchestration.run.maintenance import reason_to_keep_files
 from orchestration.run.supervisor import StopSignal, Supervisor
@@ -19,23 +19,14 @@ from orchestration.run.upkeep import Upkeep
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
+from tests.support.shops import plain_silver
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 COMMITS, DEADLINE_SECONDS = 24, 300.0
 PIPELINE = Pipeline(
     name="shop",
     bronze=[Topic("orders")],
-    silver=[
-        Silver(
-            "orders",
-            reads="bronze.orders",
-            value=Json("id string, customer string, at timestamp"),
-            columns=["id", "customer", "at"],
-            key=["id"],
-            event_time="at",
-            watermark="1 day",
-        )
-    ],
+    silver=[plain_silver("orders", "id string, customer string, at timestamp")],
     gold=[
         Aggregate("by_customer", reads="silver.orders", by=["customer"], measures={"orders": "count(*)"}),
         Upsert("latest", reads="silver.orders", key=["customer"], newest_by=["at"]),

@@ -21,7 +21,6 @@ from common.declare import (
     Freshness,
     InRange,
     InSet,
-    Json,
     Matches,
     NullShare,
     Pipeline,
@@ -30,7 +29,6 @@ from common.declare import (
     RowCount,
     Rule,
     SameDistribution,
-    Silver,
     SumsEqual,
     Topic,
     Unique,
@@ -41,6 +39,7 @@ from orchestration.quality.evaluate import failing_rows
 from orchestration.quality.judgement import ExpectationResult, SuiteResult
 from orchestration.quality.session import QualitySession
 from orchestration.quality.versions import pin, version_before
+from tests.support.shops import plain_silver
 
 NOW = datetime.now(UTC)
 SCHEMA = pa.schema(
@@ -86,14 +85,9 @@ def declared(*expectations: Any, table: str = "silver.orders", gate: Any = None)
         name="shop",
         bronze=[Topic("orders")],
         silver=[
-            Silver(
+            plain_silver(
                 "orders",
-                reads="bronze.orders",
-                value=Json("id string, status string, amount decimal(12,2), weight double, at timestamp"),
-                columns=["id", "status", "amount", "weight", "at"],
-                key=["id"],
-                event_time="at",
-                watermark="1 day",
+                "id string, status string, amount decimal(12,2), weight double, at timestamp",
                 rules=[Rule("positive", "amount > 0"), Rule("has_status", "status is not null", "warn")],
             )
         ],

@@ -10,18 +10,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from common.config.paths import Layout
-from common.declare import Json, Pipeline, Silver, Topic, Upsert
+from common.declare import Pipeline, Topic, Upsert
 from orchestration.run.maintenance import plan_maintenance
+from tests.support.shops import plain_silver
 
-SILVER = Silver(
-    "orders",
-    reads="bronze.orders",
-    value=Json("id string, at timestamp"),
-    columns=["id", "at"],
-    key=["id"],
-    event_time="at",
-    watermark="1 day",
-)
+SILVER = plain_silver("orders", "id string, at timestamp")
 LATEST = Upsert("latest", reads="silver.orders", key=["id"], newest_by=["at"])
 PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], silver=[SILVER], gold=[LATEST])
 

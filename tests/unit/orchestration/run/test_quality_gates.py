@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from common.config.paths import Layout, queryable_tables
 from common.config.settings import load_settings
-from common.declare import Aggregate, InRange, Json, Pipeline, Quality, Silver, Topic
+from common.declare import Aggregate, InRange, Pipeline, Quality, Topic
 from common.delta.log import LogReader
 from common.delta.published_version import read_published
 from common.errors import QualityFailedError, TableMissingError
@@ -26,6 +26,7 @@ from orchestration.run.maintenance import plan_maintenance
 from orchestration.run.quality_gates import QualityGates
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
+from tests.support.shops import plain_silver
 
 TABLE = "gold.totals"
 
@@ -35,17 +36,7 @@ def declared(gate: Any, least: int = 0) -> Pipeline:
     return Pipeline(
         name="shop",
         bronze=[Topic("orders")],
-        silver=[
-            Silver(
-                "orders",
-                reads="bronze.orders",
-                value=Json("id string, amount int, at timestamp"),
-                columns=["id", "amount", "at"],
-                key=["id"],
-                event_time="at",
-                watermark="1 day",
-            )
-        ],
+        silver=[plain_silver("orders", "id string, amount int, at timestamp")],
         gold=[Aggregate("totals", reads="silver.orders", by=["id"], measures={"total": "sum(amount)"})],
         quality=[Quality(TABLE, [InRange("total", min=least)], gate=gate)],
     )

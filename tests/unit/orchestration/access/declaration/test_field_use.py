@@ -15,7 +15,7 @@ from rich.console import Console
 
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Debezium, Json, Pipeline, Silver, Text, Topic
+from common.declare import Debezium, Json, Pipeline, Text, Topic
 from common.schema.ddl import parse
 from orchestration.access.declaration.field_use import FieldSampler, FieldUse, compare
 from orchestration.cli.observe.status_output import render
@@ -24,16 +24,9 @@ from orchestration.observe.status.document import document
 from orchestration.observe.status.topic_offsets import BrokerOffsets
 from orchestration.run import field_notices
 from orchestration.run.field_notices import FieldNotices
+from tests.support.shops import plain_silver
 
-PEOPLE = Silver(
-    "people",
-    reads="bronze.people",
-    value=Json("id string, at timestamp, city string"),
-    columns={"id": "id", "at": "at", "city": "city"},
-    key=["id"],
-    event_time="at",
-    watermark="1 day",
-)
+PEOPLE = plain_silver("people", "id string, at timestamp, city string")
 RENAMED = "`town` is in 20 of 20 records and in no schema; `city` is in none"
 
 

@@ -7,19 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from common.declare import Aggregate, Gold, Json, Silver
+from common.declare import Aggregate, Gold, Silver
 from common.delta.checkpoint import Checkpoint
 from orchestration.access.progress.state_partitions import other_partitions
+from tests.support.shops import plain_silver
 
-ORDERS = Silver(
-    "orders",
-    reads="bronze.orders",
-    value=Json("id string, at timestamp"),
-    columns={"id": "id", "at": "at"},
-    key=["id"],
-    event_time="at",
-    watermark="1 hour",
-)
+ORDERS = plain_silver("orders", "id string, at timestamp", watermark="1 hour")
 TOTAL = Aggregate("total", reads="silver.orders", by=["id"], measures={"n": "count(*)"})
 
 
