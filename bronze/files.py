@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bronze.driver_or_spark import DriverBatch
+from bronze.batch_in_driver import DriverBatch
 from bronze.query import raw
 from bronze.table import PROPERTIES, SCHEMA
 from common.config.object_store import uses_s3a

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bronze.batch_in_driver import DriverBatch
 from bronze.beginning import begins_there
-from bronze.driver_or_spark import DriverBatch
 from bronze.kafka_options import options
 from bronze.table import INGESTED, PROPERTIES, SCHEMA
 from common.config.paths import Layout

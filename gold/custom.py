@@ -22,7 +22,7 @@ from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import PipelineError, Problem, QueryFailedError, nearest
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import batch_rows
 from gold.table import create

@@ -21,7 +21,8 @@ from common.declare.declared import source_of
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import Rows, SparkRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import (
     CHANGE,
@@ -37,7 +38,7 @@ from gold.table.context import Context
 from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import columns, each, misfit, named
 
-_ENDS, _REMOVED, _KNOWN, _TO, _UNSURE = "__ends", "__gone", "__known", "__to", "__unsure"
+_ENDS, _REMOVED, _KNOWN, _TO, _UNSURE = "__ends", "__removed", "__known", "__to", "__unsure"
 
 _PLACED = "valid_from IS NOT NULL"
 """A version without a time has no place in a history."""
@@ -166,7 +167,7 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
     """The table's rows of some keys, from all their versions and runs. One shuffle.
 
     Args:
-        found: Runs and versions, none inside another; of versions of the same time the highest counts.
+        found: Runs and versions, none inside another; on equal times the highest coordinates count.
         gold: The table.
     """
     key, kept = [F.col(f"`{name}`") for name in gold.key], list(named(gold.columns))
@@ -202,7 +203,7 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
 
 
 def _last_of_ties(found: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Of versions of the same time: a removed one if there is one, else that with the highest coordinates."""
+    """On equal times keep a removed version, else the highest coordinates."""
     in_order = Window.partitionBy(*(F.col(f"`{name}`") for name in key)).orderBy(
         "valid_from", F.struct(_REMOVED, *COORDINATES)
     )
@@ -230,7 +231,7 @@ def _with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
 
 
 def _with_ends(found: DataFrame, gold: History) -> DataFrame:
-    """Versions and runs, with the deletes that ended a run; of a run that begins at the same time, none."""
+    """Versions and runs, with the deletes that ended a run, unless a run begins at the time of the delete."""
     if gold.delete_when is None:
         return found
     at = F.col(_TO)

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame
 from common.declare import Silver
 from common.declare.intervals import length_of
 from common.delta.micro_batch import MicroBatch
-from common.rows.collect import collect_if_small
-from common.rows.driver_or_spark import ArrowRows
+from common.rows.arrow_rows import ArrowRows
+from common.rows.spark_rows import SparkRows, rows_in_driver
 from silver.query import Builder, with_bytes_of_rejected
 from silver.read.column_names import ACCEPT, EVENT_TIME, KEY, LATE, META, OTHER, PLACE, VERDICT
 from silver.write.judged_batch import JudgedBatch
@@ -34,20 +34,7 @@ _MICROS = 1_000
 """Microseconds in a millisecond."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedRows:
-    """Judged rows in the driver, in the order in which they were given.
-
-    Attributes:
-        arrow: The rows.
-        schema: Spark's types.
-    """
-
-    arrow: pa.Table
-    schema: StructType
-
-
-def judge_in_driver(builder: Builder, bronze: DataFrame) -> JudgedRows | None:
+def judge_in_driver(builder: Builder, bronze: DataFrame) -> ArrowRows | None:
     """Judge rows as the silver query does, by one job.
 
     Args:
@@ -63,8 +50,8 @@ def judge_in_driver(builder: Builder, bronze: DataFrame) -> JudgedRows | None:
         PySparkException: An expression throws for a row.
     """
     judged = with_bytes_of_rejected(builder.judged(bronze))
-    arrow = collect_if_small(judged, builder.settings.driver_limits)
-    return None if arrow is None else JudgedRows(arrow, judged.schema)
+    rows = SparkRows(judged, None, builder.settings.driver_limits).collected()
+    return rows if isinstance(rows, ArrowRows) else None
 
 
 def coordinates_of(judged: pa.Table) -> list[tuple[Any, ...]]:
@@ -76,7 +63,7 @@ def coordinates_of(judged: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def write_micro_batches(
-    builder: Builder, judged: JudgedRows, batches: Sequence[range], bronze: StructType
+    builder: Builder, judged: ArrowRows, batches: Sequence[range], bronze: StructType
 ) -> None:
     """Write micro-batches of judged rows into the tables of a silver query, which exist and are empty.
 
@@ -103,7 +90,7 @@ def write_micro_batches(
         if silver.dedupe != "exact":
             batch = replace(batch, late_watermark_ms=_constant(late_watermark_ms))
         limits = builder.settings.driver_limits
-        whole = ArrowRows(builder.spark, passed, limits, schema=judged.schema)
+        whole = rows_in_driver(builder.spark, passed, limits, judged.schema)
         writer.write_judged(JudgedBatch(whole, whole), batch)
 
 

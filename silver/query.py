@@ -396,7 +396,7 @@ def rows(
     *,
     keeps_undecided: bool | Column = True,
 ) -> DataFrame:
-    """Bronze rows judged and drop_duplicates: what one silver query reads, as one plan with one parse.
+    """Bronze rows, judged and deduplicated, in one plan: what one silver query reads.
 
     Under ``dedupe="exact"`` duplicates are still among them: they are found as the table is written. So are
     other tables' records, which a query with state drops before it.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from common.config.driver_limits import DriverLimits
     from common.delta.commit import Commit
 
-ACTION = "__do"
+ACTION = "__action"
 INSERTED, UPDATED, DELETED = "inserted", "updated", "deleted"
 """The column that says how a change is applied to the table, and its values."""
 

@@ -18,7 +18,9 @@ from common.delta import table as delta_table
 from common.delta.changes import changes_between, same
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
+from common.rows.arrow_rows import ArrowRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 
 if TYPE_CHECKING:
@@ -160,7 +162,7 @@ def rows_with_keys(path: str, keys: Rows, key: Sequence[str], columns: Sequence[
     if keys.arrow is not None:
         arrow = delta_rs.rows_with_keys(path, keys.arrow.select(list(key)), keys.limits, columns)
         if arrow is not None:
-            return ArrowRows(keys.session, arrow, keys.limits)
+            return ArrowRows(keys, arrow)
     frame = frame_with_keys(keys.session.read.format("delta").load(path), keys, key)
     return keys.derive(frame if columns is None else frame.select(*(F.col(f"`{name}`") for name in columns)))
 

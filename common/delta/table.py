@@ -24,7 +24,8 @@ from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch, fenced
 from common.errors import MedallionError, TableShapeError
 from common.machine.storage_folder import StorageFolder
-from common.rows.driver_or_spark import Rows, SparkRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from common.sql.quoting import backquoted, spark_text
 
 if TYPE_CHECKING:

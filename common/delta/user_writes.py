@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from common.delta.changes import differs, same
 from common.delta.table import commit_metadata
 from common.errors import ChangeRefusedError
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 
 if TYPE_CHECKING:

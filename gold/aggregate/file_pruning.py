@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from common.errors import SqlError
-from common.rows.driver_or_spark import Rows
+from common.rows.rows import Rows
 from common.spark.literals import literal
 from common.sql.expression import analyze
 from gold.table.stored_text import source_of_stored

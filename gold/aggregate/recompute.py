@@ -28,7 +28,8 @@ from common.delta import table as delta_table
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.rows.computed import with_columns
-from common.rows.driver_or_spark import Rows, SparkRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 from common.streaming.query import Stream
 from gold.aggregate import sessions, windows

@@ -13,7 +13,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from common.rows.driver_or_spark import Rows
+from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
 from gold.aggregate.file_pruning import overlapping, time_ranges
 from gold.aggregate.windows import END, START

@@ -24,7 +24,7 @@ from common.declare.declared import source_of
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.aggregate import windows
 from gold.source.stream import new_rows

@@ -22,7 +22,8 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
 from common.rows.computed import with_columns
-from common.rows.driver_or_spark import Rows, SparkRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 from common.sql.expression import window_times
 from common.streaming.query import Stream

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from common.declare import Join, Reading, Within
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.join.columns import joined, other_path
 from gold.source.stream import new_rows, rows_in_order

@@ -13,7 +13,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Gold, Pipeline, Publish
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from common.streaming.query import OutputMode, Stream
 
 

@@ -1,4 +1,4 @@
-"""What a micro-batch makes of each key: the newest of what came, what was removed, and what the tables have.
+"""What a micro-batch makes of each key, from its newest added row, its removed rows and the tables' rows.
 
 ``decide`` is one text for rows in the driver and for Spark's. Removed rows are Spark's alone: ``reduced`` and
 ``recomputed`` look after them.
@@ -14,7 +14,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.delta.delta_rs import DELETED, INSERTED, UPDATED
-from common.rows.driver_or_spark import ORDER, Rows
 from common.rows.expressions import (
     Expression,
     column,
@@ -25,37 +24,41 @@ from common.rows.expressions import (
     is_null,
     is_true,
 )
+from common.rows.rows import ORDER, Rows
 from gold.table.row_order import COORDINATES
 
-IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION = "__gone", "__ends", "__stray"
-"""Markers: the row was removed from the source; the row is a delete; the row's operation is unknown."""
+IS_REMOVED, IS_DELETE = "__is_removed", "__is_delete"
+"""Markers: the row was removed from the source; the row is a delete."""
+
+IS_UNKNOWN_OPERATION = "__is_unknown_operation"
+"""Marker: the row's operation is unknown."""
 
 IN_TABLE, IN_DELETED = "__in_table", "__in_deleted"
 """The action on a key's row in the table, and in the table of deleted keys; null: none."""
 
-MAY_BE_REMOVED = "__doubtful"
+MAY_BE_REMOVED = "__may_be_removed"
 """Whether the tables' row of a reduced row's key may be one that was removed from the source."""
 
-FIRST_UNKNOWN = "__first_stray"
+FIRST_UNKNOWN = "__first_unknown"
 """The coordinates of a key's first row whose operation is unknown."""
 
 ROW, END = "__row", "__end"
 """The place in the order that the table's row of a key has, and that of the deleted key."""
 
-_NEW, _REMOVED = "__came", "__left"
+_NEW, _REMOVED = "__new", "__removed"
 _AGAIN = "__again"
 _WINS, _ENDED, _IS_ROW, _ALIVE, _DEAD = "__wins", "__ended", "__is_row", "__alive", "__dead"
 
 
 def reduced(rows: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> DataFrame:
-    """Each key's newest row that came, beside the order of the newest that was removed.
+    """Each key's newest added row, beside the place in the order of its newest removed row.
 
-    Grain: one row per key: the row's columns with ``IS_DELETE``; ``IS_REMOVED``: no row came, so all columns
-    but the key are null; ``MAY_BE_REMOVED``; and ``FIRST_UNKNOWN``, where the rows have unknown operations.
+    Grain: one row per key: the row's columns with ``IS_DELETE``; ``IS_REMOVED``: no row was added, so all
+    columns but the key are null; ``MAY_BE_REMOVED``; ``FIRST_UNKNOWN``, where rows have unknown operations.
     """
     came = ~F.col(IS_REMOVED)
     place = F.struct(*(F.col(f"`{name}`").alias(name) for name in order))
-    # Where no row came, all fields are null: Spark's schema has to say that they may be.
+    # Where no row was added, all fields are null: Spark's schema has to say that they may be.
     is_delete = F.when(F.col(IS_DELETE), F.lit(True)).alias(IS_DELETE)
     marks = {IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION}
     names = [name for name in rows.columns if name not in marks]
@@ -71,8 +74,8 @@ def reduced(rows: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> Dat
         aggregates.append(F.min(unknown).alias(FIRST_UNKNOWN))
         found.append(F.col(FIRST_UNKNOWN))
     new_place = F.struct(*(F.col(f"{_NEW}.`{name}`").alias(name) for name in order))
-    # Where the newest row that came is newer than all that were removed, it was not removed itself, and the
-    # table's row is either in the source still or older.
+    # If the newest added row is newer than every removed row, nothing need be recomputed: that row was not
+    # removed itself, and the table's row is in the source still, or is older.
     newer = F.coalesce(new_place > F.col(_REMOVED), F.lit(False))
     return (
         rows.groupBy(*(F.col(f"`{name}`") for name in key))
@@ -89,7 +92,7 @@ def reduced(rows: DataFrame, *, key: Sequence[str], order: Sequence[str]) -> Dat
 
 
 def is_recomputed(order: Sequence[str]) -> Column:
-    """Whether only the source can say which row a key has now, because the tables' row may be removed.
+    """Whether only the source can say which row a key has now: the tables' row may be a removed one.
 
     Of reduced rows that have the tables' places as ``ROW`` and ``END``.
     """
@@ -137,8 +140,8 @@ def placed(compared: DataFrame, order: Sequence[str]) -> DataFrame:
 def decide(compared: Rows, columns: Sequence[str]) -> Rows:
     """What becomes of each key: its row's values, ``IN_TABLE`` and ``IN_DELETED``.
 
-    The newest of what came and what the tables have counts, wherever it is; so a micro-batch that was cut
-    off between the two tables ends the same when it is replayed.
+    The newest row counts, whether the micro-batch added it or one of the tables has it; so a micro-batch that
+    was cut off between the two tables ends the same when it is replayed.
 
     Args:
         compared: One row per key with its markers, ``ORDER``, ``ROW`` and ``END``; perhaps recomputed.

@@ -24,9 +24,10 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError
 from common.rows import latest_in_spark
-from common.rows.driver_or_spark import Rows, SparkRows
 from common.rows.expressions import column, is_null
 from common.rows.latest_in_driver import NotComparableError
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import at_version, changes
 from gold.table import create
@@ -279,7 +280,7 @@ class _BatchWrite:
         return before
 
     def _newest(self, keys: Rows) -> DataFrame:
-        """The newest row that the source has of each key, as of what the batch has read."""
+        """The newest source row per key, at the version the batch read to."""
         target = self.target
         found = target.versions_at(keys.session, self.batch.source_version())
         found = found.select(*(F.col(f"`{name}`") for name in (*target.columns, IS_DELETE)))

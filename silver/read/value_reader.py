@@ -39,7 +39,7 @@ NOT_UTF8 = "not_utf8"
 MALFORMED_JSON = "malformed_json"
 
 _CORRUPT = "__corrupt"
-_PARSED = "__value"
+_PARSED = "__parsed"
 _BLANKS = " \t\r\n"
 _CLASS = "medallion.ValueReader"
 _AVRO_CLASS = "medallion.avro.AvroReader"

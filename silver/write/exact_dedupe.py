@@ -21,7 +21,7 @@ from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, INSERTED, UPDATED
 from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import Rows
+from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
 from silver.read.column_names import ARRIVAL, COORDINATES
 

@@ -24,7 +24,7 @@ from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 from common.machine.terminal import say
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from common.spark import jvm
 from silver.judge.judge import without_message_bytes
 from silver.read.column_names import (

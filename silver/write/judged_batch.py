@@ -16,9 +16,11 @@ from common.config.driver_limits import DriverLimits
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError
-from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
+from common.rows.arrow_rows import ArrowRows
 from common.rows.expressions import timestamp
 from common.rows.row_size import RowSizeEstimate
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from silver.read.column_names import LATE, WATERMARK
 from silver.write.table_columns import accepted
 from silver.write.verdict_counts import Tally

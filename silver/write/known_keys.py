@@ -18,7 +18,7 @@ from common.declare import Silver
 from common.declare.intervals import length_of
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import Rows
+from common.rows.rows import Rows
 from common.spark.broadcast import broadcast_if_small
 from silver.judge.dedupe import event_key
 from silver.read.column_names import COORDINATES

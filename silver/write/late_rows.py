@@ -25,7 +25,7 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import AccountError, HistoryGoneError
 from common.machine.storage_folder import StorageFolder
-from common.rows.driver_or_spark import Rows
+from common.rows.rows import Rows
 from silver.judge.dedupe import event_key
 from silver.read.column_names import ACCEPT, ARRIVAL, COORDINATES, EVENT_TIME, VERDICT, WATERMARK
 from silver.read.unknown_fields import refuse_unknown_fields

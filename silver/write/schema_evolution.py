@@ -17,7 +17,7 @@ from pyspark.sql.types import BooleanType, DecimalType, LongType, StringType, St
 
 from common.declare import Silver
 from common.delta import table as delta_table
-from common.rows.driver_or_spark import Rows
+from common.rows.rows import Rows
 from silver.read.column_names import ARRIVAL
 from silver.read.unknown_fields import RESCUED, declared_fields
 from silver.read.value_reader import read_field_texts

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.errors import TableShapeError
-from common.rows.driver_or_spark import Rows, SparkRows
 from common.rows.expressions import column, is_in, text, when
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from silver.read.column_names import ACCEPT, DROP, EVENT_TIME, KEY, META, QUARANTINE, REASONS, VERDICT, WARNED
 
 PROPERTIES = {

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from common.declare import Rule
 from common.errors import RuleFailedError
-from common.rows.driver_or_spark import Rows
 from common.rows.expressions import column, contains, is_in, is_null
+from common.rows.rows import Rows
 from silver.read.column_names import (
     ACCEPT,
     DROP,

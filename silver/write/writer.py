@@ -19,8 +19,8 @@ from common.delta import table as delta_table
 from common.delta.foreign_commits import CommitWatch
 from common.delta.match.batch_match import SideStep, StepHistory
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import Rows
 from common.rows.row_size import RowSizeEstimate
+from common.rows.rows import Rows
 from silver.judge.late_verdict import set_late_watermark
 from silver.read.column_names import OTHER
 from silver.read.unknown_fields import refuse_unknown_fields

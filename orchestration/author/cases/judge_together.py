@@ -29,7 +29,7 @@ from orchestration.author.cases.run_case import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from silver.in_driver import JudgedRows
+    from common.rows.arrow_rows import ArrowRows
     from silver.query import Builder
 
 
@@ -44,7 +44,7 @@ class JudgedCase:
     """
 
     builder: Builder
-    judged: JudgedRows
+    judged: ArrowRows
     batches: tuple[range, ...]
 
     def write(self, spark: SparkSession, layout: Layout) -> None:

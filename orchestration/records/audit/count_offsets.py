@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from common.config.driver_limits import DriverLimits
 from common.declare import Bronze, Silver
 from common.delta.maintenance.retention import ExpiredTopic
-from common.rows.driver_or_spark import Rows, SparkRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from orchestration.records.audit import batch_counts
 from orchestration.records.audit import duplicate_witness as witness
 from orchestration.records.audit import offset_places as rows

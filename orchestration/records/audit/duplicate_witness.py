@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from common.declare import Silver
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from orchestration.records.audit.offset_places import KAFKA, PLACE
 from orchestration.records.audit.other_records import IS_OTHER, Decision, read_marked
 from silver.judge.dedupe import event_key, key_text

@@ -25,7 +25,7 @@ from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
-from common.rows.driver_or_spark import Rows
+from common.rows.rows import Rows
 from orchestration.access.progress.switch_record import refuse_unfinished
 from orchestration.records.erasure.gold import Follower, followers
 from orchestration.records.erasure.records import kept, matching_records

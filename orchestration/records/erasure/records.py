@@ -22,7 +22,8 @@ from common.config.paths import Layout
 from common.declare import Silver
 from common.delta import table as delta_table
 from common.errors import UsageError
-from common.rows.driver_or_spark import Rows, SparkRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 from silver.judge.dedupe import event_key, key_text
 from silver.judge.judge import read_rows

@@ -25,7 +25,7 @@ from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 from orchestration.access.progress.switch_record import refuse_unfinished
 from orchestration.records.quarantine.contents import missing

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from common.declare.intervals import length_of
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
 from common.errors import UsageError
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from orchestration.access.progress.record_range import BRONZE, SILVER, RecordRange
 from orchestration.records.rejudge.row_difference import differing
 from silver.judge.dedupe import event_key, key_text

@@ -30,7 +30,7 @@ from common.delta.commit import DataFile
 from common.delta.delta_rs import ACTION, DELETED, UPDATED
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, UsageError
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from orchestration.access.progress.record_range import BRONZE, RecordRange
 from orchestration.access.progress.switch_record import (
     Restatement,

@@ -319,7 +319,7 @@ def test_a_micro_batch_of_many_rows_adds_as_many_files_as_they_fill(
     """Here ten rows fill one, instead of a quarter of a million. What lies as it came has no more files than
     it has partitions; what is laid out by a key has a range of it in each.
     """
-    monkeypatch.setattr("common.rows.driver_or_spark._ROWS_PER_FILE", 10)
+    monkeypatch.setattr("common.rows.spark_rows._ROWS_PER_FILE", 10)
     gold = [_aggregate("update", by=["order_id"]), Upsert("latest", **LATEST)]
     declared = Pipeline(name="shop", bronze=[Topic("orders")], silver=[_silver("orders")], gold=gold)
     engine = Engine(spark, declared, make_settings(tmp_path, "none:1", "driver.batch_rows=0"))

@@ -237,7 +237,7 @@ def test_rows_that_fill_the_driver_are_worked_out_again_and_counted_once(
 
     with monkeypatch.context() as patch:
         patch.setattr("silver.write.writer.set_late_watermark", _nothing)
-        patch.setattr("common.rows.driver_or_spark.collect", too_large)
+        patch.setattr("common.rows.spark_rows.collect", too_large)
         patch.setattr("common.rows.collect.collect", too_large)
         shop.more(("again", NOON, 1), ("twice", EVENING, 1), ("twice", EVENING, 1), ("twice", EVENING, 1))
         shop.engine.run("silver")

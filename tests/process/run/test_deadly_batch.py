@@ -19,15 +19,15 @@ BRONZE = "bronze.quakes"
 DEADLY = """
 import os, signal
 from pathlib import Path
-import bronze.driver_or_spark as driver_or_spark
-collect = driver_or_spark.collect
+import bronze.batch_in_driver as batch_in_driver
+collect = batch_in_driver.collect
 
 def deadly(frame):
     if Path({file!r}).exists():
         os.kill(os.getpid(), signal.SIGKILL)
     return collect(frame)
 
-driver_or_spark.collect = deadly
+batch_in_driver.collect = deadly
 """
 """Text of a pipeline file: as long as a file exists, rows that come to the driver kill the process."""
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from bronze.driver_or_spark import DriverBatch, max_records
+from bronze.batch_in_driver import DriverBatch, max_records
 from common.config.driver_limits import DriverLimits
 from common.delta.micro_batch import MicroBatch
 from common.rows.row_size import RowSizeEstimate
@@ -79,7 +79,7 @@ def test_what_filled_the_driver_does_not_come_again(monkeypatch: pytest.MonkeyPa
     few = DriverBatch("/nowhere", DriverLimits(rows=1000, batch_bytes=1024 * KIB), weight)
 
     def come(records: int) -> None:
-        monkeypatch.setattr("bronze.driver_or_spark.collect", lambda _: asked.append(records))
+        monkeypatch.setattr("bronze.batch_in_driver.collect", lambda _: asked.append(records))
         few.collect_if_light("frame", batch({"a": {"0": 0}}, {"a": {"0": records}}))  # type: ignore[arg-type]
 
     for records in (128, 128, 33, 33):
@@ -122,7 +122,7 @@ def test_a_start_knows_the_size_of_rows_by_the_newest_commits(
     for first in range(0, 3_000, 500):
         values = [f"{n:08} {n * n:016}".encode() * 5 for n in range(first, first + 500)]
         write_deltalake(path, pa.table({"value": values}), mode="append")
-    monkeypatch.setattr("bronze.driver_or_spark.collect", lambda _: pa.table({"value": [b"1"]}))
+    monkeypatch.setattr("bronze.batch_in_driver.collect", lambda _: pa.table({"value": [b"1"]}))
     limits = DriverLimits(rows=50_000, file_rows=9, batch_bytes=40_000 * KIB)
     waiting = batch({"a": {"0": 0}}, {"a": {"0": 30_000}})
 
@@ -156,7 +156,7 @@ def test_a_batch_that_was_attempted_before_is_sparks(tmp_path: Path) -> None:
 
 def test_a_batch_of_more_rows_than_any_before_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     few = DriverBatch("/nowhere", DriverLimits(rows=100), RowSizeEstimate(1024 * KIB))
-    monkeypatch.setattr("bronze.driver_or_spark.collect", lambda _: None)
+    monkeypatch.setattr("bronze.batch_in_driver.collect", lambda _: None)
     few.row_size.learn_refused = lambda rows: None  # type: ignore[method-assign]
     marked: list[int] = []
     for records in (5, 7, 7, 6, 9, 101):

@@ -24,7 +24,8 @@ from common.delta.delta_rs import ACTION, DeltaRsTable
 from common.delta.log import LogReader
 from common.delta.maintenance import compaction
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows, rows_in_driver
 from gold.table.create import PROPERTIES
 from tests.conftest import IN_DRIVER
 
@@ -71,7 +72,7 @@ def changes(spark: Any, frame: Any, path: str, limits: DriverLimits = SMALL, **d
     empty = spark.read.format("delta").load(path).limit(0)
     arrow = empty.union(frame).toArrow()
     words = [do.get(f"n{number}".replace("-", "_")) for number in arrow["n"].to_pylist()]
-    return ArrowRows(
+    return rows_in_driver(
         spark,
         arrow.append_column(ACTION, pa.array(words, pa.string())).filter(pa.compute.is_valid(words)),
         limits,
@@ -274,7 +275,7 @@ def test_where_another_writer_has_changed_rows_first_nothing_is_written(spark: A
     assert LogReader(path).latest_version() == 2
     # Without a conflict, a row that is gone already stays gone.
     for limits in (SMALL, DriverLimits()):
-        gone = ArrowRows(spark, done, limits)
+        gone = rows_in_driver(spark, done, limits)
         delta_merge.write_changes(gone, path, str(limits), key=["n"], numbers={"deleted": 1, "updated": 1})
         assert sorted(row.n for row in spark.read.format("delta").load(path).collect()) == [-4, 2, 3]
 

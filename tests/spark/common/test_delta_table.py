@@ -20,7 +20,7 @@ from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import TableShapeError
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from tests.conftest import IN_DRIVER
 
 PROPERTIES = {"delta.appendOnly": "true", "delta.checkpointInterval": "7"}

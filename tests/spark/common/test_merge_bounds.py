@@ -16,7 +16,7 @@ from common.delta import merge as delta_merge
 from common.delta.delta_rs import ACTION, UPDATED
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from tests.conftest import IN_DRIVER
 
 BATCH = MicroBatch("shop", "gold.t", "q", 1, ({"reservoirVersion": 3},), is_first=False)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from common.config.driver_limits import NO_DRIVER, DriverLimits
-from common.rows.driver_or_spark import ORDER, ArrowRows, Rows, SparkRows
+from common.rows.arrow_rows import ArrowRows
 from common.rows.expressions import (
     Expression,
     column,
@@ -33,6 +33,8 @@ from common.rows.expressions import (
     when,
 )
 from common.rows.latest_in_driver import NotComparableError
+from common.rows.rows import ORDER, Rows
+from common.rows.spark_rows import SparkRows, rows_in_driver
 from tests.conftest import IN_DRIVER
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -190,7 +192,7 @@ def drawn_rows(spark: Any, side: Sequence[tuple[Any, ...]]) -> tuple[Rows, Rows]
     """The same rows with Spark, and in the driver."""
     frame = spark.createDataFrame(list(side), "k string, part int, version int, at int")
     arrow = pa.Table.from_pylist([dict(zip(DRAWN.names, row, strict=True)) for row in side], DRAWN)
-    return SparkRows(frame, len(side)), ArrowRows(spark, arrow, IN_DRIVER)
+    return SparkRows(frame, len(side)), rows_in_driver(spark, arrow, IN_DRIVER)
 
 
 @settings(

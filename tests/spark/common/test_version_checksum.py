@@ -16,7 +16,7 @@ from common.delta import delta_rs
 from common.delta import table as delta_table
 from common.delta.micro_batch import MicroBatch
 from common.delta.version_checksum import checksum_after, write_checksums
-from common.rows.driver_or_spark import ArrowRows
+from common.rows.spark_rows import rows_in_driver
 
 SMALL = DriverLimits(100, 1_000)
 BEFORE: dict[str, Any] = {
@@ -95,7 +95,7 @@ def made(spark: Any, folder: Path) -> str:
     delta_table.ensure(
         spark, "gold.t", path, StructType.fromDDL("k int, v int"), {"delta.minReaderVersion": "1"}
     )
-    rows = ArrowRows(
+    rows = rows_in_driver(
         spark, pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 1], pa.int32())}), SMALL
     )
     delta_table.append(rows, path, batch(1), "a", {})
@@ -168,7 +168,9 @@ def test_the_chain_goes_on_from_sparks_next_commit(spark: Any, tmp_path: Path) -
     path = made(spark, tmp_path)
     first = newest(path)
     (Path(path) / "_delta_log" / f"{first:020}.crc").unlink()
-    rows = ArrowRows(spark, pa.table({"k": pa.array([7], pa.int32()), "v": pa.array([7], pa.int32())}), SMALL)
+    rows = rows_in_driver(
+        spark, pa.table({"k": pa.array([7], pa.int32()), "v": pa.array([7], pa.int32())}), SMALL
+    )
     delta_table.append(rows, path, batch(8), "a", {})
     assert checksum(path, first + 1) is None
     delta_table.append(rows.frame, path, batch(9), "a", {})

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from common.config.driver_limits import NO_DRIVER
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from gold.aggregate.file_pruning import merge_ranges, prune_by_keys, time_ranges, within
 from tests.conftest import IN_DRIVER
 

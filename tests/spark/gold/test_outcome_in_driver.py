@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from common.config.driver_limits import NO_DRIVER
-from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows, rows_in_driver
 from gold.upsert.outcome import (
     END,
     IN_DELETED,
@@ -81,9 +82,9 @@ def by_spark(spark: Any, came: list[Any], table: list[Any], deleted: list[Any]) 
 def in_driver(spark: Any, came: pa.Table, table: list[Any], deleted: list[Any]) -> list[dict[str, Any]]:
     """What ``decide`` makes of rows that the driver compares."""
     others: dict[str, Rows | None] = {
-        name: ArrowRows(spark, _arrow(rows), IN_DRIVER) for name, rows in ((ROW, table), (END, deleted))
+        name: rows_in_driver(spark, _arrow(rows), IN_DRIVER) for name, rows in ((ROW, table), (END, deleted))
     }
-    compared = ArrowRows(spark, came, IN_DRIVER).compare(others, key=KEY, order=ORDER)
+    compared = rows_in_driver(spark, came, IN_DRIVER).compare(others, key=KEY, order=ORDER)
     arrow = decide(compared, COLUMNS).arrow
     assert arrow is not None
     found: list[dict[str, Any]] = arrow.to_pylist()

@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any
 
 from common.delta.delta_rs import DELETED
-from common.rows.driver_or_spark import SparkRows
 from common.rows.latest_in_spark import with_orders
+from common.rows.spark_rows import SparkRows
 from gold.table.row_order import COORDINATES, total_order
 from gold.upsert.outcome import (
     END,

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from common.config.driver_limits import NO_DRIVER
-from common.rows.driver_or_spark import SparkRows
+from common.rows.spark_rows import SparkRows
 from gold.aggregate.sessions import HIGH, LOW, linked, may_link, reach, spans, touched_sessions
 from tests.conftest import IN_DRIVER
 

@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 
 from common.config.driver_limits import DriverLimits
 from common.declare import Rule
-from common.rows.driver_or_spark import Rows, SparkRows
 from common.rows.expressions import column, is_in
 from common.rows.row_size import RowSizeEstimate
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 from silver.read.column_names import ACCEPT, DROP, FAIL, QUARANTINE, TOMBSTONE, VERDICT
 from silver.write.judged_batch import JudgedBatch
 from silver.write.table_columns import accepted, rejected

@@ -17,9 +17,11 @@ from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError
 from common.machine.storage_folder import StorageFolder
+from common.rows.arrow_rows import ArrowRows
 from common.rows.collect import collect
-from common.rows.driver_or_spark import ArrowRows, Rows, SparkRows
 from common.rows.row_size import RowSizeEstimate
+from common.rows.rows import Rows
+from common.rows.spark_rows import SparkRows
 
 _MOST_COMMITS = 20
 """Commits from which a start estimates the size of rows."""
@@ -52,7 +54,7 @@ class DriverBatch:
             yield SparkRows(frame)
             self.learn_from_files()
         else:
-            yield ArrowRows(frame.sparkSession, arrow, self.limits, frame=lambda: frame)
+            yield ArrowRows(SparkRows(frame, None, self.limits), arrow, frame=lambda: frame)
 
     def collect_if_light(self, frame: DataFrame, batch: MicroBatch) -> pa.Table | None:
         """All rows, where they are few and likely to be light; updates the size estimate by them."""

@@ -1,0 +1,219 @@
+"""Rows of a Spark frame, and where few of them come to the driver.
+
+``kept`` and ``collected`` choose: rows within the driver's limits become ``ArrowRows``, others stay with
+Spark's executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
+
+from common.config.driver_limits import NO_DRIVER, DriverLimits
+from common.rows import latest_in_spark
+from common.rows.arrow_rows import ArrowRows
+from common.rows.collect import collect, collect_if_small
+from common.rows.expressions import Expression
+from common.rows.key_bounds import bounds_in_spark
+from common.rows.rows import ORDER, Rows
+from common.spark import jvm
+from common.spark.literals import as_python_value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_ROWS_PER_FILE = 250_000
+_MAX_RANGES = 10_000
+"""Up to so many distinct ranges of time are collected; of more, only the ends of all together."""
+
+
+class SparkRows(Rows):
+    """Rows of a frame: computed with each use, unless the frame is persisted."""
+
+    def __init__(self, frame: DataFrame, count: int | None = None, limits: DriverLimits = NO_DRIVER) -> None:
+        """Rows of a frame.
+
+        Args:
+            frame: The frame.
+            count: How many rows it has, or at most has, if that is known.
+            limits: What may be collected of them, and of rows that are computed from them.
+        """
+        self.session, self.limits = frame.sparkSession, limits
+        self._frame, self._count = frame, count
+        self._bounds: dict[tuple[str, ...], Sequence[Column]] = {}
+
+    @property
+    def count(self) -> int:
+        if self._count is None:
+            self._count = self._frame.count()
+        return self._count
+
+    @property
+    def frame(self) -> DataFrame:
+        return self._frame
+
+    @property
+    def schema(self) -> StructType:
+        return self._frame.schema
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return self._frame.columns
+
+    @property
+    def arrow(self) -> None:
+        return None
+
+    def derive(self, frame: DataFrame, count: int | None = None) -> SparkRows:
+        return SparkRows(frame, count, self.limits)
+
+    @contextmanager
+    def kept(self, *, whole: bool = False, before_retry: Callable[[], None] | None = None) -> Iterator[Rows]:
+        arrow = None
+        if not whole:
+            arrow = collect_if_small(self._frame, self.limits)
+        elif before_retry is not None and self.limits.rows:
+            arrow = collect(self._frame)
+            if arrow is None:
+                before_retry()
+        if arrow is not None:
+            rows = self._collected_as(arrow)
+            # More rows than estimated: Spark computes what follows.
+            yield rows if arrow.num_rows <= self.limits.rows else SparkRows(rows.frame, arrow.num_rows)
+            return
+        persisted = self._frame.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            count = persisted.count()
+            is_few = (
+                whole
+                and count <= self.limits.rows
+                and jvm.estimated_bytes(persisted) <= self.limits.batch_bytes
+            )
+            arrow = collect_if_small(persisted, self.limits) if is_few else None
+            yield SparkRows(persisted, count) if arrow is None else self._collected_as(arrow)
+        finally:
+            persisted.unpersist()
+
+    def collected(self) -> Rows:
+        is_more = self._count is not None and self._count > self.limits.rows
+        arrow = None if is_more else collect_if_small(self._frame, self.limits)
+        return self if arrow is None else self._collected_as(arrow)
+
+    def without_driver_if_large(self) -> Rows:
+        is_large = self.limits.rows and self.bytes > self.limits.batch_bytes
+        return self.with_limits(NO_DRIVER) if is_large else self
+
+    def without_driver_if_much_is_read(self, also_read: int = 0) -> SparkRows:
+        """The same rows; none is collected where the plan reads many bytes of files.
+
+        Args:
+            also_read: Bytes that are read besides.
+        """
+        is_much = self.limits.rows and also_read + self.bytes > self.limits.read_bytes
+        return self.with_limits(NO_DRIVER) if is_much else self
+
+    def with_limits(self, limits: DriverLimits) -> SparkRows:
+        return SparkRows(self._frame, self._count, limits)
+
+    @property
+    def bytes(self) -> int:
+        """The size by Spark's plan: compressed bytes of files, or the size of a persisted frame."""
+        return jvm.estimated_bytes(self._frame)
+
+    def select(self, columns: Mapping[str, Expression]) -> Rows:
+        frame = self._frame.select(*(each.spark().alias(name) for name, each in columns.items()))
+        return self.derive(frame, self._count)
+
+    def with_columns(self, columns: Mapping[str, Expression]) -> Rows:
+        frame = self._frame.withColumns({name: each.spark() for name, each in columns.items()})
+        return self.derive(frame, self._count)
+
+    def where(self, condition: Expression, count: int | None = None) -> Rows:
+        return self.derive(self._frame.where(condition.spark()), count)
+
+    def drop(self, name: str) -> Rows:
+        return self.derive(self._frame.drop(name), self._count)
+
+    def count_where(self, conditions: Mapping[str, Expression]) -> Mapping[str, int]:
+        counts = (F.count_if(each.spark()).alias(f"count{at}") for at, each in enumerate(conditions.values()))
+        return dict(zip(conditions, self._frame.agg(*counts).collect()[0], strict=True))
+
+    def count_by(self, name: str) -> Mapping[Any, int]:
+        return {row[0]: row[1] for row in self._frame.groupBy(F.col(f"`{name}`")).count().collect()}
+
+    def null_count(self, name: str) -> int:
+        return self._frame.where(F.col(f"`{name}`").isNull()).count()
+
+    def bounds(self, key: Sequence[str], table: str = "") -> Sequence[Column]:
+        known = (table, *key)
+        if known not in self._bounds:
+            self._bounds[known] = bounds_in_spark(self._frame, key, table)
+        return self._bounds[known]
+
+    def time_ranges(self, low: str, high: str) -> Sequence[tuple[int, int]]:
+        kind = TimestampType()
+        ends = self._frame.select(as_python_value(F.col(low), kind), as_python_value(F.col(high), kind)).toDF(
+            "low", "high"
+        )
+        rows = ends.distinct().limit(_MAX_RANGES + 1).collect()
+        if len(rows) > _MAX_RANGES:
+            rows = ends.agg(F.min("low"), F.max("high")).collect()
+        return [(row[0], row[1]) for row in rows]
+
+    def latest_per_key(self, *, key: Sequence[str], order: Sequence[str], earliest: bool = False) -> Rows:
+        frame = latest_in_spark.latest_per_key(self._frame, key=key, order=order, earliest=earliest)
+        return self.derive(frame)
+
+    def keys_not_in(self, others: Sequence[Rows], *, key: Sequence[str], itself: Sequence[str]) -> Rows:
+        frames = [each.frame for each in others]
+        frame = latest_in_spark.keys_not_in(self._frame, frames, key=key, itself=itself, count=self.count)
+        return self.derive(frame)
+
+    def compare(self, others: Mapping[str, Rows | None], *, key: Sequence[str], order: Sequence[str]) -> Rows:
+        latest = latest_in_spark.latest_per_key(self._frame, key=key, order=order)
+        frames = {name: None if each is None else each.frame for name, each in others.items()}
+        frame = latest_in_spark.with_orders(latest, frames, key=key, order=order, count=self.count)
+        place = F.struct(*(F.col(f"`{name}`") for name in order))
+        return self.derive(frame.withColumn(ORDER, place))
+
+    def narrowed_to(self, keys: Rows, names: Sequence[str]) -> Rows:
+        if keys.arrow is None:
+            return self
+        wanted = F.broadcast(keys.frame.select(*(F.col(f"`{name}`") for name in names)).distinct())
+        return SparkRows(self._frame.join(wanted, list(names), "left_semi"), None, keys.limits).collected()
+
+    def compute(self, in_driver: Callable[[Rows], Rows], with_spark: Callable[[Rows], Rows]) -> Rows:
+        return with_spark(self)
+
+    def packed(self, by: Sequence[str] = ()) -> DataFrame:
+        if self._count is None:
+            return self._frame
+        files = -(-self._count // _ROWS_PER_FILE)
+        if files > 1 and by:
+            return self._frame.repartitionByRange(files, *(F.col(f"`{name}`") for name in by))
+        return self._frame.coalesce(max(1, files))
+
+    def _collected_as(self, arrow: pa.Table) -> ArrowRows:
+        return ArrowRows(self, arrow, schema=self._frame.schema)
+
+
+def rows_in_driver(
+    session: SparkSession, arrow: pa.Table, limits: DriverLimits, schema: StructType | None = None
+) -> ArrowRows:
+    """Rows that are in the driver already.
+
+    Args:
+        session: The session of what Spark computes from them.
+        arrow: The rows.
+        limits: What may be collected of rows that are computed from these.
+        schema: Spark's types; unset: derived from Arrow's types.
+    """
+    return ArrowRows(SparkRows(session.range(0), None, limits), arrow, schema=schema)
