@@ -28,7 +28,6 @@ from gold.source.stream import (
     CHANGE,
     REMOVED,
     at_version,
-    bytes_also_read,
     changes,
     reads_feed,
     with_whole_commit,
@@ -83,12 +82,10 @@ class _Target:
         elif batch.in_first_state() or (self.has_feed and batch.in_commit_before()):
             delta_table.append_nothing(rows, self.path, batch, delta_table.MERGE, {"keys": 0})
         else:
-            frame = rows.frame
             if self.has_feed:
-                frame = with_whole_commit(frame, batch, self.silver, self._shaped)
-            rows = rows.without_driver_if_much_is_read(bytes_also_read(self.silver, batch))
+                rows = with_whole_commit(rows, batch, self.silver, self._shaped)
             with ExitStack() as stack:
-                came = stack.enter_context(rows.derive(frame).kept())
+                came = stack.enter_context(rows.kept())
                 self._merge(came, silver, batch, stack)
 
     def _shaped(self, changed: DataFrame) -> DataFrame:

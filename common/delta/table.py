@@ -272,6 +272,8 @@ def append(  # noqa: PLR0913  # a write has this many parts
     if isinstance(rows, DataFrame):
         rows = SparkRows(rows)
     has_other_columns = mode == "overwrite" and batch.batch_id == 0 and _has_other_columns(path, rows)
+    if not has_other_columns:
+        rows = rows.collected()
     arrow = None if has_other_columns else rows.arrow
     if arrow is not None and delta_rs.try_write(
         path, rows.limits, metadata, lambda table: table.append(arrow, metadata, mode=mode)

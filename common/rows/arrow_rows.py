@@ -76,13 +76,16 @@ class ArrowRows(Rows):
         return self._like.derive(frame, count)
 
     @contextmanager
-    def kept(self, *, whole: bool = False, before_retry: Callable[[], None] | None = None) -> Iterator[Rows]:
+    def kept(
+        self,
+        *,
+        whole: bool = False,
+        expected: int | None = None,
+        before_retry: Callable[[], None] = lambda: None,
+    ) -> Iterator[Rows]:
         yield self
 
     def collected(self) -> Rows:
-        return self
-
-    def without_driver_if_large(self) -> Rows:
         return self
 
     def with_limits(self, limits: DriverLimits) -> Rows:
@@ -114,9 +117,6 @@ class ArrowRows(Rows):
 
     def count_by(self, name: str) -> Mapping[Any, int]:
         return {one["values"]: one["counts"] for one in self._arrow[name].value_counts().to_pylist()}
-
-    def null_count(self, name: str) -> int:
-        return int(self._arrow[name].null_count)
 
     def bounds(self, key: Sequence[str], table: str = "") -> Sequence[Column]:
         return bounds_in_driver(self._arrow, self.schema, key, table)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from common.rows.expressions import Expression, column
+from common.rows.expressions import Expression, column, is_null
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,36 +63,29 @@ class Rows(ABC):
 
     @abstractmethod
     def derive(self, frame: DataFrame, count: int | None = None) -> Rows:
-        """Rows that a frame computes from these, under the same limits; not computed yet.
-
-        Args:
-            frame: The frame.
-            count: How many rows it has at most, if that is known.
-        """
+        """Rows that a frame computes from these, not computed yet; ``count``: at most so many, if known."""
 
     @abstractmethod
     def kept(
-        self, *, whole: bool = False, before_retry: Callable[[], None] | None = None
+        self,
+        *,
+        whole: bool = False,
+        expected: int | None = None,
+        before_retry: Callable[[], None] = lambda: None,
     ) -> AbstractContextManager[Rows]:
         """The rows computed once, until the end of the block: collected where few, else persisted.
 
         Args:
             whole: All executors compute the rows, once and to the end: for rows with state (a micro-batch
-                that is not read to its end counts as done all the same), and for rows that are likely to be
-                many. Without it one task computes the last step, and many rows are computed twice, the first
-                time not to the end.
-            before_retry: The rows are likely to be few: one job collects them, where else one job persists,
-                one counts and one collects. Called before the rows are computed a second time, where they
-                turn out to exceed the driver's memory.
+                that is not read to its end counts as done all the same), and for many rows. Without it one
+                task computes the last step, and many rows are computed twice, the first time not to the end.
+            expected: With ``whole``: how many rows are likely. Few are collected by one job, not by three.
+            before_retry: Called before rows that exceed the driver's memory are computed a second time.
         """
 
     @abstractmethod
     def collected(self) -> Rows:
-        """The rows in the driver, where they are within the limits; else these."""
-
-    @abstractmethod
-    def without_driver_if_large(self) -> Rows:
-        """The same rows; nothing computed from them is collected where they take much memory themselves."""
+        """The rows in the driver, where they are within the limits; else these. For ``common.delta``."""
 
     @abstractmethod
     def with_limits(self, limits: DriverLimits) -> Rows:
@@ -135,9 +128,9 @@ class Rows(ABC):
     def count_by(self, name: str) -> Mapping[Any, int]:
         """How many rows have each value of a column."""
 
-    @abstractmethod
     def null_count(self, name: str) -> int:
         """How many rows have null in a column."""
+        return self.count_where({name: is_null(column(name))})[name]
 
     @abstractmethod
     def bounds(self, key: Sequence[str], table: str = "") -> Sequence[Column]:
@@ -185,17 +178,14 @@ class Rows(ABC):
 
     @abstractmethod
     def compute(self, in_driver: Callable[[Rows], Rows], with_spark: Callable[[Rows], Rows]) -> Rows:
-        """What the first function makes of rows in the driver; else what the second makes of the rows.
+        """What the first function makes of few rows, in the driver; else what the second makes of the rows.
 
-        Args:
-            in_driver: May raise ``NotComparableError`` for rows that only the second function can handle.
-            with_spark: May need Spark jobs.
+        The first may raise ``NotComparableError`` for rows that only the second can handle.
         """
 
     @abstractmethod
     def packed(self, by: Sequence[str] = ()) -> DataFrame:
         """The frame in as few files as its rows fill; as it is partitioned where their number is unknown.
 
-        Args:
-            by: Where there are several files, each has a range of these columns; none: as the rows lie.
+        Of several files, each has a range of the columns ``by``; without such columns, rows stay as they lie.
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
@@ -35,19 +36,45 @@ _MAX_RANGES = 10_000
 """Up to so many distinct ranges of time are collected; of more, only the ends of all together."""
 
 
+class BytesRead:
+    """Bytes of files that a micro-batch reads, compressed; asked of Spark's plan when first needed."""
+
+    def __init__(self, frame: DataFrame, besides: int = 0) -> None:
+        """The bytes of one micro-batch.
+
+        Args:
+            frame: The micro-batch as Spark hands it out.
+            besides: Bytes of files that are read besides.
+        """
+        self._frame, self._besides = frame, besides
+
+    @cached_property
+    def total(self) -> int:
+        """How many bytes."""
+        return jvm.estimated_bytes(self._frame) + self._besides
+
+
 class SparkRows(Rows):
     """Rows of a frame: computed with each use, unless the frame is persisted."""
 
-    def __init__(self, frame: DataFrame, count: int | None = None, limits: DriverLimits = NO_DRIVER) -> None:
+    def __init__(
+        self,
+        frame: DataFrame,
+        count: int | None = None,
+        limits: DriverLimits = NO_DRIVER,
+        read: BytesRead | None = None,
+    ) -> None:
         """Rows of a frame.
 
         Args:
             frame: The frame.
             count: How many rows it has, or at most has, if that is known.
             limits: What may be collected of them, and of rows that are computed from them.
+            read: What is read to compute them; of much, one task that collects rows would make one executor
+                do the work of all.
         """
         self.session, self.limits = frame.sparkSession, limits
-        self._frame, self._count = frame, count
+        self._frame, self._count, self._read = frame, count, read
         self._bounds: dict[tuple[str, ...], Sequence[Column]] = {}
 
     @property
@@ -73,14 +100,24 @@ class SparkRows(Rows):
         return None
 
     def derive(self, frame: DataFrame, count: int | None = None) -> SparkRows:
-        return SparkRows(frame, count, self.limits)
+        return SparkRows(frame, count, self.limits, self._read)
+
+    def with_files(self, frame: DataFrame, size: int) -> SparkRows:
+        """Rows that a frame computes from these and from further files of so many bytes."""
+        return SparkRows(frame, None, self.limits, BytesRead(self._frame, size))
 
     @contextmanager
-    def kept(self, *, whole: bool = False, before_retry: Callable[[], None] | None = None) -> Iterator[Rows]:
+    def kept(
+        self,
+        *,
+        whole: bool = False,
+        expected: int | None = None,
+        before_retry: Callable[[], None] = lambda: None,
+    ) -> Iterator[Rows]:
         arrow = None
         if not whole:
-            arrow = collect_if_small(self._frame, self.limits)
-        elif before_retry is not None and self.limits.rows:
+            arrow = self._collect_if_few()
+        elif self._may_be_collected(expected):
             arrow = collect(self._frame)
             if arrow is None:
                 before_retry()
@@ -103,25 +140,11 @@ class SparkRows(Rows):
             persisted.unpersist()
 
     def collected(self) -> Rows:
-        is_more = self._count is not None and self._count > self.limits.rows
-        arrow = None if is_more else collect_if_small(self._frame, self.limits)
+        arrow = self._collect_if_few()
         return self if arrow is None else self._collected_as(arrow)
 
-    def without_driver_if_large(self) -> Rows:
-        is_large = self.limits.rows and self.bytes > self.limits.batch_bytes
-        return self.with_limits(NO_DRIVER) if is_large else self
-
-    def without_driver_if_much_is_read(self, also_read: int = 0) -> SparkRows:
-        """The same rows; none is collected where the plan reads many bytes of files.
-
-        Args:
-            also_read: Bytes that are read besides.
-        """
-        is_much = self.limits.rows and also_read + self.bytes > self.limits.read_bytes
-        return self.with_limits(NO_DRIVER) if is_much else self
-
     def with_limits(self, limits: DriverLimits) -> SparkRows:
-        return SparkRows(self._frame, self._count, limits)
+        return SparkRows(self._frame, self._count, limits, self._read)
 
     @property
     def bytes(self) -> int:
@@ -148,9 +171,6 @@ class SparkRows(Rows):
 
     def count_by(self, name: str) -> Mapping[Any, int]:
         return {row[0]: row[1] for row in self._frame.groupBy(F.col(f"`{name}`")).count().collect()}
-
-    def null_count(self, name: str) -> int:
-        return self._frame.where(F.col(f"`{name}`").isNull()).count()
 
     def bounds(self, key: Sequence[str], table: str = "") -> Sequence[Column]:
         known = (table, *key)
@@ -191,7 +211,8 @@ class SparkRows(Rows):
         return SparkRows(self._frame.join(wanted, list(names), "left_semi"), None, keys.limits).collected()
 
     def compute(self, in_driver: Callable[[Rows], Rows], with_spark: Callable[[Rows], Rows]) -> Rows:
-        return with_spark(self)
+        few = self.collected()
+        return with_spark(self) if few.arrow is None else few.compute(in_driver, with_spark)
 
     def packed(self, by: Sequence[str] = ()) -> DataFrame:
         if self._count is None:
@@ -201,8 +222,19 @@ class SparkRows(Rows):
             return self._frame.repartitionByRange(files, *(F.col(f"`{name}`") for name in by))
         return self._frame.coalesce(max(1, files))
 
+    def _may_be_collected(self, count: int | None) -> bool:
+        """Whether so many rows are few, and one task may compute them."""
+        if not self.limits.rows or count is None or count > self.limits.rows:
+            return False
+        return self._read is None or self._read.total <= self.limits.read_bytes
+
+    def _collect_if_few(self) -> pa.Table | None:
+        is_possible = self._may_be_collected(self._count or 0)
+        return collect_if_small(self._frame, self.limits) if is_possible else None
+
     def _collected_as(self, arrow: pa.Table) -> ArrowRows:
-        return ArrowRows(self, arrow, schema=self._frame.schema)
+        like = SparkRows(self._frame, None, self.limits)
+        return ArrowRows(like, arrow, schema=self._frame.schema)
 
 
 def rows_in_driver(

@@ -35,7 +35,7 @@ from common.streaming.query import Stream
 from gold.aggregate import sessions, windows
 from gold.aggregate.file_pruning import prune_by_keys, time_ranges, within
 from gold.aggregate.stateful import grouped
-from gold.source.stream import at_version, bytes_also_read, changes, reads_feed, with_whole_commit
+from gold.source.stream import at_version, changes, reads_feed, with_whole_commit
 from gold.table import create
 from gold.table.context import Context
 from gold.table.sql_columns import columns, named
@@ -94,13 +94,11 @@ class _Target:
             self._write_nothing(keys, batch, covered)
             return
         covers: int | None = version
-        frame = keys.frame
         if self.has_feed:
-            frame = with_whole_commit(frame, batch, self.silver, self._keyed)
+            keys = with_whole_commit(keys, batch, self.silver, self._keyed)
         elif batch.in_commit():
             covers = covered
-        rows = keys.without_driver_if_much_is_read(bytes_also_read(self.silver, batch))
-        with rows.derive(frame.distinct()).kept() as touched:
+        with keys.derive(keys.frame.distinct()).kept() as touched:
             if touched.count:
                 self._write_touched(touched, batch, version, covers)
             else:

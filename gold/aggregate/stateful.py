@@ -11,7 +11,6 @@ micro-batch on it closes windows, and from the one after that it makes rows late
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -61,19 +60,17 @@ class _Writer:
         gold: The declaration.
         path: The table.
         mode: The output mode, and the step of the commits.
-        last_count: Groups of the micro-batch before; infinite before the first one.
+        last_count: Groups of the micro-batch before, if there was one.
     """
 
     gold: Aggregate
     path: str
     mode: str
-    last_count: float = math.inf
+    last_count: int | None = None
 
     def __call__(self, result: SparkRows, batch: MicroBatch) -> None:
         """Write one micro-batch."""
-        limit = result.without_driver_if_much_is_read().limits.rows
-        is_likely_few = limit > 0 and self.last_count <= limit
-        with result.kept(whole=True, before_retry=batch.forget_dropped if is_likely_few else None) as groups:
+        with result.kept(whole=True, expected=self.last_count, before_retry=batch.forget_dropped) as groups:
             self.last_count = groups.count
             counts = {"groups": groups.count}
             if self.gold.watermark is not None:

@@ -66,7 +66,7 @@ def _lookup(context: Context, gold: Join) -> Stream:
         version = LogReader(other).latest_version()
         result = joined(rows.frame, at_version(rows.session, other, version), gold)
         mode = "overwrite" if batch.batch_id == 0 else "append"
-        with rows.without_driver_if_much_is_read().derive(result).kept() as found:
+        with rows.derive(result).kept() as found:
             delta_table.append(found, path, batch, "lookup", {"joined_version": version}, mode=mode)
 
     return context.query(gold, frame, write)
@@ -116,9 +116,8 @@ class _Target:
             return
         # The first state of a side was joined at once.
         new = [side for side in (_READS, _JOINS) if not batch.in_first_state(side)]
-        limited = rows.without_driver_if_much_is_read()
         with ExitStack() as stack:
-            came = limited.derive(rows.frame.where(F.col(_SIDE).isin(new))).kept()
+            came = rows.derive(rows.frame.where(F.col(_SIDE).isin(new))).kept()
             self._join_again(stack.enter_context(came), batch, left, right, stack)
 
     def _join_again(

@@ -18,6 +18,7 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import HistoryGoneError
+from common.rows.spark_rows import SparkRows
 from gold.table.context import Context
 
 CHANGE = "_change_type"
@@ -130,8 +131,8 @@ def changes_of(spark: SparkSession, path: str, version: int) -> DataFrame:
 
 
 def with_whole_commit(
-    rows: DataFrame, batch: MicroBatch, path: str, shape: Callable[[DataFrame], DataFrame]
-) -> DataFrame:
+    rows: SparkRows, batch: MicroBatch, path: str, shape: Callable[[DataFrame], DataFrame]
+) -> SparkRows:
     """A micro-batch's rows; of a commit inside which it ends, all rows, each once.
 
     Such a commit is taken whole with the first of its micro-batches, so that the others have nothing to do.
@@ -145,14 +146,9 @@ def with_whole_commit(
     version = batch.source_version()
     if not batch.in_commit() or version is None:
         return rows
-    return rows.unionByName(shape(changes_of(rows.sparkSession, path, version))).distinct()
-
-
-def bytes_also_read(path: str, batch: MicroBatch) -> int:
-    """Bytes of the commit inside which a micro-batch ends: a writer that takes it whole reads them too."""
-    version = batch.source_version()
-    commit = LogReader(path).commit(version) if batch.in_commit() and version is not None else None
-    return 0 if commit is None else commit.bytes
+    both = rows.frame.unionByName(shape(changes_of(rows.session, path, version))).distinct()
+    commit = LogReader(path).commit(version)
+    return rows.with_files(both, 0 if commit is None else commit.bytes)
 
 
 def stream(context: Context, path: str, reading: Reading, *, feed: bool = False) -> DataFrame:

@@ -13,7 +13,7 @@ from common.config.paths import Layout
 from common.config.settings import Settings
 from common.declare import Gold, Pipeline, Publish
 from common.delta.micro_batch import MicroBatch
-from common.rows.spark_rows import SparkRows
+from common.rows.spark_rows import BytesRead, SparkRows
 from common.streaming.query import OutputMode, Stream
 
 
@@ -65,7 +65,7 @@ class Context:
         limits = self.limits
 
         def write_batch(rows: DataFrame, batch: MicroBatch) -> None:
-            write(SparkRows(rows, None, batch.limits(limits)), batch)
+            write(SparkRows(rows, None, batch.limits(limits), BytesRead(rows)), batch)
 
         return Stream(
             pipeline=self.pipeline.name,

@@ -163,8 +163,6 @@ class _Target:
             batch = self.with_steps(batch, is_deleted_written=False)
             delta_table.append_nothing(rows, self.path, batch, delta_table.MERGE, {"keys": 0} | counts)
             return
-        elif batch.batch_id > 0:
-            changes = rows.without_driver_if_much_is_read().collected()
         with ExitStack() as stack:
             _BatchWrite(self, batch, stack, counts).write(changes)
 
@@ -212,7 +210,9 @@ class _BatchWrite:
 
     def write(self, changes: Rows) -> None:
         """Compare the changes with the tables, and write what becomes of each key."""
-        compared = changes.compute(self._compared, self._reduced)
+        # The first micro-batch may have all rows of the source.
+        is_first = self.batch.batch_id == 0
+        compared = self._reduced(changes) if is_first else changes.compute(self._compared, self._reduced)
         outcome = self.stack.enter_context(decide(compared, self.target.columns).kept())
         numbers = {what: outcome.count_by(what) for what in (IN_TABLE, IN_DELETED)}
         table = numbers[IN_TABLE]

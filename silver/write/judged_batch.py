@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from common.config.driver_limits import DriverLimits
+from common.config.driver_limits import NO_DRIVER, DriverLimits
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import MedallionError
@@ -41,12 +41,12 @@ class JudgedBatch:
     def measured(self, row_size: RowSizeEstimate, tally: Tally) -> JudgedBatch:
         """The same batch, once it was read and its size is known; updates the size estimate."""
         row_size.learn(tally.rows, self.kept.bytes)
-        return JudgedBatch(self.kept, self.kept.without_driver_if_large())
+        is_large = self.kept.arrow is None and self.kept.bytes > self.kept.limits.batch_bytes
+        return JudgedBatch(self.kept, self.kept.with_limits(NO_DRIVER) if is_large else self.kept)
 
     def late(self, count: int, watermark_ms: int) -> Rows:
         """The rows at or before the watermark, as the table of late rows has them."""
-        late = accepted(self.kept, LATE, count)
-        return late.with_columns({WATERMARK: timestamp(watermark_ms)}).collected()
+        return accepted(self.kept, LATE, count).with_columns({WATERMARK: timestamp(watermark_ms)})
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def consume_once(
         if row_size.is_largest(read):
             batch.mark_attempt()
         rows = SparkRows(frame, None, limits)
-        with rows.kept(whole=True, before_retry=batch.forget_dropped) as kept:
+        with rows.kept(whole=True, expected=read, before_retry=batch.forget_dropped) as kept:
             if not isinstance(kept, ArrowRows):
                 row_size.learn_refused(read)
             limited = kept.with_limits(limits)

@@ -119,13 +119,14 @@ class LateRows:
         delta_table.append(late.rows, self.late_path, batch, STEP, counts)
         if late.missing and late.merged:
             rows = evolved(late.missing.drop(WATERMARK), self.silver, batch.pipeline, self.silver_path)
-            delta_table.append(rows.collected(), self.silver_path, batch, STEP, counts)
+            delta_table.append(rows, self.silver_path, batch, STEP, counts)
 
     @contextmanager
     def _all(self, judged: JudgedBatch, batch: MicroBatch, marked: int, dropped: int) -> Iterator[Rows]:
         watermark = batch.late_watermark_ms()
         if not dropped and watermark is not None:
-            yield judged.late(marked, watermark)
+            with judged.late(marked, watermark).kept() as late:
+                yield late
             return
         # By all executors: the rows to read again may be many, though few of them are late.
         again = judged.rows.derive(self._read_again(judged.rows.session, batch))

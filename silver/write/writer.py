@@ -139,7 +139,7 @@ class Writer:
         else:
             counts = self._write(rows, judged, tally, batch, counts)
         if bad:
-            aside = rejected(judged.rows, self.rule_version, bad).collected()
+            aside = rejected(judged.rows, self.rule_version, bad)
             delta_table.append(aside, self.quarantine_path, batch, QUARANTINED, counts)
 
     def _write(
@@ -157,7 +157,7 @@ class Writer:
                 "merged": late.merged if late else 0,
             }
             if counts["accepted"]:
-                delta_table.append(fresh.collected(), self.silver_path, batch, ACCEPTED, counts)
+                delta_table.append(fresh, self.silver_path, batch, ACCEPTED, counts)
             else:
                 delta_table.append_nothing(judged.rows, self.silver_path, batch, ACCEPTED, counts)
             if late:

@@ -34,7 +34,7 @@ from common.rows.expressions import (
 )
 from common.rows.latest_in_driver import NotComparableError
 from common.rows.rows import ORDER, Rows
-from common.rows.spark_rows import SparkRows, rows_in_driver
+from common.rows.spark_rows import BytesRead, SparkRows, rows_in_driver
 from tests.conftest import IN_DRIVER
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -81,7 +81,6 @@ def content(rows: Rows) -> list[str]:
         lambda rows: rows.where(~column("flag")).select({"n": column("n")}),
         lambda rows: rows.where(is_in(column("k"), ["a", ""]), 3).drop("ratio"),
         lambda rows: rows.with_limits(NO_DRIVER),
-        lambda rows: rows.without_driver_if_large(),
         lambda rows: rows.latest_per_key(key=["k"], order=["n", "part"]),
         lambda rows: rows.latest_per_key(key=["k", "part"], order=["n"], earliest=True),
         lambda rows: rows.latest_per_key(key=["k"], order=["ratio", "n"]),
@@ -246,23 +245,42 @@ def test_rows_that_are_likely_few_and_are_not_are_spark_s(spark: Any) -> None:
     """They came by one job, and are not computed again."""
     retries: list[int] = []
     rows = SparkRows(spark.createDataFrame(VALUES, TYPES), None, DriverLimits(rows=2))
-    with rows.kept(whole=True, before_retry=lambda: retries.append(1)) as kept:
+    with rows.kept(whole=True, expected=2, before_retry=lambda: retries.append(1)) as kept:
         assert kept.arrow is None
         assert kept.count == len(VALUES)
         assert len(content(kept)) == len(VALUES)
     assert not retries
 
 
-def test_a_batch_that_reads_much_is_spark_s(spark: Any, tmp_path: Any) -> None:
-    """By the size of its files, and of what is read besides."""
+@pytest.mark.parametrize(
+    ("batch_bytes", "besides", "in_driver"), [(2**20, 0, True), (2**20, 2**18, False), (1024, 0, False)]
+)
+def test_a_batch_that_reads_much_is_spark_s(
+    spark: Any, tmp_path: Any, batch_bytes: int, besides: int, *, in_driver: bool
+) -> None:
+    """By the size of its files, and of what is read besides; so is what one task would compute of it."""
     path = str(tmp_path / "t")
     spark.range(1000).write.parquet(path)
     frame = spark.read.parquet(path)
-    limits = DriverLimits(rows=9_999, batch_bytes=2**20)
-    assert SparkRows(frame, None, limits).without_driver_if_much_is_read(0).limits == limits
-    assert SparkRows(frame, None, limits).without_driver_if_much_is_read(2**18).limits == NO_DRIVER
-    small = SparkRows(frame, None, DriverLimits(rows=9_999, batch_bytes=1024))
-    assert small.without_driver_if_much_is_read(0).limits == NO_DRIVER
+    limits = DriverLimits(rows=9_999, batch_bytes=batch_bytes)
+    rows = SparkRows(frame, None, limits, BytesRead(frame)).with_files(frame, besides)
+    assert (rows.collected().arrow is not None) is in_driver
+    with rows.kept() as kept, rows.derive(frame.distinct()).kept() as derived:
+        assert (kept.arrow is not None) is in_driver
+        assert (derived.arrow is not None) is in_driver
+        assert kept.count == derived.count == 1000
+    with rows.kept(whole=True) as whole:
+        assert whole.arrow is not None or batch_bytes == 1024, "all executors have computed it"
+
+
+@pytest.mark.parametrize(("most", "where"), [(5, "driver"), (4, "Spark")])
+def test_few_rows_are_computed_in_the_driver_and_more_with_spark(spark: Any, most: int, where: str) -> None:
+    """Without a word of the caller on which rows are few."""
+    rows = SparkRows(spark.createDataFrame(VALUES, TYPES), None, DriverLimits(rows=most))
+    ways = {way: lambda rows, way=way: rows.with_columns({"way": text(way)}) for way in ("driver", "Spark")}
+    computed = rows.compute(ways["driver"], ways["Spark"])
+    assert {row.way for row in computed.frame.collect()} == {where}
+    assert (computed.arrow is not None) is (where == "driver")
 
 
 def test_keys_in_the_driver_bring_the_rows_that_have_them(spark: Any) -> None:
