@@ -9,7 +9,6 @@ something, is the key recomputed from silver.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
@@ -19,10 +18,7 @@ from pyspark.sql import functions as F
 from common.declare import History
 from common.declare.declared import source_of
 from common.delta import merge as delta_merge
-from common.delta import table as delta_table
-from common.delta.micro_batch import MicroBatch
 from common.rows.rows import Rows
-from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import (
     CHANGE,
@@ -34,6 +30,7 @@ from gold.source.stream import (
 )
 from gold.table import create
 from gold.table.context import Context
+from gold.table.maintained import Maintained, Work
 from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import columns, each, misfit, named
 
@@ -52,82 +49,84 @@ def build_query(context: Context, gold: History) -> Stream:
     """
     frame = versions(changes(context, gold), gold)
     create.ensure(context, gold.table, _history(frame, gold).schema, gold.storage)
-    target = _Target(gold, context.path(gold.reads), context.path(gold.table), reads_feed(context, gold))
+    by, silver = gold.storage.cluster_by or gold.key, context.path(gold.reads)
+    target = _History(context.path(gold.table), by, gold, silver, reads_feed(context, gold))
     return context.query(gold, frame, target.write)
 
 
 @dataclass(frozen=True)
-class _Target:
+class _History(Maintained):
     """A history.
 
     Attributes:
         gold: The declaration.
         silver: Path of the table that is read.
-        path: Path of the table.
         has_feed: Whether silver's change data feed is read.
     """
 
     gold: History
     silver: str
-    path: str
     has_feed: bool
 
-    def write(self, rows: SparkRows, batch: MicroBatch) -> None:
-        """Write one micro-batch."""
-        if delta_table.is_written(self.path, batch, delta_table.MERGE):
-            return
-        silver = at_version(rows.session, self.silver, batch.source_version())
-        if batch.batch_id == 0 and not self.gold.reading.has_start:
-            self._write_all(rows, silver, batch)
-        elif batch.in_first_state() or (self.has_feed and batch.in_commit_before()):
-            delta_table.append_nothing(rows, self.path, batch, delta_table.MERGE, {"keys": 0})
-        else:
-            if self.has_feed:
-                rows = with_whole_commit(rows, batch, self.silver, self._shaped)
-            with ExitStack() as stack:
-                came = stack.enter_context(rows.kept())
-                self._merge(came, silver, batch, stack)
-
-    def _shaped(self, changed: DataFrame) -> DataFrame:
-        return versions(changed, self.gold)
-
-    def _write_all(self, rows: Rows, silver: DataFrame, batch: MicroBatch) -> None:
-        """Write the history of all of silver: later micro-batches may have versions that lie within it."""
-        counts = {"unplaced": silver.where(F.col(self.gold.valid_by).isNull()).count()}
+    def whole(self, work: Work) -> Rows | None:
+        """The history of all of silver: later micro-batches may have versions that lie within it."""
+        if work.batch.batch_id > 0:
+            return None
+        if self.gold.reading.has_start:
+            came = work.keep(self._came(work))
+            return work.keep(came.derive(self._recomputed(came, work)[0]))
+        silver = self._silver(work)
+        work.counts["unplaced"] = silver.where(F.col(self.gold.valid_by).isNull()).count()
         history = _history(versions(silver, self.gold).where(_PLACED), self.gold)
-        with rows.derive(history).kept(whole=True) as whole:
-            by = self.gold.storage.cluster_by or self.gold.key
-            delta_table.append(whole, self.path, batch, delta_table.MERGE, counts, mode="overwrite", by=by)
+        return work.keep(work.rows.derive(history), whole=True)
 
-    def _merge(self, came: Rows, silver: DataFrame, batch: MicroBatch, stack: ExitStack) -> None:
-        """Put a micro-batch's versions where they belong in time."""
+    def touched(self, work: Work) -> Rows | None:
+        if work.batch.in_first_state() or (self.has_feed and work.batch.in_commit_before()):
+            work.counts["keys"] = 0
+            return None
+        return self._came(work)
+
+    def recompute(self, touched: Rows, work: Work) -> None:
+        history, keys = self._recomputed(work.keep(touched), work)
+        key = self.gold.key
+        delta_merge.replace_groups(
+            history, self.path, work.batch, work.counts, touched=keys, group=key, key=(*key, "valid_from")
+        )
+
+    def _came(self, work: Work) -> Rows:
+        """The micro-batch's versions."""
+        if not self.has_feed:
+            return work.rows
+        return with_whole_commit(
+            work.rows, work.batch, self.silver, lambda changed: versions(changed, self.gold)
+        )
+
+    def _silver(self, work: Work) -> DataFrame:
+        return at_version(work.rows.session, self.silver, work.batch.source_version())
+
+    def _recomputed(self, came: Rows, work: Work) -> tuple[DataFrame, Rows]:
+        """The history of the keys of some versions, which are put where they belong in time; and the keys."""
         gold, key = self.gold, self.gold.key
 
         def keep(frame: DataFrame) -> Rows:
-            return stack.enter_context(came.derive(frame).kept())
+            return work.keep(came.derive(frame))
 
         new = came.frame.where(_PLACED)
         touched = keep(new.select(*key).distinct())
-        counts = {"keys": touched.count, "unplaced": came.null_count("valid_from"), "recomputed": 0}
+        work.counts |= {"keys": touched.count, "unplaced": came.null_count("valid_from"), "recomputed": 0}
         before = (
             delta_merge.rows_with_keys(self.path, touched, key).frame
-            if batch.batch_id > 0
+            if work.batch.batch_id > 0
             else at_version(came.session, self.path, None)
         )
         found = keep(_with_runs(new, before, gold))
         history = _history(_with_ends(found.frame.where(~F.col(_UNSURE)), gold), gold)
         if found.count_by(_UNSURE).get(True):
             unsure = keep(found.frame.where(_UNSURE).select(*key).distinct())
-            counts["recomputed"] = unsure.count
-            all_versions = versions(delta_merge.frame_with_keys(silver, unsure, key), gold).where(_PLACED)
-            history = history.unionByName(_history(all_versions, gold))
-        if batch.batch_id == 0:
-            rows = keep(history)
-            delta_table.append(rows, self.path, batch, delta_table.MERGE, counts, mode="overwrite")
-        else:
-            delta_merge.replace_groups(
-                history, self.path, batch, counts, touched=touched, group=key, key=(*key, "valid_from")
-            )
+            work.counts["recomputed"] = unsure.count
+            all_versions = versions(delta_merge.frame_with_keys(self._silver(work), unsure, key), gold)
+            history = history.unionByName(_history(all_versions.where(_PLACED), gold))
+        return history, touched
 
 
 def versions(silver: DataFrame, gold: History) -> DataFrame:

@@ -25,7 +25,7 @@ import structlog
 from common.delta import delta_rs_handles, version_checksum
 from common.delta.log import LogReader
 from common.machine.storage_folder import StorageFolder
-from common.rows.duckdb_query import query
+from common.rows.latest_in_driver import rows_with_keys_of
 from common.spark.literals import MOST_LISTED
 from common.sql.quoting import double_quoted, standard_text
 
@@ -84,11 +84,7 @@ class DeltaRsTable:
         schema = pa.schema(self.table.schema())
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
-        same = " AND ".join(
-            f"t.{double_quoted(n)} IS NOT DISTINCT FROM k.{double_quoted(n)}" for n in keys.column_names
-        )
-        sql = f"SELECT t.* FROM t SEMI JOIN k ON {same} LIMIT {self.limits.rows + 1}"  # noqa: S608
-        rows = query(sql, t=pa.RecordBatchReader.from_stream(stream), k=keys)
+        rows = rows_with_keys_of(pa.RecordBatchReader.from_stream(stream), keys, self.limits.rows + 1)
         return None if rows.num_rows > self.limits.rows else rows.cast(schema)
 
     def append(self, rows: pa.Table | None, metadata: str, *, mode: str = "append") -> None:

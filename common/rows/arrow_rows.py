@@ -76,13 +76,7 @@ class ArrowRows(Rows):
         return self._like.derive(frame, count)
 
     @contextmanager
-    def kept(
-        self,
-        *,
-        whole: bool = False,
-        expected: int | None = None,
-        before_retry: Callable[[], None] = lambda: None,
-    ) -> Iterator[Rows]:
+    def kept(self, **_: Any) -> Iterator[Rows]:
         yield self
 
     def collected(self) -> Rows:

@@ -6,12 +6,17 @@ engines order alike (``is_plain``). Other columns are never read: results are po
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from common.rows.duckdb_query import query
+from common.sql.quoting import double_quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _AT = "row"
 _PLAIN = (
@@ -22,6 +27,10 @@ _PLAIN = (
     pa.types.is_timestamp,
     pa.types.is_decimal128,
 )
+
+
+_thread = threading.local()
+"""Each thread's database: an empty one in memory."""
 
 
 class NotComparableError(Exception):
@@ -116,6 +125,23 @@ def keys_not_in(
     return _query(sql, mine=_numbered(rows, key, itself), **sides)[_AT]
 
 
+def rows_with_keys_of(rows: pa.RecordBatchReader, keys: pa.Table, most: int) -> pa.Table:
+    """The rows that have one of the keys, compared null-safe; at most so many of them.
+
+    Args:
+        rows: Rows of any number, with the columns of the keys.
+        keys: The keys; all of their columns are compared.
+        most: How many rows are returned at most.
+
+    Raises:
+        duckdb.Error: DuckDB cannot compare the columns.
+        ArrowException: The stream of rows ends with an error.
+    """
+    names = [double_quoted(name) for name in keys.column_names]
+    same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM k.{name}" for name in names)
+    return _result(f"SELECT t.* FROM t SEMI JOIN k ON {same} LIMIT {most}", t=rows, k=keys)  # noqa: S608
+
+
 def _numbered(rows: pa.Table, key: Sequence[str], order: Sequence[str]) -> pa.Table:
     """Key and order under short names, and each row's position.
 
@@ -147,6 +173,31 @@ def _query(sql: str, **tables: pa.Table) -> pa.Table:
     import duckdb  # loaded with the first comparison
 
     try:
-        return query(sql, **tables)
+        return _result(sql, **tables)
     except (duckdb.Error, pa.ArrowException) as error:
         raise NotComparableError(str(error)) from error
+
+
+def _result(sql: str, /, **tables: Any) -> pa.Table:
+    """The result of a query over Arrow tables and streams, by the names that the query uses."""
+    database = _database()
+    try:
+        for name, table in tables.items():
+            database.register(name, table)
+        return database.sql(sql).to_arrow_table()
+    finally:
+        for name in tables:
+            database.unregister(name)
+
+
+def _database() -> DuckDBPyConnection:
+    """The thread's database, which is kept: opening one takes longer than most queries."""
+    import duckdb  # loaded with the first query
+
+    database: DuckDBPyConnection | None = getattr(_thread, "database", None)
+    if database is None:
+        database = duckdb.connect(config={"threads": 1})
+        # Arrow's readers do not support the filters that DuckDB would push down for all types.
+        database.execute("SET disabled_optimizers = 'join_filter_pushdown'")
+        _thread.database = database
+    return database

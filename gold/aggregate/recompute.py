@@ -12,24 +12,19 @@ untouched groups keep their values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Aggregate, Session, Window
 from common.delta import merge as delta_merge
-from common.delta import table as delta_table
 from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.rows.computed import with_columns
 from common.rows.rows import Rows
-from common.rows.spark_rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
 from common.streaming.query import Stream
 from gold.aggregate import sessions, windows
@@ -38,6 +33,7 @@ from gold.aggregate.stateful import grouped
 from gold.source.stream import at_version, changes, reads_feed, with_whole_commit
 from gold.table import create
 from gold.table.context import Context
+from gold.table.maintained import Maintained, Work
 from gold.table.sql_columns import columns, named
 
 _COVERS = "covers"
@@ -60,102 +56,85 @@ def build_query(context: Context, gold: Aggregate) -> Stream:
     result = grouped(source, gold)
     gold = create.by_as_stored(gold, source)
     create.ensure(context, gold.table, result.schema, gold.storage)
-    target = _Target(gold, silver, context.path(gold.table), reads_feed(context, gold))
+    by = gold.storage.cluster_by or windows.group(gold)
+    target = _Recomputed(context.path(gold.table), by, gold, silver, reads_feed(context, gold))
     keys = windows.keyed(_matching(changes(context, gold), gold), gold)
     return context.query(gold, keys, target.write)
 
 
 @dataclass(frozen=True)
-class _Target:
+class _Recomputed(Maintained):
     """A recomputed aggregate.
 
     Attributes:
         gold: The declaration.
         silver: Path of the table that is read.
-        table: Path of the table.
         has_feed: Whether silver's change data feed is read.
     """
 
     gold: Aggregate
     silver: str
-    table: str
     has_feed: bool
 
-    def write(self, keys: SparkRows, batch: MicroBatch) -> None:
-        """Write a micro-batch, given the groups of its rows."""
-        if delta_table.is_written(self.table, batch, delta_table.MERGE):
-            return
-        version = batch.source_version()
-        if batch.batch_id == 0 or version is None:
-            self._write_all(keys, batch)
-            return
-        covered = self._covered(batch)
-        if covered is not None and version <= covered:
-            self._write_nothing(keys, batch, covered)
-            return
-        covers: int | None = version
+    def whole(self, work: Work) -> Rows | None:
+        version = work.batch.source_version()
+        if work.batch.batch_id > 0 and version is not None:
+            return None
+        result = grouped(at_version(work.rows.session, self.silver, version), self.gold)
+        groups = work.keep(work.rows.derive(result), whole=True)
+        work.counts |= {"groups": groups.count, _COVERS: version}
+        return groups
+
+    def touched(self, work: Work) -> Rows | None:
+        batch, rows = work.batch, work.rows
+        version, covered = batch.source_version() or 0, self._covered(batch)
+        is_covered = covered is not None and version <= covered
+        ends_inside = batch.in_commit() and not self.has_feed
+        work.counts |= {"groups": 0, _COVERS: covered if is_covered or ends_inside else version}
+        if is_covered:
+            return None
         if self.has_feed:
-            keys = with_whole_commit(keys, batch, self.silver, self._keyed)
-        elif batch.in_commit():
-            covers = covered
-        with keys.derive(keys.frame.distinct()).kept() as touched:
-            if touched.count:
-                self._write_touched(touched, batch, version, covers)
-            else:
-                self._write_nothing(keys, batch, covers)
+            rows = with_whole_commit(rows, batch, self.silver, self._keyed)
+        groups = work.keep(rows.derive(rows.frame.distinct()))
+        return groups if groups.count else None
+
+    def recompute(self, touched: Rows, work: Work) -> None:
+        silver = at_version(touched.session, self.silver, work.batch.source_version())
+        silver = _matching(silver, self.gold)
+        if isinstance(self.gold.window, Session):
+            result, touched = self._sessions(touched, silver, self.gold.window, work)
+        else:
+            result = _groups(silver, touched, self.gold)
+        work.counts["groups"] = touched.count
+        key = windows.group(self.gold)
+        delta_merge.replace_groups(
+            result, self.path, work.batch, work.counts, touched=touched, group=key, key=key
+        )
+
+    def _sessions(
+        self, touched: Rows, silver: DataFrame, window: Session, work: Work
+    ) -> tuple[DataFrame, Rows]:
+        """The sessions of touched rows, and all those that they replace."""
+        by, gap = tuple(named(self.gold.by or ())), window.gap
+
+        def keep(frame: DataFrame) -> Rows:
+            return work.keep(touched.derive(frame))
+
+        spans = keep(sessions.spans(touched.frame, by, gap))
+        table = touched.session.read.format("delta").load(self.path)
+        table = table.where(reduce(and_, [*spans.bounds(by), sessions.may_link(spans, gap)]))
+        linked = keep(sessions.linked(table, spans, by, gap))
+        reached = keep(sessions.reach(spans.frame, linked.frame, by, gap))
+        result = keep(grouped(_reached(silver, reached, self.gold, window), self.gold))
+        return result.frame, keep(sessions.touched_sessions(linked.frame, result.frame, by))
 
     def _keyed(self, changed: DataFrame) -> DataFrame:
         return windows.keyed(_matching(changed, self.gold), self.gold)
 
     def _covered(self, batch: MicroBatch) -> int | None:
         """The version of silver up to which the table is complete, by its last commit."""
-        last = last_commit_metadata(self.table, batch.query)
+        last = last_commit_metadata(self.path, batch.query)
         return None if last is None else last["counts"].get(_COVERS)
-
-    def _write_all(self, keys: SparkRows, batch: MicroBatch) -> None:
-        """Write the whole table; replaces what a lost checkpoint has left behind."""
-        version = batch.source_version()
-        result = grouped(at_version(keys.session, self.silver, version), self.gold)
-        with keys.derive(result).kept(whole=True) as rows:
-            order = self.gold.storage.cluster_by or windows.group(self.gold)
-            counts = {"groups": rows.count, _COVERS: version}
-            delta_table.append(rows, self.table, batch, delta_table.MERGE, counts, mode="overwrite", by=order)
-
-    def _write_nothing(self, keys: Rows, batch: MicroBatch, covers: int | None) -> None:
-        counts = {"groups": 0, _COVERS: covers}
-        delta_table.append_nothing(keys, self.table, batch, delta_table.MERGE, counts)
-
-    def _write_touched(self, touched: Rows, batch: MicroBatch, version: int, covers: int | None) -> None:
-        silver = _matching(at_version(touched.session, self.silver, version), self.gold)
-        if isinstance(self.gold.window, Session):
-            self._replace_sessions(touched, silver, self.gold.window, batch, covers)
-        else:
-            result = _groups(silver, touched, self.gold)
-            self._replace(result, touched, batch, {"groups": touched.count, _COVERS: covers})
-
-    def _replace_sessions(
-        self, touched: Rows, silver: DataFrame, window: Session, batch: MicroBatch, covers: int | None
-    ) -> None:
-        by, gap = tuple(named(self.gold.by or ())), window.gap
-        with ExitStack() as stack:
-
-            def keep(frame: DataFrame) -> Rows:
-                return stack.enter_context(touched.derive(frame).kept())
-
-            spans = keep(sessions.spans(touched.frame, by, gap))
-            table = touched.session.read.format("delta").load(self.table)
-            table = table.where(reduce(and_, [*spans.bounds(by), sessions.may_link(spans, gap)]))
-            linked = keep(sessions.linked(table, spans, by, gap))
-            reached = keep(sessions.reach(spans.frame, linked.frame, by, gap))
-            result = keep(grouped(_reached(silver, reached, self.gold, window), self.gold))
-            replaced = keep(sessions.touched_sessions(linked.frame, result.frame, by))
-            self._replace(result.frame, replaced, batch, {"groups": replaced.count, _COVERS: covers})
-
-    def _replace(
-        self, result: DataFrame, touched: Rows, batch: MicroBatch, counts: Mapping[str, Any]
-    ) -> None:
-        key = windows.group(self.gold)
-        delta_merge.replace_groups(result, self.table, batch, counts, touched=touched, group=key, key=key)
 
 
 def _matching(rows: DataFrame, gold: Aggregate) -> DataFrame:

@@ -7,7 +7,6 @@ running number in ``_match``; it may change whenever the other table does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -33,6 +32,7 @@ from gold.source.stream import at_version, changes, keeps_feed, new_rows
 from gold.source.stream import stream as delta_stream
 from gold.table import create
 from gold.table.context import Context
+from gold.table.maintained import Maintained, Work
 from gold.table.sql_columns import named
 
 IDENTITY = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
@@ -81,78 +81,79 @@ def _recomputed(context: Context, gold: Join) -> Stream:
     frame = reads.select(F.lit(_READS).alias(_SIDE), *IDENTITY).unionByName(
         joins.select(F.lit(_JOINS).alias(_SIDE), *keys), allowMissingColumns=True
     )
-    target = _Target(gold, context.path(gold.reads), other, context.path(gold.table))
+    target = _Recomputed(context.path(gold.table), IDENTITY, gold, context.path(gold.reads), other)
     return context.query(gold, frame, target.write)
 
 
 @dataclass(frozen=True)
-class _Target:
-    """A recomputed join.
+class _Recomputed(Maintained):
+    """A recomputed join. A micro-batch has identities of changed rows, and changed keys of the other table.
 
     Attributes:
         gold: The declaration.
         reads: Path of the table that is read.
         joins: Path of the table that is joined.
-        path: Path of the table.
     """
 
     gold: Join
     reads: str
     joins: str
-    path: str
 
-    def write(self, rows: SparkRows, batch: MicroBatch) -> None:
-        """Write one micro-batch: identities of changed rows, and changed keys of the other table."""
-        if delta_table.is_written(self.path, batch, delta_table.MERGE):
-            return
-        left = at_version(rows.session, self.reads, batch.source_version(_READS))
-        right = at_version(rows.session, self.joins, batch.source_version(_JOINS))
-        if batch.batch_id == 0 or batch.begins(_READS) or batch.begins(_JOINS):
-            # Both tables whole, whatever parts of them the batch has: one side may have been empty until now.
-            result = _numbered(joined(left, right, self.gold), self.gold)
-            with rows.derive(result).kept(whole=True) as whole:
-                step = delta_table.MERGE
-                delta_table.append(whole, self.path, batch, step, {}, mode="overwrite", by=IDENTITY)
-            return
+    def whole(self, work: Work) -> Rows | None:
+        """Both tables whole, whatever parts of them the batch has: one side may have been empty until now."""
+        batch = work.batch
+        if batch.batch_id > 0 and not batch.begins(_READS) and not batch.begins(_JOINS):
+            return None
+        result = _numbered(joined(self._left(work), self._right(work), self.gold), self.gold)
+        return work.keep(work.rows.derive(result), whole=True)
+
+    def touched(self, work: Work) -> Rows | None:
         # The first state of a side was joined at once.
-        new = [side for side in (_READS, _JOINS) if not batch.in_first_state(side)]
-        with ExitStack() as stack:
-            came = rows.derive(rows.frame.where(F.col(_SIDE).isin(new))).kept()
-            self._join_again(stack.enter_context(came), batch, left, right, stack)
+        new = [side for side in (_READS, _JOINS) if not work.batch.in_first_state(side)]
+        return work.rows.derive(work.rows.frame.where(F.col(_SIDE).isin(new)))
 
-    def _join_again(
-        self, came: Rows, batch: MicroBatch, left: DataFrame, right: DataFrame, stack: ExitStack
-    ) -> None:
+    def recompute(self, touched: Rows, work: Work) -> None:
         """Join the touched rows again: those that changed, and those that match what changed."""
-        values, on = [name for name in came.columns if name.startswith("__v")], named(self.gold.on)
+        came, on = work.keep(touched), named(self.gold.on)
+        values = [name for name in came.columns if name.startswith("__v")]
 
         def keep(frame: DataFrame) -> Rows:
-            return stack.enter_context(came.derive(frame).kept())
+            return work.keep(came.derive(frame))
 
         changed = keep(came.frame.where(F.col(_SIDE) == _READS).select(*IDENTITY).distinct())
         others = came.frame.where(F.col(_SIDE) == _JOINS).select(*values).distinct()
         other_keys = keep(others.where(_none_null(values)))
-        counts = {"changed": changed.count, "values": other_keys.count}
-        to_join = delta_merge.frame_with_keys(left, changed, IDENTITY)
-        if other_keys.count:
-            matching = _matching(left, list(on.values()), other_keys)
-            if any(window_times(sql) for sql in on.values()):
-                # A row that is in several windows is found once per window.
-                matching = matching.dropDuplicates([*IDENTITY])
-            matching = matching.join(
-                broadcast_if_small(changed.frame, changed.count), list(IDENTITY), "left_anti"
-            )
-            to_join = to_join.unionByName(matching)
-        again = keep(to_join)
-        counts["rows"] = again.count
-        touched = keep(again.frame.select(*IDENTITY).union(changed.frame).distinct())
+        again = keep(self._to_join(changed, other_keys, work))
+        work.counts |= {"changed": changed.count, "values": other_keys.count, "rows": again.count}
+        identities = keep(again.frame.select(*IDENTITY).union(changed.frame).distinct())
         texts = [F.expr(f"({sql})").alias(f"__v{place}") for place, sql in enumerate(on.values())]
         keys = again.frame.select(*texts).distinct()
         wanted = keep(keys.where(_none_null(keys.columns)))
-        there = _matching(right, [f"`{name}`" for name in on], wanted)
+        there = _matching(self._right(work), [f"`{name}`" for name in on], wanted)
         result = _numbered(joined(again.frame, there, self.gold), self.gold)
         key = IDENTITY if self.gold.how == "semi" else (*IDENTITY, _MATCH)
-        delta_merge.replace_groups(result, self.path, batch, counts, touched=touched, group=IDENTITY, key=key)
+        delta_merge.replace_groups(
+            result, self.path, work.batch, work.counts, touched=identities, group=IDENTITY, key=key
+        )
+
+    def _to_join(self, changed: Rows, other_keys: Rows, work: Work) -> DataFrame:
+        """The rows that are joined again: changed ones, and those that match a changed key of the other."""
+        left, texts = self._left(work), list(named(self.gold.on).values())
+        found = delta_merge.frame_with_keys(left, changed, IDENTITY)
+        if not other_keys.count:
+            return found
+        matching = _matching(left, texts, other_keys)
+        if any(window_times(sql) for sql in texts):
+            # A row that is in several windows is found once per window.
+            matching = matching.dropDuplicates([*IDENTITY])
+        mine = broadcast_if_small(changed.frame, changed.count)
+        return found.unionByName(matching.join(mine, list(IDENTITY), "left_anti"))
+
+    def _left(self, work: Work) -> DataFrame:
+        return at_version(work.rows.session, self.reads, work.batch.source_version(_READS))
+
+    def _right(self, work: Work) -> DataFrame:
+        return at_version(work.rows.session, self.joins, work.batch.source_version(_JOINS))
 
 
 def _none_null(names: Sequence[str]) -> Column:

@@ -7,15 +7,14 @@ so a micro-batch that the table has is complete, and one that was cut off betwee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
-from common.declare import ChangeFeed, Upsert
+from common.declare import ChangeFeed, Storage, Upsert
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
@@ -27,13 +26,12 @@ from common.rows import latest_in_spark
 from common.rows.expressions import column, is_null
 from common.rows.latest_in_driver import NotComparableError
 from common.rows.rows import Rows
-from common.rows.spark_rows import SparkRows
 from common.streaming.query import Stream
 from gold.source.stream import at_version, changes
 from gold.table import create
 from gold.table.context import Context
+from gold.table.maintained import Maintained, Work
 from gold.table.row_order import total_order
-from gold.upsert import deleted_keys
 from gold.upsert.outcome import (
     END,
     FIRST_UNKNOWN,
@@ -54,6 +52,8 @@ from gold.upsert.row_versions import table_columns, versions
 
 _COVERS = "covers"
 """The version of the source whose state a commit has written whole."""
+
+_ACTIONS = (INSERTED, UPDATED, DELETED)
 
 _DELETED_STEP = "deleted"
 """The step of a micro-batch that writes the table of deleted keys."""
@@ -84,10 +84,14 @@ def build_query(context: Context, gold: Upsert | ChangeFeed) -> Stream:
     deleted_path = None
     if gold.side_tables:
         deleted_path = context.path(gold.deleted)
-        deleted_keys.ensure(context, gold, frame.schema, order)
+        kept = [StructField(name, frame.schema[name].dataType) for name in _deleted_columns(gold.key, order)]
+        # A stream of the table may follow deletions by the same feed.
+        storage = Storage(change_feed=gold.storage.change_feed)
+        create.ensure(context, gold.deleted, StructType(kept), storage)
     key = tuple(gold.key)
     steps = StepHistory(path, {} if deleted_path is None else {_DELETED_STEP: deleted_path})
-    target = _Target(gold, context.path(gold.reads), path, deleted_path, schema, key, order, steps)
+    by, source = gold.storage.cluster_by or key, context.path(gold.reads)
+    target = _Upserted(path, by, gold, source, deleted_path, schema, key, order, steps)
     return context.query(gold, frame, target.write)
 
 
@@ -111,13 +115,15 @@ def _with_table_columns(
 
 
 @dataclass(frozen=True)
-class _Target:
-    """An upserted table and the table of its deleted keys.
+class _Upserted(Maintained):
+    """An upserted table and the table of its deleted keys, ``gold.<name>__deleted``.
+
+    Grain of the latter: one row per key whose newest version is a delete; key and order columns. By its order
+    an older version that comes late is recognised as older, and does not bring the row back.
 
     Attributes:
         gold: The declaration.
         source: Path of the table that is read.
-        path: Path of the table.
         deleted_path: Path of the table of deleted keys, if rows may be deleted.
         schema: The table's columns.
         key: Columns that identify a row.
@@ -127,106 +133,80 @@ class _Target:
 
     gold: Upsert | ChangeFeed
     source: str
-    path: str
     deleted_path: str | None
     schema: StructType
     key: tuple[str, ...]
     order: tuple[str, ...]
     steps: StepHistory
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the table's columns."""
-        return tuple(self.schema.names)
-
-    @property
-    def paths(self) -> Mapping[str, str]:
-        """Paths of the table and of its deleted keys."""
-        return {IN_TABLE: self.path} | ({} if self.deleted_path is None else {IN_DELETED: self.deleted_path})
-
-    def write(self, rows: SparkRows, batch: MicroBatch) -> None:
-        """Write one micro-batch.
+    def whole(self, work: Work) -> Rows | None:
+        """What becomes of each key of the source's first state, whatever part of it the batch has.
 
         Raises:
             ChangeRefusedError: A change's operation is unknown; nothing is written.
         """
-        if delta_table.is_written(self.path, batch, delta_table.MERGE):
-            return
-        covered = self._covered(batch)
-        counts = {} if covered is None else {_COVERS: covered}
-        changes: Rows = rows
-        if batch.batch_id == 0 and covered is not None:
-            # All that the source has, whatever part of it the batch has: a rebuilt table is complete at once.
-            state = self.versions_at(rows.session, covered)
-            changes = rows.derive(state.withColumn(IS_REMOVED, F.lit(False)))
-        elif covered is not None:
-            batch = self.with_steps(batch, is_deleted_written=False)
-            delta_table.append_nothing(rows, self.path, batch, delta_table.MERGE, {"keys": 0} | counts)
-            return
-        with ExitStack() as stack:
-            _BatchWrite(self, batch, stack, counts).write(changes)
+        if work.batch.batch_id > 0:
+            return None
+        changes: Rows = work.rows
+        if (covered := self._covered(work)) is not None:
+            state = self._versions_at(work.rows.session, covered)
+            changes = work.rows.derive(state.withColumn(IS_REMOVED, F.lit(False)))
+        outcome, numbers = self._outcome(self._reduced(changes, work), work)
+        if self.deleted_path is not None:
+            deleted = self._changes(outcome, IN_DELETED, numbers[IN_DELETED]).drop(ACTION)
+            step, counts = _DELETED_STEP, work.counts
+            delta_table.append(
+                deleted, self.deleted_path, work.batch, step, counts, mode="overwrite", by=self.key
+            )
+        return self._changes(outcome, IN_TABLE, numbers[IN_TABLE]).drop(ACTION)
 
-    def with_steps(self, batch: MicroBatch, *, is_deleted_written: bool) -> MicroBatch:
-        """The micro-batch, its commits naming the newest micro-batch that wrote deleted keys."""
-        if self.deleted_path is None:
-            return batch
-        return self.steps.with_steps(batch, {_DELETED_STEP: is_deleted_written})
+    def touched(self, work: Work) -> Rows | None:
+        if self._covered(work) is None:
+            return work.rows
+        work.counts["keys"] = 0
+        work.batch = self._with_steps(work.batch, is_deleted_written=False)
+        return None
 
-    def versions_at(self, session: SparkSession, version: int | None) -> DataFrame:
-        """All versions of rows that the source has at one of its own, with the table's columns."""
-        found = versions(at_version(session, self.source, version), self.gold)
-        # At an older version the source may lack a column that was added later.
-        later = {name: F.lit(None).cast(self.schema[name].dataType) for name in self.columns}
-        return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
+    def recompute(self, touched: Rows, work: Work) -> None:
+        """Compare the changes with the tables, and write what becomes of each key.
 
-    def _covered(self, batch: MicroBatch) -> int | None:
+        Raises:
+            ChangeRefusedError: A change's operation is unknown; nothing is written.
+        """
+        compared = touched.compute(
+            lambda rows: self._compared(rows, work), lambda rows: self._reduced(rows, work)
+        )
+        outcome, numbers = self._outcome(compared, work)
+        if self.deleted_path is not None and any(numbers[IN_DELETED].values()):
+            self._merge(outcome, IN_DELETED, numbers[IN_DELETED], work)
+        self._merge(outcome, IN_TABLE, numbers[IN_TABLE], work)
+
+    @property
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """The columns of the table, and of its deleted keys."""
+        return {IN_TABLE: self.schema.names, IN_DELETED: _deleted_columns(self.key, self.order)}
+
+    def _covered(self, work: Work) -> int | None:
         """The version of the source's first state that the first micro-batch writes whole, or has written."""
+        batch = work.batch
         version = batch.source_version()
         if self.gold.reading.has_start or version is None or not batch.in_first_state():
             return None
         if batch.batch_id > 0:
             last = last_commit_metadata(self.path, batch.query)
-            return version if last is not None and last["counts"].get(_COVERS) == version else None
+            if last is None or last["counts"].get(_COVERS) != version:
+                return None
+        work.counts[_COVERS] = version
         return version
 
+    def _versions_at(self, session: SparkSession, version: int | None) -> DataFrame:
+        """All versions of rows that the source has at one of its own, with the table's columns."""
+        found = versions(at_version(session, self.source, version), self.gold)
+        # At an older version the source may lack a column that was added later.
+        later = {field.name: F.lit(None).cast(field.dataType) for field in self.schema}
+        return found.withColumns({name: each for name, each in later.items() if name not in found.columns})
 
-@dataclass
-class _BatchWrite:
-    """One micro-batch on its way into the tables.
-
-    Attributes:
-        target: The tables.
-        batch: The batch's identity.
-        stack: Releases the rows that are persisted on the way.
-        counts: For the commits' metadata.
-        keys: Rows with all keys of the batch, once they are computed.
-    """
-
-    target: _Target
-    batch: MicroBatch
-    stack: ExitStack
-    counts: dict[str, int]
-    keys: Rows | None = field(default=None)
-
-    def write(self, changes: Rows) -> None:
-        """Compare the changes with the tables, and write what becomes of each key."""
-        # The first micro-batch may have all rows of the source.
-        is_first = self.batch.batch_id == 0
-        compared = self._reduced(changes) if is_first else changes.compute(self._compared, self._reduced)
-        outcome = self.stack.enter_context(decide(compared, self.target.columns).kept())
-        numbers = {what: outcome.count_by(what) for what in (IN_TABLE, IN_DELETED)}
-        table = numbers[IN_TABLE]
-        self.counts |= {"keys": outcome.count, "recomputed": self.counts.get("recomputed", 0)}
-        self.counts["written"] = table.get(INSERTED, 0) + table.get(UPDATED, 0)
-        self.counts["deleted"] = table.get(DELETED, 0)
-        deleted = sum(numbers[IN_DELETED].get(action, 0) for action in (INSERTED, UPDATED, DELETED))
-        is_deleted_written = self.batch.batch_id == 0 or deleted > 0
-        self.batch = self.target.with_steps(self.batch, is_deleted_written=is_deleted_written)
-        if self.target.deleted_path is not None:
-            self._put(outcome, IN_DELETED, numbers[IN_DELETED], step=_DELETED_STEP)
-        self._put(outcome, IN_TABLE, numbers[IN_TABLE], step=delta_table.MERGE)
-
-    def _compared(self, changes: Rows) -> Rows:
+    def _compared(self, changes: Rows, work: Work) -> Rows:
         """Changes in the driver, compared with the tables there.
 
         Raises:
@@ -236,82 +216,98 @@ class _BatchWrite:
         counts = changes.count_where({name: column(name) for name in marks if name in changes.columns})
         if any(counts.values()):
             raise NotComparableError("rows were removed from the source, or have an unknown operation")
-        names = deleted_keys.columns(self.target.key, self.target.order)
-        return changes.compare(self._before(changes, names), key=self.target.key, order=self.target.order)
+        before = self._before(changes, work, self.columns[IN_DELETED])
+        return changes.compare(before, key=self.key, order=self.order)
 
-    def _reduced(self, changes: Rows) -> Rows:
+    def _reduced(self, changes: Rows, work: Work) -> Rows:
         """Changes reduced to one row per key by Spark, then compared.
 
         Raises:
             ChangeRefusedError: A change's operation is unknown.
         """
-        one_per_key = reduced(changes.frame, key=self.target.key, order=self.target.order)
-        keys = changes.derive(one_per_key).kept(whole=self.batch.batch_id == 0)
-        self.keys = self.stack.enter_context(keys)
-        self._refuse_unknown_operations(self.keys)
-        return self.keys.compute(self._compared, self._compared_by_spark)
+        one_per_key = reduced(changes.frame, key=self.key, order=self.order)
+        work.keys = keys = work.keep(changes.derive(one_per_key), whole=work.batch.batch_id == 0)
+        self._refuse_unknown_operations(keys)
+        # What had to be reduced by Spark may be few rows all the same.
+        return keys.compute(
+            lambda rows: self._compared(rows, work), lambda rows: self._compared_by_spark(rows, work)
+        )
 
-    def _compared_by_spark(self, keys: Rows) -> Rows:
+    def _compared_by_spark(self, keys: Rows, work: Work) -> Rows:
         """Reduced rows compared with the tables by Spark; the source is asked for what may be removed."""
-        target = self.target
-        frames = {
-            name: None if rows is None else rows.frame for name, rows in self._before(keys, None).items()
-        }
+        before = self._before(keys, work)
+        frames = {name: None if rows is None else rows.frame for name, rows in before.items()}
         compared = latest_in_spark.with_orders(
-            keys.frame, frames, key=target.key, order=target.order, count=keys.count
+            keys.frame, frames, key=self.key, order=self.order, count=keys.count
         )
         if keys.count_by(MAY_BE_REMOVED).get(True):
-            compared = self.stack.enter_context(keys.derive(compared).kept()).frame
-            names = (F.col(f"`{name}`") for name in target.key)
-            without_row = compared.where(is_recomputed(target.order)).select(*names)
-            again = self.stack.enter_context(keys.derive(without_row).kept())
-            self.counts["recomputed"] = again.count
+            compared = work.keep(keys.derive(compared)).frame
+            names = (F.col(f"`{name}`") for name in self.key)
+            again = work.keep(keys.derive(compared.where(is_recomputed(self.order)).select(*names)))
+            work.counts["recomputed"] = again.count
             if again.count:
-                compared = recomputed(compared, self._newest(again), key=target.key, order=target.order)
-        return keys.derive(placed(compared, target.order), keys.count)
+                newest = self._newest(again, work.batch.source_version())
+                compared = recomputed(compared, newest, key=self.key, order=self.order)
+        return keys.derive(placed(compared, self.order), keys.count)
 
-    def _before(self, keys: Rows, columns: tuple[str, ...] | None) -> Mapping[str, Rows | None]:
+    def _before(
+        self, keys: Rows, work: Work, columns: Sequence[str] | None = None
+    ) -> Mapping[str, Rows | None]:
         """The tables' rows of the batch's keys; the first micro-batch replaces all rows that there are."""
         before: dict[str, Rows | None] = {ROW: None, END: None}
-        if self.batch.batch_id > 0:
-            for name, what in ((ROW, IN_TABLE), (END, IN_DELETED)):
-                if (path := self.target.paths.get(what)) is not None:
-                    before[name] = delta_merge.rows_with_keys(path, keys, self.target.key, columns)
+        for name, path in ((ROW, self.path), (END, self.deleted_path)):
+            if work.batch.batch_id > 0 and path is not None:
+                before[name] = delta_merge.rows_with_keys(path, keys, self.key, columns)
         return before
 
-    def _newest(self, keys: Rows) -> DataFrame:
+    def _newest(self, keys: Rows, version: int | None) -> DataFrame:
         """The newest source row per key, at the version the batch read to."""
-        target = self.target
-        found = target.versions_at(keys.session, self.batch.source_version())
-        found = found.select(*(F.col(f"`{name}`") for name in (*target.columns, IS_DELETE)))
-        found = delta_merge.frame_with_keys(found, keys, target.key)
-        return latest_in_spark.latest_per_key(found, key=target.key, order=target.order)
+        found = self._versions_at(keys.session, version)
+        found = found.select(*(F.col(f"`{name}`") for name in (*self.schema.names, IS_DELETE)))
+        found = delta_merge.frame_with_keys(found, keys, self.key)
+        return latest_in_spark.latest_per_key(found, key=self.key, order=self.order)
 
     def _refuse_unknown_operations(self, keys: Rows) -> None:
         if FIRST_UNKNOWN not in keys.columns:
             return
         if unknown := keys.count - keys.null_count(FIRST_UNKNOWN):
             first = keys.frame.agg(F.min(FIRST_UNKNOWN)).first()
-            raise _refused(self.target.gold, unknown, first[0] if first is not None else Row())
+            raise _refused(self.gold, unknown, first[0] if first is not None else Row())
 
-    def _put(self, outcome: Rows, what: str, actions: Mapping[str, int], *, step: str) -> None:
-        """Write one of the two tables; the one of deleted keys only where it changes."""
-        target, path = self.target, self.target.paths[what]
-        names = target.columns if what == IN_TABLE else deleted_keys.columns(target.key, target.order)
-        numbers = {each: actions.get(each, 0) for each in (INSERTED, UPDATED, DELETED)}
+    def _outcome(self, compared: Rows, work: Work) -> tuple[Rows, Mapping[str, Mapping[str, int]]]:
+        """What becomes of each key, and how many rows of each table are inserted, updated and deleted."""
+        outcome = work.keep(decide(compared, self.schema.names))
+        found = {what: outcome.count_by(what) for what in (IN_TABLE, IN_DELETED)}
+        numbers = {what: {each: found[what].get(each, 0) for each in _ACTIONS} for what in found}
+        table = numbers[IN_TABLE]
+        work.counts |= {"keys": outcome.count, "recomputed": work.counts.get("recomputed", 0)}
+        work.counts |= {"written": table[INSERTED] + table[UPDATED], "deleted": table[DELETED]}
+        writes_deleted = work.batch.batch_id == 0 or any(numbers[IN_DELETED].values())
+        work.batch = self._with_steps(work.batch, is_deleted_written=writes_deleted)
+        return outcome, numbers
+
+    def _with_steps(self, batch: MicroBatch, *, is_deleted_written: bool) -> MicroBatch:
+        """The micro-batch, its commits naming the newest micro-batch that wrote deleted keys."""
+        if self.deleted_path is None:
+            return batch
+        return self.steps.with_steps(batch, {_DELETED_STEP: is_deleted_written})
+
+    def _changes(self, outcome: Rows, what: str, numbers: Mapping[str, int]) -> Rows:
+        """The rows of one of the two tables that change, with the ``ACTION`` of each."""
         rows = outcome.where(~is_null(column(what)), sum(numbers.values()))
-        changes = rows.select({name: column(name) for name in names} | {ACTION: column(what)})
-        if self.batch.batch_id == 0:
-            # Replaces what a lost checkpoint has left behind.
-            by = target.gold.storage.cluster_by or target.key
-            delta_table.append(
-                changes.drop(ACTION), path, self.batch, step, self.counts, mode="overwrite", by=by
-            )
-        elif changes.count or step == delta_table.MERGE:
-            metadata = self.batch.metadata(step, self.counts)
-            delta_merge.write_changes(
-                changes, path, metadata, key=target.key, numbers=numbers, keys=self.keys
-            )
+        return rows.select({name: column(name) for name in self.columns[what]} | {ACTION: column(what)})
+
+    def _merge(self, outcome: Rows, what: str, numbers: Mapping[str, int], work: Work) -> None:
+        """Change the table, or that of its deleted keys."""
+        path, step = self.path, delta_table.MERGE
+        if what == IN_DELETED and self.deleted_path is not None:
+            path, step = self.deleted_path, _DELETED_STEP
+        changes, metadata = self._changes(outcome, what, numbers), work.batch.metadata(step, work.counts)
+        delta_merge.write_changes(changes, path, metadata, key=self.key, numbers=numbers, keys=work.keys)
+
+
+def _deleted_columns(key: Sequence[str], order: Sequence[str]) -> Sequence[str]:
+    return tuple(dict.fromkeys((*key, *order)))
 
 
 def _refused(gold: Upsert | ChangeFeed, number: int, first: Row) -> ChangeRefusedError:

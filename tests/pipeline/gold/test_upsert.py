@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.declare import Aggregate, Pipeline, Topic, Upsert
+from common.declare import Aggregate, Pipeline, Storage, Topic, Upsert
 from common.errors import PipelineError, TableShapeError
 from tests.conftest import make_settings
 from tests.support.engine import Engine
@@ -217,3 +219,20 @@ def test_a_measure_of_another_type_needs_another_table(spark: Any, ran: Ran) -> 
     engine = Engine(spark, Pipeline(name="shop", bronze=[Topic("a")], gold=[changed]), ran.engine.settings)
     with pytest.raises(TableShapeError, match=r"gold\.by_country .*total is double, declared float"):
         engine.run("gold")
+
+
+def test_deleted_keys_of_a_clustered_table_fill_several_files(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their table lacks the columns by which the table of the rows is clustered."""
+    monkeypatch.setattr("common.rows.spark_rows._ROWS_PER_FILE", 1)
+    latest = replace(LATEST, delete_when="note = 'ends'", storage=Storage(cluster_by=["country"]))
+    pipeline = Pipeline(name="shop", bronze=[Topic("orders")], gold=[latest])
+    engine, row = Engine(spark, pipeline, make_settings(tmp_path, "none:1", "driver.batch_rows=0")), Rows()
+    came = [row("a", 1, "ends"), row("b", 2, "ends"), row("c", 1, "kept"), row("d", 1, "kept")]
+    engine.append("silver.orders", came, SCHEMA)
+    engine.run("gold")
+    deleted = engine.rows("gold.latest__deleted")
+    assert sorted((each["k"], each["version"]) for each in deleted) == [("a", 1), ("b", 2)]
+    assert sorted(each["k"] for each in engine.rows("gold.latest")) == ["c", "d"]
+    assert len(engine.files("gold.latest__deleted")) == len(deleted)
