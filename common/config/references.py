@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -26,14 +26,39 @@ HIDDEN_NAMES = (
 _SECRET = re.compile(HIDDEN_NAMES)
 
 
-_PLAIN_SECRET = re.compile(
-    r"(?i)(password|passphrase|secret|token|jaas\.config|keystore\.key)$|(access|account|secret)[._-]?key"
-)
+_LOGIN_IN_ADDRESS = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
+
+_NO_SECRET = re.compile(r"(?i)|true|false|[\d.]+|(?:[a-z_]\w*\.)+[A-Z]\w*")
+"""Values that are no secrets whatever the name of their setting is: numbers, and names of classes."""
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Whether a setting holds a secret as it is, and not a reference to it."""
-    return _PLAIN_SECRET.search(name) is not None and not is_reference(name, value)
+    """Whether a setting holds a secret as it is, by its name or in an address, and no reference to one."""
+    if is_reference(name, value):
+        return False
+    is_named = _SECRET.search(name) is not None and _NO_SECRET.fullmatch(value) is None
+    return is_named or _LOGIN_IN_ADDRESS.search(value) is not None
+
+
+def plain_secrets(tree: Mapping[str, object], place: str = "") -> Iterator[str]:
+    """The places of settings that hold a secret as it is, such as ``kafka.options.sasl.jaas.config``.
+
+    An address of a channel of alerts is one as a whole, and so is whatever logs in at a receiver of lineage.
+    """
+    for name, value in tree.items():
+        here = f"{place}{name}"
+        if isinstance(value, Mapping):
+            yield from plain_secrets(value, f"{here}.")
+        elif isinstance(value, str) and here != _LOGIN_REFERENCE:
+            is_whole = place.startswith(_WHOLLY_SECRET) and name != "type"
+            if holds_secret(name, value) or (is_whole and not value.startswith(("env:", "file:/"))):
+                yield here
+
+
+_LOGIN_REFERENCE = "silver.schema_registry_login"
+"""A setting that is always a reference."""
+
+_WHOLLY_SECRET = ("alerts.channels.", "lineage.openlineage.auth.")
 
 
 def is_reference(name: str, value: str) -> bool:

@@ -1,4 +1,8 @@
-"""Tells systemd that a job is ready and alive, by sd_notify's protocol; without systemd nothing happens."""
+"""Tells a service manager that a job is ready and alive: systemd by sd_notify's protocol, others who ask.
+
+The beat comes from the loop that supervises the queries. A process that answers and supervises no more is as
+dead as one that does not answer.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,15 @@ import time
 from contextlib import suppress
 
 _EVERY_SECONDS = 5.0
+
+_beats: dict[str, float] = {}
+"""The last beat of the loop that supervises this process's queries; empty while there is none."""
+
+
+def silent_seconds() -> float | None:
+    """Seconds since the last beat; None before the first one and after the end of the loop."""
+    beat = _beats.get("last")
+    return None if beat is None else time.monotonic() - beat
 
 
 class ServiceManager:
@@ -19,7 +32,7 @@ class ServiceManager:
 
     def alive(self) -> None:
         """Send ``READY=1`` at the first call, and ``WATCHDOG=1``, at most every five seconds."""
-        now = time.monotonic()
+        now = _beats["last"] = time.monotonic()
         if not self._address or (self._sent is not None and now - self._sent < _EVERY_SECONDS):
             return
         self._send("WATCHDOG=1" if self._sent is not None else "READY=1\nWATCHDOG=1")
@@ -27,6 +40,7 @@ class ServiceManager:
 
     def stopping(self) -> None:
         """Send ``STOPPING=1``: queries are ended at a micro-batch boundary."""
+        _beats.clear()
         if self._address:
             self._send("STOPPING=1")
 

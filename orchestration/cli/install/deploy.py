@@ -45,7 +45,7 @@ def deploy(  # the options of all places
 ) -> None:
     """Write the files that run a pipeline as a service; nothing is installed or started."""
     ready = context(pipeline, settings, set_)
-    plan = plan_of(ready.settings, ready.pipeline.name)
+    plan = plan_of(ready.settings, ready.pipeline)
     files = {
         "systemd": lambda: systemd.files(plan, _program(), user, home.rstrip("/")),
         "kubernetes": lambda: kubernetes.files(plan, image_name),
@@ -94,8 +94,10 @@ def _next_steps(place: Place, plan: Plan, output: Path, home: str) -> list[str]:
         return [f"Then: prepare the folder as the head of {output}/Dockerfile says, and: docker compose up"]
     secrets = " ".join(f"--from-literal={name}=…" for name in plan.secrets)
     create = f"kubectl create secret generic {plan.name}-secrets {secrets}" if plan.secrets else ""
+    keys = " ".join(f"--from-file={key}={file}" for key, file in kubernetes.file_keys(plan).items())
     return [
         f"Then: build and push the image ({output}/Dockerfile),",
         *([f"  {create}"] if create else []),
+        *([f"  kubectl create secret generic {plan.name}-files {keys}"] if keys else []),
         f"  kubectl apply -f {output}",
     ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from common.config.paths import is_local
-from common.config.references import holds_secret
+from common.config.references import is_reference, plain_secrets
 from common.config.settings import Settings
+from common.declare import Pipeline
 from common.errors import SettingsError
+from orchestration.access.kafka.client import named_broker
 
 PORT = 8484
 """Port of page, metrics and health."""
@@ -22,6 +26,8 @@ _GRACE_SECONDS = 60
 """A stop takes ``stop_timeout_seconds``, and then what closes Spark and the leases."""
 
 _ENV = re.compile(r"env:(\w+)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_CERTIFICATES = re.compile(r"(?i)(location|certificate|ca|cafile|truststore|keystore)$")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 _S3_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 LAYERS = ("bronze", "silver", "gold")
@@ -39,6 +45,8 @@ class Plan:
         memory_mb: Memory of the process that runs all layers: the driver's heap and what else a process has.
         secrets: Names of the variables that the settings refer to.
         optional: Of these, the ones that may be missing, as where the machine itself has access to the store.
+        files: Files outside of the pipeline's folder that are read: what references name, trust stores.
+        folders: Folders of tables and checkpoints on the disk, outside of the data folder.
         is_remote: Tables and checkpoints are in an object store, so that each layer can be a service.
     """
 
@@ -50,6 +58,8 @@ class Plan:
     secrets: tuple[str, ...]
     optional: tuple[str, ...]
     is_remote: bool
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,50 +74,70 @@ class Plan:
         return {"up": ("up",)}
 
 
-def plan_of(settings: Settings, pipeline: str) -> Plan:
-    """The plan of a pipeline of this name under these settings.
+def plan_of(settings: Settings, pipeline: Pipeline) -> Plan:
+    """The plan of a pipeline under these settings.
 
     Raises:
-        SettingsError: A setting holds a secret as it is, which would be in the files.
+        SettingsError: A setting holds a secret as it is, which would be in the files; or no broker is named.
     """
     written = settings.model_dump(mode="json", exclude_unset=True, exclude={"pipeline", "env", "sandbox"})
-    if plain := sorted(_plain_secrets(written)):
+    if plain := sorted(plain_secrets(written)):
         raise SettingsError(
             f"{', '.join(plain)} holds a secret, which would be in the files. Write a reference to it: "
             "env:NAME for a variable, or file:/path."
         )
+    if pipeline.topics and named_broker(pipeline, settings) is None:
+        raise SettingsError(
+            f"no broker is named, and {pipeline.name} reads topics: a service would start a development "
+            "broker of its own, without its records. Write kafka.bootstrap_servers: host:port."
+        )
+    read = [*_texts(written), *_texts(pipeline)]
     places = (settings.warehouse, settings.checkpoints)
     is_remote = all(place is not None and not is_local(place) for place in places)
     optional = _S3_SECRETS if any((place or "").startswith("s3a://") for place in places) else ()
     return Plan(
-        pipeline=pipeline,
+        pipeline=pipeline.name,
         file="pipeline.py" if settings.pipeline is None else settings.pipeline.name,
         settings=written,
         stop_seconds=int(settings.stop_timeout_seconds) + _GRACE_SECONDS,
         memory_mb=_mebibytes(settings.spark.driver_memory) * 3 // 2 + 512,
-        secrets=tuple(sorted({*_references(written), *optional})),
+        secrets=tuple(sorted({*_variables(read), *optional})),
         optional=optional,
         is_remote=is_remote,
+        files=tuple(sorted(set(_files(read)))),
+        folders=tuple(dict.fromkeys(place for place in places if place and place.startswith("/"))),
     )
 
 
-def _references(tree: object) -> Iterator[str]:
-    if isinstance(tree, Mapping):
-        for value in tree.values():
-            yield from _references(value)
-    elif isinstance(tree, list):
+def _texts(tree: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Every text of settings or of a declaration, with its name."""
+    if isinstance(tree, str):
+        yield name, tree
+    elif isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _texts(value, str(key))
+    elif isinstance(tree, (list, tuple)):
         for value in tree:
-            yield from _references(value)
-    elif isinstance(tree, str) and (found := _ENV.fullmatch(tree)) is not None:
-        yield found[1]
+            yield from _texts(value, name)
+    elif dataclasses.is_dataclass(tree):
+        for each in dataclasses.fields(tree):
+            yield from _texts(getattr(tree, each.name), each.name)
 
 
-def _plain_secrets(tree: Mapping[str, Any], place: str = "") -> Iterator[str]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _plain_secrets(value, f"{place}{name}.")
-        elif isinstance(value, str) and holds_secret(name, value):
-            yield f"{place}{name}"
+def _variables(read: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The variables that texts refer to; a registry's login may be a name alone."""
+    for name, text in read:
+        if (found := _ENV.fullmatch(text)) is not None or (name.endswith("login") and _NAME.fullmatch(text)):
+            yield found[1] if found is not None else text
+
+
+def _files(read: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The files that texts name: by a reference, or as a certificate or a store of them."""
+    for name, text in read:
+        if is_reference(name, text) and text.startswith("file:/"):
+            yield unquote(urlsplit(text).path)
+        elif text.startswith("/") and _CERTIFICATES.search(name):
+            yield text
 
 
 def _mebibytes(size: str) -> int:

@@ -22,7 +22,7 @@ RUN apt-get update \\
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \\
  && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid {uid} --create-home --home-dir {home} medallion
-ENV XDG_CACHE_HOME={home}/cache PYTHONUNBUFFERED=1
+ENV XDG_CACHE_HOME={home}/cache PYTHONUNBUFFERED=1 HOME={home} USER=medallion
 COPY requirements.lock wheel/ /tmp/program/
 RUN pip install --no-cache-dir --require-hashes -r /tmp/program/requirements.lock
 RUN pip install --no-cache-dir --no-deps /tmp/program/*.whl
@@ -64,6 +64,8 @@ def files(plan: Plan) -> Mapping[str, str]:
             "volumes": [
                 f"./medallion.yaml:{HOME}/medallion.yaml:ro",
                 f"data-{service}:{HOME}/data",
+                *(f"{file}:{file}:ro" for file in plan.files),
+                *(f"{folder}:{folder}" for folder in plan.folders),
             ],
             "ports": [f"127.0.0.1:{PORT + number}:{PORT}"],
             "user": f"{UID}:{UID}",
@@ -72,7 +74,7 @@ def files(plan: Plan) -> Mapping[str, str]:
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges:true"],
             "init": True,
-            "restart": "on-failure:5",
+            "restart": "on-failure",  # without an end: without its broker or store, a service waits
             "stop_grace_period": f"{plan.stop_seconds}s",
             "mem_limit": f"{plan.memory_mb}m",
             "healthcheck": {"test": ["CMD", *health("healthz")], "interval": "30s", "start_period": "300s"},

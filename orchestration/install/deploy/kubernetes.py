@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,6 +16,7 @@ from orchestration.install.deploy.image import UID, arguments, dockerfile
 from orchestration.install.deploy.systemd import settings_text
 
 _DATA = "20Gi"
+_NOT_IN_A_KEY = re.compile(r"[^-._a-zA-Z0-9]")
 
 
 def files(plan: Plan, image: str) -> Mapping[str, str]:
@@ -60,6 +64,8 @@ def _headless(plan: Plan, service: str) -> Mapping[str, Any]:
         "metadata": {"name": f"{plan.name}-{service}", "labels": _labels(plan, service)},
         "spec": {
             "clusterIP": "None",
+            # The page says why a pod is not ready: it must be reached then, too.
+            "publishNotReadyAddresses": True,
             "selector": _labels(plan, service),
             "ports": [{"name": "http", "port": PORT}],
         },
@@ -88,7 +94,8 @@ def _stateful_set(plan: Plan, service: str, words: tuple[str, ...], image: str) 
             "serviceName": f"{plan.name}-{service}",
             "selector": {"matchLabels": labels},
             "template": {
-                "metadata": {"labels": labels},
+                # A changed ConfigMap changes the template, and so restarts the pod: its file is mounted once.
+                "metadata": {"labels": labels, "annotations": {"medallion/settings": _digest(plan)}},
                 "spec": {
                     "terminationGracePeriodSeconds": plan.stop_seconds,
                     "automountServiceAccountToken": False,
@@ -103,20 +110,40 @@ def _stateful_set(plan: Plan, service: str, words: tuple[str, ...], image: str) 
                     "volumes": [
                         {"name": "settings", "configMap": {"name": f"{plan.name}-settings"}},
                         {"name": "tmp", "emptyDir": {}},
+                        *([_files_volume(plan)] if plan.files else []),
                     ],
                 },
             },
-            "volumeClaimTemplates": [
-                {
-                    "metadata": {"name": "data"},
-                    "spec": {
-                        "accessModes": ["ReadWriteOnce"],
-                        "resources": {"requests": {"storage": _DATA}},
-                    },
-                }
-            ],
+            "volumeClaimTemplates": [_claim("data"), *(_claim(name) for name in _folders(plan))],
         },
     }
+
+
+def _claim(name: str) -> Mapping[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": _DATA}}},
+    }
+
+
+def _folders(plan: Plan) -> Mapping[str, str]:
+    """Folders of tables and checkpoints, by the name of their volume."""
+    return {f"tables-{number}": folder for number, folder in enumerate(plan.folders)}
+
+
+def file_keys(plan: Plan) -> Mapping[str, str]:
+    """Files that the settings name, by their key in the Secret ``<name>-files``."""
+    return {
+        f"{number}-{_NOT_IN_A_KEY.sub('-', Path(file).name)}": file for number, file in enumerate(plan.files)
+    }
+
+
+def _files_volume(plan: Plan) -> Mapping[str, Any]:
+    return {"name": "files", "secret": {"secretName": f"{plan.name}-files", "defaultMode": 0o440}}
+
+
+def _digest(plan: Plan) -> str:
+    return hashlib.sha256(settings_text(plan).encode()).hexdigest()[:16]
 
 
 def _container(plan: Plan, words: tuple[str, ...], image: str) -> Mapping[str, Any]:
@@ -146,6 +173,11 @@ def _container(plan: Plan, words: tuple[str, ...], image: str) -> Mapping[str, A
             },
             {"name": "data", "mountPath": f"{HOME}/data"},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # in the container
+            *(
+                {"name": "files", "mountPath": file, "subPath": key, "readOnly": True}
+                for key, file in file_keys(plan).items()
+            ),
+            *({"name": name, "mountPath": folder} for name, folder in _folders(plan).items()),
         ],
     }
 

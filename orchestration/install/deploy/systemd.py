@@ -14,9 +14,8 @@ _UNIT = """\
 Description=Medallion pipeline {pipeline}: {words}
 Wants=network-online.target
 After=network-online.target
-# Five starts in ten minutes: what fails for good stays stopped, and systemctl status says why.
-StartLimitIntervalSec=600
-StartLimitBurst=5
+# No limit of starts: without its broker or its store, a service waits, as a running job does.
+StartLimitIntervalSec=0
 
 [Service]
 # READY=1 comes when the queries are supervised, WATCHDOG=1 from the loop that supervises them.
@@ -24,16 +23,16 @@ Type=notify
 NotifyAccess=main
 User={user}
 WorkingDirectory={home}
-Environment=XDG_CACHE_HOME={home}/cache
+Environment={cache}
 EnvironmentFile=-{home}/{name}.env
-ExecStart={program} {words} --pipeline {home}/{file} --settings {home}/medallion.yaml{http}
+ExecStart={command}
 TimeoutStartSec=300
 WatchdogSec=120
 # SIGTERM to Python alone; it ends each query at a micro-batch boundary. What is left then is killed.
 KillMode=mixed
 TimeoutStopSec={stop}
 Restart=on-failure
-RestartSec=10
+RestartSec=15
 # 2: the pipeline or a setting is wrong. 130: stopped by a signal.
 RestartPreventExitStatus=2
 SuccessExitStatus=130
@@ -42,7 +41,7 @@ PrivateTmp=true
 PrivateDevices=true
 ProtectSystem=strict
 ProtectHome=read-only
-ReadWritePaths={home}
+ReadWritePaths={writable}
 ProtectKernelTunables=true
 ProtectControlGroups=true
 RestrictSUIDSGID=true
@@ -63,6 +62,7 @@ def files(plan: Plan, program: Sequence[str], user: str, home: str = HOME) -> Ma
         home: Folder of the pipeline's file, its settings and its data.
     """
     found = {"medallion.yaml": settings_text(plan), f"{plan.name}.env": environment_text(plan)}
+    options = ("--pipeline", f"{home}/{plan.file}", "--settings", f"{home}/medallion.yaml")
     for number, (service, words) in enumerate(plan.services.items()):
         unit = plan.name if service == "up" else f"{plan.name}-{service}"
         found[f"{unit}.service"] = _UNIT.format(
@@ -71,13 +71,24 @@ def files(plan: Plan, program: Sequence[str], user: str, home: str = HOME) -> Ma
             pipeline=plan.pipeline,
             words=" ".join(words),
             user=user,
-            home=home,
-            program=" ".join(program),
-            file=plan.file,
-            http=f" --http 127.0.0.1:{PORT + number}",
+            home=home.replace("%", "%%"),
+            cache=_quoted(f"XDG_CACHE_HOME={home}/cache"),
+            writable=" ".join(map(_quoted, (home, *plan.folders))),
+            command=" ".join(
+                map(_quoted, (*program, *words, *options, "--http", f"127.0.0.1:{PORT + number}"))
+            ),
             stop=plan.stop_seconds,
         )
     return found
+
+
+def _quoted(text: str) -> str:
+    """A word of a unit: in quotes where it has a space, and without specifiers and variables."""
+    plain = text.replace("%", "%%").replace("$", "$$")
+    if not any(sign in plain for sign in " \t\"'\\;"):
+        return plain
+    escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def settings_text(plan: Plan) -> str:

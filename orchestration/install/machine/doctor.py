@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from common.config.paths import broker_dir
-from common.config.references import holds_secret
+from common.config.references import plain_secrets
 from common.config.settings import Settings
 from common.errors import JavaError, MedallionError
 from common.java import jar_cache
@@ -208,11 +208,9 @@ def _port(name: str, port: int, own: Container[object]) -> Finding:
 
 
 def _secrets(settings: Settings) -> Iterator[Finding]:
-    given = {"kafka.options": settings.kafka.options, "spark.conf": settings.spark.conf}
-    for section, values in given.items():
-        if named := [f"{section}.{name}" for name, value in values.items() if holds_secret(name, value)]:
-            advice = "Write env:NAME or file:/path there, and the secret where it says."
-            yield Finding("settings", "secrets", "warn", f"held by {', '.join(named)}", advice)
+    if named := sorted(plain_secrets(settings.model_dump(mode="json", exclude_unset=True))):
+        advice = "Write env:NAME or file:/path there, and the secret where it says."
+        yield Finding("settings", "secrets", "warn", f"held by {', '.join(named)}", advice)
 
 
 def _named_broker(settings: Settings) -> Iterator[Finding]:

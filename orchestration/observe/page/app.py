@@ -15,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from common.errors import MedallionError, TableMissingError, UsageError
+from common.machine.service_manager import silent_seconds
 from orchestration.observe.metrics.exposition import CONTENT_TYPE, prometheus_text
 from orchestration.observe.page import records
 from orchestration.observe.page.live import SPANS, Live
@@ -36,6 +37,9 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+
+_SILENT_SECONDS = 300.0
+"""For so long the loop that supervises the queries may do something else, as a start of a query does."""
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -131,6 +135,9 @@ def _metrics(live: Live, request: Request) -> Response:
 
 async def _healthz(request: Request) -> Response:
     """Answers without a thread: requests that wait for a slow store may hold all of them."""
+    silent = silent_seconds()
+    if silent is not None and silent > _SILENT_SECONDS:
+        return PlainTextResponse(f"the queries have not been supervised for {silent:.0f} s\n", 503)
     return PlainTextResponse("ok\n")
 
 

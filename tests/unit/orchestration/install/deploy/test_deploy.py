@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from common.config.settings import Settings, load_settings
+from common.declare import Pipeline, Topic
 from common.errors import SettingsError
 from common.machine.service_manager import ServiceManager
 from orchestration.install.deploy import image, kubernetes, systemd
@@ -34,8 +35,11 @@ def settings(folder: Path, *given: str) -> Settings:
     return load_settings(file=folder / "medallion.yaml", overrides=given)
 
 
-def plan(folder: Path, *given: str) -> Plan:
-    return plan_of(settings(folder, *given), "My_Shop")
+SHOP = Pipeline(name="my_shop", bronze=[Topic("orders")])
+
+
+def plan(folder: Path, *given: str, pipeline: Pipeline = SHOP) -> Plan:
+    return plan_of(settings(folder, *given), pipeline)
 
 
 def manifests(files: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -84,7 +88,7 @@ def test_a_pod_drains_restarts_and_has_no_rights(tmp_path: Path) -> None:
 
 def test_the_settings_of_the_files_are_read_as_the_users_own(tmp_path: Path) -> None:
     given = settings(tmp_path, *REMOTE, SECRET)
-    (tmp_path / "written.yaml").write_text(systemd.settings_text(plan_of(given, "shop")))
+    (tmp_path / "written.yaml").write_text(systemd.settings_text(plan_of(given, SHOP)))
     read = load_settings(file=tmp_path / "written.yaml")
     assert read.model_dump(exclude={"pipeline"}) == given.model_dump(exclude={"pipeline"})
     assert read.pipeline.name == "shop.py"
@@ -95,6 +99,122 @@ def test_a_secret_in_the_settings_is_refused_and_not_written(tmp_path: Path, fil
     with pytest.raises(SettingsError, match=r"kafka.options.sasl.jaas.config holds a secret") as refused:
         files(plan(tmp_path, 'kafka.options={"sasl.jaas.config": "swordfish"}'))
     assert "swordfish" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ('alerts.channels={"team": "slack://tokenA/tokenB/swordfish"}', "alerts.channels.team"),
+        ('alerts.channels={"hook": "json://user:swordfish@host"}', "alerts.channels.hook"),
+        (
+            'lineage.openlineage={"type": "http", "auth": {"type": "api_key", "apiKey": "swordfish"}}',
+            "lineage.openlineage.auth.apiKey",
+        ),
+        (
+            'spark.conf={"fs.azure.account.key.x.dfs.core.windows.net": "swordfish"}',
+            "spark.conf.fs.azure.account.key.x.dfs.core.windows.net",
+        ),
+        (
+            'spark.conf={"spark.hadoop.javax.jdo.option.ConnectionPassword": "swordfish"}',
+            "ConnectionPassword",
+        ),
+        ('spark.conf={"spark.x.proxy": "http://me:swordfish@proxy:3128"}', "spark.conf.spark.x.proxy"),
+        ('kafka.options={"sasl.login.key": "swordfish"}', "kafka.options.sasl.login.key"),
+    ],
+)
+def test_whatever_holds_a_secret_is_refused_by_its_place(tmp_path: Path, given: str, place: str) -> None:
+    """They were written into the ConfigMap, and into a file that all may read."""
+    with pytest.raises(SettingsError, match="holds a secret") as refused:
+        plan(tmp_path, *LOCAL, given)
+    assert place in str(refused.value)
+    assert "swordfish" not in str(refused.value)
+
+
+def test_what_only_sounds_like_a_secret_is_written(tmp_path: Path) -> None:
+    given = (
+        'kafka.options={"sasl.login.callback.handler.class": "org.x.OAuthHandler"}',
+        'spark.conf={"spark.x.token.refresh": "300"}',
+        "silver.schema_registry_login=REGISTRY_LOGIN",
+        'alerts.channels={"team": "env:TEAM_CHANNEL"}',
+    )
+    assert plan(tmp_path, *LOCAL, *given).secrets == ("REGISTRY_LOGIN", "TEAM_CHANNEL")
+
+
+def test_a_pipeline_without_a_broker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no broker is named, and my_shop reads topics"):
+        plan(tmp_path)
+
+
+def test_what_the_pipeline_and_the_settings_name_is_in_every_place(tmp_path: Path) -> None:
+    """Variables, files that references name, trust stores, and tables outside of the data folder."""
+    login = {"sasl.jaas.config": "env:TOPIC_LOGIN", "ssl.truststore.location": "/etc/kafka/trust store.jks"}
+    shop = Pipeline(name="my_shop", bronze=[Topic("orders")], kafka=login)
+    key = 'spark.conf={"spark.hadoop.fs.s3a.secret.key": "file:/run/secrets/s3"}'
+    found = plan(tmp_path, *LOCAL, key, "warehouse=/mnt/lake", pipeline=shop)
+    assert found.secrets == ("TOPIC_LOGIN",)
+    assert found.files == ("/etc/kafka/trust store.jks", "/run/secrets/s3")
+    service = yaml.safe_load(image.files(found)["compose.yaml"])["services"]["up"]
+    assert service["volumes"][-3:] == [
+        "/etc/kafka/trust store.jks:/etc/kafka/trust store.jks:ro",
+        "/run/secrets/s3:/run/secrets/s3:ro",
+        "/mnt/lake:/mnt/lake",
+    ]
+    (unit,) = (text for name, text in systemd.files(found, ["m"], "u").items() if name.endswith(".service"))
+    assert "ReadWritePaths=/srv/medallion /mnt/lake" in unit.splitlines()
+    documents = manifests(kubernetes.files(found, "shop:1"))
+    for document in documents:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    (state,) = (each for each in documents if each["kind"] == "StatefulSet")
+    mounts = state["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+    assert {each["mountPath"]: each.get("subPath") for each in mounts[-3:]} == {
+        "/etc/kafka/trust store.jks": "0-trust-store.jks",
+        "/run/secrets/s3": "1-s3",
+        "/mnt/lake": None,
+    }
+    assert [each["metadata"]["name"] for each in state["spec"]["volumeClaimTemplates"]] == [
+        "data",
+        "tables-0",
+    ]
+
+
+def test_a_service_waits_for_its_broker_and_a_changed_setting_restarts_a_pod(tmp_path: Path) -> None:
+    first, second = plan(tmp_path, *LOCAL), plan(tmp_path, *LOCAL, "gold.trigger=1 minute")
+    assert yaml.safe_load(image.files(first)["compose.yaml"])["services"]["up"]["restart"] == "on-failure"
+    assert "StartLimitIntervalSec=0" in systemd.files(first, ["m"], "u")["medallion-my-shop.service"]
+
+    def annotations(given: Plan) -> object:
+        documents = manifests(kubernetes.files(given, "shop:1"))
+        (state,) = (each for each in documents if each["kind"] == "StatefulSet")
+        assert all(
+            each["spec"]["publishNotReadyAddresses"] for each in documents if each["kind"] == "Service"
+        )
+        return state["spec"]["template"]["metadata"]["annotations"]
+
+    assert annotations(first) != annotations(second)
+    assert annotations(first) == annotations(plan(tmp_path, *LOCAL))
+
+
+def test_a_path_may_have_spaces_and_signs(tmp_path: Path) -> None:
+    home = str(tmp_path / "a lake 100%")
+    Path(home).mkdir()
+    found = plan(tmp_path, *LOCAL)
+    unit = systemd.files(found, [sys.executable, "-m", "my program"], getpass.getuser(), home)
+    text = unit["medallion-my-shop.service"]
+    twice = home.replace("%", "%%")
+    (command,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
+    assert f'-m "my program" up --pipeline "{twice}/shop.py" --settings "{twice}/medallion.yaml"' in command
+    assert f'ReadWritePaths="{twice}"' in text.splitlines()
+    if (program := shutil.which("systemd-analyze")) is None:
+        pytest.skip("systemd-analyze is not on this machine")
+    (tmp_path / "x.service").write_text(text)
+    done = subprocess.run(
+        [program, "verify", "--man=no", str(tmp_path / "x.service")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert [line for line in done.stderr.splitlines() if "x.service" in line] == []
 
 
 @pytest.mark.parametrize("given", [LOCAL, REMOTE], ids=["local", "s3a"])

@@ -18,6 +18,7 @@ from common.config.paths import HISTORY
 from common.declare import NullShare, Quality, RowCount
 from common.delta.lease.local_leases import Leases
 from common.errors import AddressError
+from common.machine.service_manager import ServiceManager
 from orchestration.access.history import micro_batches
 from orchestration.observe.metrics.metric_list import METRICS
 from orchestration.observe.page.app import HEADERS, LOOPBACK_HOSTS, build_app
@@ -118,6 +119,20 @@ def test_a_query_whose_source_has_no_rows_yet_does_not_keep_it_from_ready(tmp_pa
         lived_in.silver(3, 0, 0)
         found = Live(PIPELINE, lived_in.settings, lived_in.layout).unready()
     assert found == ["gold.by_day: starts once its source has rows"]
+
+
+def test_a_process_that_supervises_its_queries_no_more_is_not_alive(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its page answers all the same; a service manager restarts it."""
+    service = ServiceManager()
+    service.alive()
+    assert client.get("/healthz").status == 200
+    monkeypatch.setattr("orchestration.observe.page.app._SILENT_SECONDS", -1.0)
+    answer = client.get("/healthz")
+    assert (answer.status, answer.read().decode()) == (503, "the queries have not been supervised for 0 s\n")
+    service.stopping()
+    assert client.get("/healthz").status == 200
 
 
 def test_healthz_answers_while_all_threads_wait_for_a_slow_store(
