@@ -51,6 +51,11 @@ class GoldTable:
         return True
 
     @property
+    def reads_removals(self) -> bool:
+        """Whether its kind takes rows back, and the declaration does not say that it reads appends only."""
+        return self.takes_rows_back and self.reading.changes != "appends"
+
+    @property
     def replaces_columns(self) -> bool:
         """Whether the first micro-batch of its query replaces all rows and columns that the table has."""
         return True

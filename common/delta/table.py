@@ -348,10 +348,12 @@ def append_with_metadata(frame: DataFrame, path: str, metadata: str) -> None:
     frame.write.format("delta").mode("append").option("userMetadata", metadata).save(path)
 
 
-def replace_all(frame: DataFrame, path: str, metadata: str, *, partition_by: str) -> None:
+def replace_all(frame: DataFrame, path: str, metadata: str, *, partition_by: str = "") -> None:
     """Replace all rows and columns of a table, or create it."""
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.partitionBy(partition_by).option("userMetadata", metadata).save(path)
+    if partition_by:
+        writer = writer.partitionBy(partition_by)
+    writer.option("userMetadata", metadata).save(path)
 
 
 @contextmanager

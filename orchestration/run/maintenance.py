@@ -196,7 +196,7 @@ def _skips_changes(reader: Reader | Publish) -> bool:
         return True
     if isinstance(reader, Publish):
         return False
-    return not reader.takes_rows_back or reader.reading.changes == "appends"
+    return not reader.reads_removals
 
 
 def _first_with_rows(log: LogReader, version: int, *, is_change_skipped: bool) -> int:

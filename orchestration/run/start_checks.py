@@ -27,8 +27,8 @@ from common.streaming.file_list import FileList
 from gold.query import Context, changed_attributes, marks_of, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
 from orchestration.access.declaration import last_declaration
-from orchestration.access.progress import switch_record
 from orchestration.access.progress.state_partitions import other_partitions
+from orchestration.records.rejudge import stage
 from silver.query import rule_change_notice, rule_changes, unfinished_batch_refusal
 from silver.query import side_steps as silver_side_steps
 
@@ -176,7 +176,7 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
         CheckpointMismatchError: The checkpoint does not belong to the tables.
     """
     if isinstance(declared, Silver):
-        switch_record.refuse_unfinished(layout, declared.table)
+        stage.refuse_unfinished(layout, declared.table)
     checkpoint = layout.checkpoint_path(declared.table)
     can_refill = not isinstance(declared, Bronze | Silver | Custom)
     is_shared = declared.table in {*layout.shared, *layout.shared.values()}

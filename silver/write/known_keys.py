@@ -11,11 +11,12 @@ from functools import reduce
 from operator import and_
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from common.declare import Silver
 from common.declare.intervals import length_of
+from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.rows.rows import Rows
@@ -25,7 +26,8 @@ from silver.read.column_names import COORDINATES
 from silver.write.first_load import Mark
 
 REPLAYED = "medallion.newestReplayedEventMs"
-"""Property of a silver table: the newest event time of all rows that replays inserted, epoch milliseconds."""
+"""Property of a silver table: the newest event time of all rows that a replay, a restatement or a rebuild has
+written, epoch milliseconds."""
 
 
 def known_until_ms(silver: Silver, silver_path: str, loaded: Mark | None) -> int | None:
@@ -47,6 +49,23 @@ def replayed_ms(silver_path: str) -> int | None:
     """The newest event time that a replay has inserted into a table; None where none has."""
     newest = LogReader(silver_path).properties().get(REPLAYED)
     return None if newest is None else int(newest)
+
+
+def remember(spark: SparkSession, silver_path: str, metadata: str, newest_ms: int | None) -> None:
+    """Have the query look up keys up to an event time in the table, because its state does not know them.
+
+    Call it before the rows are written: a query that starts in between searches for rows that are not there
+    yet, which is harmless.
+
+    Args:
+        spark: A session of the caller's own: the metadata of commits is set in it.
+        silver_path: The table.
+        metadata: The commit's metadata; there is no commit where the query looks up these keys already.
+        newest_ms: The newest event time of the rows, epoch milliseconds; None: no row is written.
+    """
+    before = replayed_ms(silver_path)
+    if newest_ms is not None and (before is None or before < newest_ms):
+        delta_table.set_property(spark, silver_path, metadata, REPLAYED, str(newest_ms))
 
 
 @dataclass

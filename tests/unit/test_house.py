@@ -168,8 +168,6 @@ def test_every_package_of_the_product_is_in_an_exhaustive_contract() -> None:
 TABLE_WRITERS = {
     "common/spark/class_recording.py": "has Spark load its classes, by tables in a folder that is deleted",
     "common/spark/table_catalog.py": "registers tables in a catalog, and writes nothing into them",
-    "orchestration/change/rebuild/switch.py": "puts other rows in place of a silver table's by one MERGE",
-    "orchestration/records/rejudge/restate.py": "stages rows in a folder that no reader knows",
 }
 """Files outside ``common/delta`` that write a Delta table, each with the reason."""
 

@@ -41,7 +41,7 @@ def _unchecked_nulls(silver: Silver) -> Iterator[str]:
 
 def _of(gold: Gold) -> Iterator[str]:
     table, source = gold.table, gold.reads
-    if not gold.takes_rows_back or gold.reading.changes == "appends":
+    if not gold.reads_removals:
         yield f"{table} takes no row back: rows that {source} deletes or replaces stay in it. {_remedy(gold)}"
     if (watermark := _watermark(gold)) is not None:
         counted, instead = "", 'mode="recompute" has no bounds in time: it joins all rows of a key.'

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from common.declare import Silver
@@ -20,6 +20,7 @@ SHOWN = 5
 """Most rows that differ in a comparison."""
 
 _SHOWN = ("live", "shadow")
+_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _side_by_side(mine: DataFrame, other: DataFrame) -> DataFrame:
     own = [name for name in mine.columns if name not in {*ARRIVAL, KAFKA_TIMESTAMP}]
 
     def packed(frame: DataFrame, name: str) -> DataFrame:
-        row, values = (F.to_json(F.struct(*names)) for names in (frame.columns, own))
+        row, values = (_text(names) for names in (frame.columns, own))
         return frame.select(*COORDINATES, row.alias(name), values.alias(f"{name}_values"))
 
     found = packed(mine, "live").join(packed(other, "shadow"), list(COORDINATES), "full_outer")
@@ -116,6 +117,12 @@ def _side_by_side(mine: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def _checksum(frame: DataFrame) -> str:
-    hashed = F.xxhash64(F.to_json(F.struct(*sorted(frame.columns)))).cast("decimal(38,0)")
+    hashed = F.xxhash64(_text(sorted(frame.columns))).cast("decimal(38,0)")
     row = frame.agg(F.sum(hashed).alias("sum")).collect()[0]
     return f"{int(row['sum'] or 0) % 2**64:016x}"
+
+
+def _text(names: Sequence[str]) -> Column:
+    """Columns as JSON. Spark's JSON has milliseconds only, unless it is told."""
+    formats = {"timestampFormat": f"{_TIME}XXX", "timestampNTZFormat": _TIME}
+    return F.to_json(F.struct(*names), formats)

@@ -10,7 +10,7 @@ Whatever ends the command, the same command goes on: the shadow by its checkpoin
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,19 +20,12 @@ from typing import TYPE_CHECKING
 from common.config.paths import Layout, is_local
 from common.config.settings import Settings
 from common.declare import Gold, Pipeline, Silver
-from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.delta.match.checkpoint_match import commits_metadata, last_commit_metadata
 from common.errors import LeaseHeldError, UsageError
 from orchestration.access.declaration.last_declaration import described, recorded
-from orchestration.access.progress.switch_record import (
-    Switch,
-    read_switch,
-    refuse_unfinished_restatement,
-    write_switch,
-)
 from orchestration.change.rebuild.compare import Comparison, compare
 from orchestration.change.rebuild.layout import ShadowLayout, lease_of, shadow_of
 from orchestration.change.rebuild.switch import (
@@ -42,16 +35,21 @@ from orchestration.change.rebuild.switch import (
     total_counts,
     write_rows,
 )
+from orchestration.records.rejudge.apply import ReplacedTable, has_columns
 from orchestration.records.rejudge.followers import cannot_follow, fill_again, filled_again, written_tables
+from orchestration.records.rejudge.select import Say
+from orchestration.records.rejudge.stage import (
+    Switch,
+    keep_record,
+    last_record,
+    refuse_unfinished_restatement,
+)
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from silver.write import first_load
-from silver.write.known_keys import REPLAYED, replayed_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +69,7 @@ class Rebuilt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rebuild:
-    spark: SparkSession
-    pipeline: Pipeline
-    settings: Settings
-    layout: Layout
-    silver: Silver
-    say: Say
-
+class _Rebuild(ReplacedTable):
     @property
     def shadow(self) -> ShadowLayout:
         return shadow_of(self.layout, self.silver)
@@ -104,13 +95,9 @@ class _Rebuild:
 
     def remove_shadow(self) -> None:
         """Delete the tables and the checkpoint of the shadow; a switch has copied their rows."""
-        for table in (self.silver.table, *self.silver.side_tables):
+        for table in self.tables:
             shutil.rmtree(self.shadow.table_path(table), ignore_errors=True)
         shutil.rmtree(self.coming, ignore_errors=True)
-
-    def tables(self) -> dict[str, str]:
-        """The path of each live table."""
-        return {name: self.layout.table_path(name) for name in (self.silver.table, *self.silver.side_tables)}
 
     def incoming(self) -> Incoming:
         """The shadow's rows and checkpoint."""
@@ -124,7 +111,7 @@ class _Rebuild:
             )
         loaded = first_load.mark(path)
         rows = {
-            name: self.spark.read.format("delta").load(self.shadow.table_path(name)) for name in self.tables()
+            name: self.spark.read.format("delta").load(self.shadow.table_path(name)) for name in self.tables
         }
         counts = None if loaded else total_counts(path, self.silver.table, last["query_id"])
         return Incoming(rows, last, counts, self.coming)
@@ -132,15 +119,11 @@ class _Rebuild:
     def switch(self, incoming: Incoming, restores: Mapping[str, int] | None = None) -> tuple[Gold, ...]:
         """Put rows and checkpoint in the place of the live ones; the gold tables that cannot follow."""
         switch = self.record(incoming, restores)
-        live = self.spark.read.format("delta").load(self.layout.table_path(self.silver.table)).schema
-        have, want = (
-            delta_table.column_types(each) for each in (live, incoming.rows[self.silver.table].schema)
-        )
-        is_same_shape = not delta_table.shape_difference(have, want)
+        is_same_shape = has_columns(self.path, incoming.rows[self.silver.table])
         stay = cannot_follow(self.pipeline, self.layout, self.silver, is_same_shape=is_same_shape)
-        write_switch(self.layout, self.silver.table, switch)
+        keep_record(self.layout, self.silver.table, switch)
         fill_again(self.layout, stay)
-        write_rows(self.spark, self.layout, self.silver, incoming)
+        write_rows(self.layout, self.silver, incoming)
         self.carry_known_keys()
         move_checkpoints(self.layout, self.silver, switch)
         return stay
@@ -148,21 +131,17 @@ class _Rebuild:
     def record(self, incoming: Incoming, restores: Mapping[str, int] | None) -> Switch:
         """The record of a switch; of one that was cut off, with the versions from before it began."""
         query_id = str(incoming.metadata["query_id"])
-        former = read_switch(self.layout, self.silver.table)
+        former = last_record(self.layout, self.silver.table, Switch)
         if former is not None and not former.is_done and former.query_id == query_id:
             return former
-        versions = {name: LogReader(path).latest_version() or 0 for name, path in self.tables().items()}
         stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
         kept = f"{self.layout.checkpoint_path(self.silver.table)}__before_{stamp}"
-        return Switch(query_id, versions, kept, incoming.checkpoint, restores)
+        return Switch(query_id, self.versions(), kept, incoming.checkpoint, restores)
 
     def carry_known_keys(self) -> None:
         """Have the live query look up the keys of a first load, which the shadow's state does not know."""
         loaded = first_load.mark(self.shadow.table_path(self.silver.table))
-        path = self.layout.table_path(self.silver.table)
-        if loaded is not None and loaded.newest_ms > (replayed_ms(path) or 0):
-            metadata = delta_table.maintenance_metadata(self.pipeline.name, self.silver.table, "evolution")
-            delta_table.set_property(self.spark, path, metadata, REPLAYED, str(loaded.newest_ms))
+        self.remember_keys(None if loaded is None else loaded.newest_ms)
 
     def leases(self) -> Leases:
         """The leases of the switch."""
@@ -192,7 +171,7 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
     work = _Rebuild(spark, pipeline, settings, layout, silver, say)
     with ExitStack() as stack:
         stack.enter_context(Leases(layout.leases, (lease_of(silver),), "rebuild"))
-        unfinished = read_switch(layout, silver.table)
+        unfinished = last_record(layout, silver.table, Switch)
         is_cut_off = (
             unfinished is not None
             and not unfinished.is_done
@@ -214,7 +193,7 @@ def rebuild_silver(  # noqa: PLR0913, PLR0917  # the options of the command
             work.remove_shadow()
             return Rebuilt(None)
         work.fill()  # what has come to bronze since; the live query has stopped before
-        comparison = compare(spark, silver, work.tables(), work.shadow)
+        comparison = compare(spark, silver, {silver.table: work.path} | work.tables, work.shadow)
         stay = work.switch(work.incoming())
         work.remove_shadow()
     return _rebuilt(comparison, stay)
@@ -234,7 +213,7 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
     _require_local(layout, silver)
     refuse_unfinished_restatement(layout, silver.table)
     work = _Rebuild(spark, pipeline, settings, layout, silver, say)
-    last = read_switch(layout, silver.table)
+    last = last_record(layout, silver.table, Switch)
     source, versions = _way_back(last)
     if last is None or versions is None or not Path(source).exists():
         raise UsageError(
@@ -242,18 +221,17 @@ def undo(  # noqa: PLR0913, PLR0917  # the options of the command
             f"cut off: medallion rebuild {silver.table}"
         )
     with Leases(layout.leases, (lease_of(silver),), "rebuild"), work.leases():
-        path = layout.table_path(silver.table)
         former_id = Checkpoint(source).query_id() or ""
         metadata = next(
-            (one for one in commits_metadata(path, silver.table) if one["query_id"] == former_id), None
+            (one for one in commits_metadata(work.path, silver.table) if one["query_id"] == former_id), None
         )
         if metadata is None:
             raise UsageError(f"{silver.table}: the log no longer has the commits from before the rebuild")
         rows = {
             name: spark.read.format("delta").option("versionAsOf", versions[name]).load(one)
-            for name, one in work.tables().items()
+            for name, one in work.tables.items()
         }
-        counts = total_counts(path, silver.table, former_id)
+        counts = total_counts(work.path, silver.table, former_id)
         stay = work.switch(Incoming(rows, metadata, counts, source), versions)
     say(f"{silver.table}: version {versions[silver.table]} and its checkpoint are back")
     return _rebuilt(None, stay)

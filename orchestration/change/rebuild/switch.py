@@ -16,13 +16,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from common.config.paths import Layout
 from common.declare import Silver
@@ -31,17 +28,12 @@ from common.delta.checkpoint import Checkpoint
 from common.delta.log import LogReader
 from common.delta.match.batch_match import BESIDE
 from common.delta.match.checkpoint_match import last_commit_metadata
-from orchestration.access.progress.switch_record import Switch, write_switch
 from orchestration.records.audit.table_log import REBUILT
-from orchestration.records.rejudge.row_difference import differing
+from orchestration.records.rejudge.apply import make_equal
+from orchestration.records.rejudge.stage import Switch, keep_record
 from silver.read.column_names import COORDINATES
 from silver.write.late_rows import STEP as LATE_STEP
 from silver.write.writer import ACCEPTED, QUARANTINED
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_LIVE, _NEW = "live", "new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +59,11 @@ def has_rows_of(layout: Layout, silver: Silver, query_id: str) -> bool:
     return last is not None and last["query_id"] == query_id
 
 
-def write_rows(spark: SparkSession, layout: Layout, silver: Silver, incoming: Incoming) -> None:
+def write_rows(layout: Layout, silver: Silver, incoming: Incoming) -> None:
     """Steps 2 and 3. A table that has the rows of this micro-batch already is left as it is."""
     steps = {silver.quarantine: QUARANTINED, silver.late_table: LATE_STEP, silver.table: ACCEPTED}
     for table, step in steps.items():
-        path, frame = layout.table_path(table), incoming.rows[table]
+        path, rows = layout.table_path(table), incoming.rows[table]
         last = last_commit_metadata(path, silver.table)
         same = ("query_id", "batch_id", REBUILT)
         metadata = _metadata(incoming, step)
@@ -79,9 +71,9 @@ def write_rows(spark: SparkSession, layout: Layout, silver: Silver, incoming: In
             continue
         text = json.dumps(metadata)
         if table == silver.table:
-            _merge_all(spark, frame, path, silver, text)
+            make_equal(path, rows, text, key=COORDINATES)
         else:
-            _overwrite(frame, path, text)
+            delta_table.replace_all(rows, path, text)
 
 
 def move_checkpoints(layout: Layout, silver: Silver, switch: Switch) -> None:
@@ -91,7 +83,7 @@ def move_checkpoints(layout: Layout, silver: Silver, switch: Switch) -> None:
         if Path(live).exists():
             Path(live).rename(switch.kept)
         Path(switch.coming).rename(live)
-    write_switch(layout, silver.table, replace(switch, is_done=True))
+    keep_record(layout, silver.table, replace(switch, is_done=True))
 
 
 def total_counts(path: str, query: str, query_id: str) -> Mapping[str, int] | None:
@@ -123,33 +115,3 @@ def _metadata(incoming: Incoming, step: str) -> dict[str, Any]:
         BESIDE: {LATE_STEP: batch, QUARANTINED: batch},
         REBUILT: {"counted": incoming.counts is not None},
     }
-
-
-def _overwrite(frame: DataFrame, path: str, metadata: str) -> None:
-    writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.option("userMetadata", metadata).save(path)
-
-
-def _merge_all(spark: SparkSession, frame: DataFrame, path: str, silver: Silver, metadata: str) -> None:
-    """Make the table equal to the frame, by one commit."""
-    from delta.tables import DeltaTable
-
-    table = DeltaTable.forPath(spark, path)
-    schema = table.toDF().schema
-    have, want = delta_table.column_types(schema), delta_table.column_types(frame.schema)
-    if delta_table.shape_difference(have, want):
-        _overwrite(frame, path, metadata)
-        return
-    before = LogReader(path).latest_version()
-    same = reduce(and_, (F.col(f"{_LIVE}.`{each}`") == F.col(f"{_NEW}.`{each}`") for each in COORDINATES))
-    with delta_table.commit_metadata(spark, metadata):
-        (
-            table.alias(_LIVE)
-            .merge(frame.alias(_NEW), same)
-            .whenMatchedUpdateAll(differing(_LIVE, _NEW, frame.schema))
-            .whenNotMatchedInsertAll()
-            .whenNotMatchedBySourceDelete()
-            .execute()
-        )
-    if LogReader(path).latest_version() == before:
-        delta_table.append_with_metadata(frame.limit(0), path, metadata)

@@ -9,7 +9,7 @@ condition records were found, because the condition may name the person who is t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,22 +22,19 @@ from common.config.paths import Layout
 from common.declare import Pipeline, Silver
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
-from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError, nearest
 from common.rows.rows import Rows
-from orchestration.access.progress.switch_record import refuse_unfinished
-from orchestration.records.erasure.gold import Follower, followers
 from orchestration.records.erasure.records import kept, matching_records
-from silver.read.column_names import COORDINATES, PLACE
-from silver.write import first_load
+from orchestration.records.rejudge.followers import Follower, followers
+from orchestration.records.rejudge.select import Say, coordinates_of, read_until, renamed
+from orchestration.records.rejudge.stage import StagedRows, refuse_unfinished
+from silver.read.column_names import PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BY = "erasure"
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +99,12 @@ def readers_of_bronze(pipeline: Pipeline, layout: Layout, silver: Silver) -> tup
 
 
 def written_tables(pipeline: Pipeline, silver: Silver) -> tuple[str, ...]:
-    """The tables whose leases an erasure needs: bronze, and every silver table that reads it."""
+    """The tables that may hold records, in the order of erasing: bronze, then each silver table's.
+
+    They are the tables whose leases an erasure needs.
+    """
     readers = [one for one in pipeline.silver if one.reads == silver.reads]
-    return (silver.reads, *(table for one in readers for table in (one.table, *one.side_tables)))
+    return (silver.reads, *(table for one in readers for table in (*one.side_tables, one.table)))
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,13 @@ class Erasure:
     def carry_out(self, say: Say) -> None:
         """Erase the records; the caller holds the leases of ``written_tables``."""
         spark = self.records.session
-        staging = _staging(self.layout, self.silver)
+        staged = _staged(self.layout, self.silver)
         metadata = self._metadata(self.silver.table, self.plan.records, append_only=self.facts["append_only"])
-        delta_table.replace_all(self.records.frame, staging, metadata, partition_by="topic")
+        staged.write(self.records.frame, metadata, partition_by="topic")
         total = len(self.plan.tables)
         with ExitStack() as stack:
             # Not the records as they were found: what is lost of these would be looked for in changed tables.
-            records = kept(stack, _read_staged(spark, staging, LogReader(staging).latest_version())).frame
+            records = kept(stack, staged.rows(spark)).frame
             for number, one in enumerate(self.plan.tables, 1):
                 if one.erased:
                     say(f"{number} of {total}: erasing {one.erased:,} of {one.rows:,} rows of {one.table}")
@@ -146,7 +146,7 @@ class Erasure:
             values = {delta_table.APPEND_ONLY: self.facts["append_only"]}
             path = self.layout.table_path(bronze)
             delta_table.set_properties(spark, path, self._metadata(bronze, 0), values)
-        first_load.discard(spark, staging)
+        staged.discard(spark)
 
     def _erase(self, records: DataFrame, one: TableCount) -> None:
         path, is_bronze = self.layout.table_path(one.table), one.table == self.silver.reads
@@ -154,8 +154,8 @@ class Erasure:
         if is_bronze:
             values[delta_table.APPEND_ONLY] = "false"
         delta_table.set_properties(records.sparkSession, path, self._metadata(one.table, 0), values)
-        names = _names(one.table)
-        rows = records.select(*(F.col(own).alias(name) for own, name in zip(PLACE, names, strict=True)))
+        names = coordinates_of(one.table)
+        rows = records.select(*renamed(PLACE, names))
         facts = {"lowest": _lowest(records)} if is_bronze else {}
         delta_merge.delete_matching(rows, path, self._metadata(one.table, one.erased, **facts), key=names)
 
@@ -209,29 +209,21 @@ def planned(  # noqa: PLR0913  # one per option
         if staged is not None:
             cut_off = staged.count()
             records = kept(stack, records.frame.union(staged).distinct())
-        tables = tuple(_counts(spark, layout, records, _tables(silver, readers)))
+        tables = tuple(_counts(spark, layout, records, written_tables(pipeline, silver)))
         changed = [one.table for one in tables if one.erased or cut_off is not None]
-        follow = followers(pipeline, layout, changed)
+        follow = tuple(followers(pipeline, layout, changed))
         plan = Plan(silver.table, records.count, tables, cut_off, follow, behind)
         yield Erasure(pipeline, layout, silver, plan, records, facts)
 
 
 def _cut_off(spark: SparkSession, layout: Layout, silver: Silver) -> tuple[dict[str, Any], DataFrame | None]:
     """The facts and records of an erasure that was cut off; else the facts of a new one, and None."""
-    staging = _staging(layout, silver)
-    log = LogReader(staging)
-    latest = log.latest_version()
-    commit = None if latest is None else log.commit(latest)
-    if commit is not None and "run_id" in commit.metadata:
-        facts = {name: commit.metadata.get(name) for name in ("run_id", "append_only")}
-        return facts, _read_staged(spark, staging, latest)
+    staged = _staged(layout, silver)
+    if (facts := staged.facts()) is not None:
+        records = staged.rows(spark).select(*PLACE)
+        return {name: facts.get(name) for name in ("run_id", "append_only")}, records
     append_only = LogReader(layout.table_path(silver.reads)).properties().get(delta_table.APPEND_ONLY)
     return {"run_id": uuid.uuid4().hex, "append_only": append_only}, None
-
-
-def _read_staged(spark: SparkSession, staging: str, version: int | None) -> DataFrame:
-    reader = spark.read.format("delta").option("versionAsOf", str(version))
-    return reader.load(staging).select(*PLACE)
 
 
 def _lowest(records: DataFrame) -> dict[str, dict[str, int]]:
@@ -242,25 +234,15 @@ def _lowest(records: DataFrame) -> dict[str, dict[str, int]]:
     return lowest
 
 
-def _staging(layout: Layout, silver: Silver) -> str:
-    """The folder of an erasure's coordinates; one per bronze table, whatever silver table it looks in."""
-    return f"{layout.checkpoint_path(silver.reads)}.erasure"
-
-
-def _tables(silver: Silver, readers: Sequence[Silver]) -> tuple[str, ...]:
-    """The tables that may hold records, in the order of erasing: bronze, then each silver table's."""
-    return (silver.reads, *(table for one in readers for table in (*one.side_tables, one.table)))
-
-
-def _names(table: str) -> tuple[str, ...]:
-    """The columns of a table that hold the coordinates."""
-    return PLACE if table.startswith("bronze.") or table.endswith("__quarantine") else COORDINATES
+def _staged(layout: Layout, silver: Silver) -> StagedRows:
+    """An erasure's coordinates; one folder per bronze table, whatever silver table it looks in."""
+    return StagedRows(f"{layout.checkpoint_path(silver.reads)}.erasure")
 
 
 def _counts(
     spark: SparkSession, layout: Layout, records: Rows, tables: Sequence[str]
 ) -> Iterator[TableCount]:
-    """How many rows of each table are erased; pruned by the bounds of the coordinates."""
+    """How many rows of each existing table are erased; pruned by the bounds of the coordinates."""
     for table in tables:
         path = layout.table_path(table)
         now = LogReader(path).snapshot()
@@ -269,29 +251,21 @@ def _counts(
         rows = spark.read.format("delta").load(path)
         erased = 0
         if records.count:
-            names = _names(table)
+            names = coordinates_of(table)
             own = records.renamed(dict(zip(PLACE, names, strict=True)))
             erased = delta_merge.frame_with_keys(rows, own, names).count()
-        total = now.rows if now.rows is not None else spark.read.format("delta").load(path).count()
+        total = now.rows if now.rows is not None else rows.count()
         yield TableCount(table, total, erased)
 
 
 def unread(layout: Layout, silver: Silver) -> str:
     """Why a silver table has yet to read records of bronze, in words; empty if it has read all."""
-    checkpoint = Checkpoint(layout.checkpoint_path(silver.table))
-    planned_batch, committed = checkpoint.last_planned(), checkpoint.last_committed()
-    loaded = first_load.mark(layout.table_path(silver.table))
-    if loaded is not None and not loaded.is_done:
-        return f"the first load of {silver.table} is not finished, and has records of {silver.reads} to write"
-    if planned_batch != committed:
-        return f"{silver.table} has a micro-batch that is not finished, with records of {silver.reads}"
-    if committed is None and loaded is None:
+    now = read_until(layout, silver)
+    if now.unfinished:
+        return f"the {now.unfinished} of {silver.table} is not finished, and has records of {silver.reads}"
+    if now.position is None:
         return ""  # its first start loads the newest version of bronze
-    entry = checkpoint.planned_batch(committed)
-    position = None if entry is None else delta_position(entry)
-    if position is None and loaded is not None:
-        position = DeltaPosition(loaded.begins, -1, "", in_snapshot=False)
-    waiting = LogReader(layout.table_path(silver.reads)).backlog(position)
+    waiting = LogReader(layout.table_path(silver.reads)).backlog(now.position)
     if not waiting.files:
         return ""
     rows = "records" if waiting.rows is None else f"{waiting.rows:,} records"

@@ -7,7 +7,7 @@ left out as its duplicates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -21,10 +21,17 @@ from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.declare import Silver
 from common.delta import table as delta_table
-from common.errors import UsageError
+from common.errors import UsageError, first_line
 from common.rows.rows import Rows
 from common.rows.spark_rows import SparkRows
 from common.spark.broadcast import broadcast_if_small
+from orchestration.records.rejudge.select import (
+    Say,
+    condition,
+    coordinates_of,
+    renamed,
+    tables_with_own_row,
+)
 from silver.judge.dedupe import event_key, key_text
 from silver.judge.judge import read_rows
 from silver.read.column_names import COORDINATES, META, PLACE
@@ -38,8 +45,6 @@ _KEY = "__key_text"
 
 _IN_DRIVER = DriverLimits(rows=100_000)
 """Up to this many coordinates or keys are collected."""
-
-Say = Callable[[str], None]
 
 
 def kept(stack: ExitStack, frame: DataFrame) -> Rows:
@@ -80,7 +85,7 @@ def matching_records(  # noqa: PLR0913
     try:
         found = kept(stack, finder.matching(silver, where))
     except PySparkException as error:
-        raise UsageError(f"--where: {_first_line(error)}. Nothing was erased.") from error
+        raise UsageError(f"--where: {first_line(error)}. Nothing was erased.") from error
     before = -1
     while before != found.count:
         before = found.count
@@ -114,14 +119,14 @@ class _Finder:
         rows = self.table(silver.table)
         if rows is None:
             raise AssertionError(silver.table)
-        condition = _condition(rows, where, silver)
-        found = [rows.where(condition).select(*_placed())]
+        matches = condition(rows, where, silver.table)
+        found = [rows.where(matches).select(*_placed())]
         if (late := self.table(silver.late_table)) is not None:
-            found.append(_like(late, rows).where(condition).select(*_placed()))
+            found.append(_like(late, rows).where(matches).select(*_placed()))
         for name in (silver.reads, silver.quarantine):
             if (raw := self.table(name)) is not None:
                 self.say(f"reading the records of {name}")
-                found.append(_typed(raw, silver, rows).where(condition).select(*_placed()))
+                found.append(_typed(raw, silver, rows).where(matches).select(*_placed()))
         return reduce(DataFrame.unionAll, found).distinct()
 
     def with_copies(self, silver: Silver, found: Rows) -> Rows:
@@ -149,32 +154,12 @@ class _Finder:
 
     def _with_own_row(self, silver: Silver, records: Rows) -> list[DataFrame]:
         """Those of some records that have a row of their own: they are nobody's duplicates."""
-        tables = [(silver.table, _placed()), (silver.quarantine, [F.col(name) for name in PLACE])]
-        if silver.late == "keep":
-            tables.append((silver.late_table, _placed()))
         few = broadcast_if_small(records.frame, records.count)
         return [
-            rows.select(*columns).join(few, list(PLACE), "left_semi")
-            for name, columns in tables
+            rows.select(*renamed(coordinates_of(name), PLACE)).join(few, list(PLACE), "left_semi")
+            for name in tables_with_own_row(silver)
             if (rows := self.table(name)) is not None
         ]
-
-
-def _condition(rows: DataFrame, where: str, silver: Silver) -> Column:
-    """The condition, which fits the columns of silver."""
-    try:
-        condition = F.expr(f"({where})")
-        rows.where(condition).schema  # noqa: B018  # resolves the condition's columns
-    except PySparkException as error:
-        names = ", ".join(rows.columns)
-        raise UsageError(
-            f"--where: {_first_line(error)}. The columns of {silver.table} are: {names}."
-        ) from error
-    return condition
-
-
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def _typed(raw: DataFrame, silver: Silver, like: DataFrame) -> DataFrame:
@@ -203,10 +188,9 @@ def _keys(raw: DataFrame, silver: Silver) -> DataFrame:
     typed = _own_records(raw, silver)
     if silver.tombstones != "keep":
         typed = typed.where(F.col(f"{META}.value").isNotNull())
-    places = (F.col(f"{META}.{name}").alias(name) for name in PLACE)
-    return typed.select(*places, key_text(typed, event_key(silver)).alias(_KEY))
+    return typed.select(*(f"{META}.{name}" for name in PLACE), key_text(typed, event_key(silver)).alias(_KEY))
 
 
 def _placed() -> list[Column]:
     """The coordinates of silver's rows, under bronze's names."""
-    return [F.col(own).alias(name) for own, name in zip(COORDINATES, PLACE, strict=True)]
+    return renamed(COORDINATES, PLACE)

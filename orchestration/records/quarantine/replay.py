@@ -7,15 +7,12 @@ in both tables; the next replay finds them in silver by their coordinates and on
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import reduce
-from operator import and_
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
@@ -26,15 +23,17 @@ from common.delta import table as delta_table
 from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
 from common.rows.spark_rows import SparkRows
-from common.spark.broadcast import broadcast_if_small
-from orchestration.access.progress.switch_record import refuse_unfinished
 from orchestration.records.quarantine.contents import missing
+from orchestration.records.rejudge.decide import kept, rows_of_events
+from orchestration.records.rejudge.select import Say, condition, renamed
+from orchestration.records.rejudge.stage import newest, refuse_unfinished
 from silver.judge import lookups
 from silver.judge.dedupe import event_key
 from silver.judge.judge import judge, read_rows
 from silver.judge.rules import rules_version
 from silver.read.column_names import (
     ACCEPT,
+    COORDINATES,
     EVENT_TIME,
     KEY,
     META,
@@ -46,7 +45,7 @@ from silver.read.column_names import (
 )
 from silver.read.poison import POISON
 from silver.read.unknown_fields import refuse_unknown_fields
-from silver.write.known_keys import REPLAYED, replayed_ms
+from silver.write import known_keys
 from silver.write.schema_evolution import evolved
 from silver.write.table_columns import accepted
 
@@ -79,39 +78,15 @@ class Replay:
     selected: int
     dropped: int
     older: int
-    judged: int
-    passed: int
-    inserted: int
-    duplicates: int
-    failed: int
-    passed_by_reason: Mapping[str, int]
-    failed_by_reason: Mapping[str, int]
-    is_dry_run: bool
+    judged: int = 0
+    passed: int = 0
+    inserted: int = 0
+    duplicates: int = 0
+    failed: int = 0
+    passed_by_reason: Mapping[str, int] = field(default_factory=dict)
+    failed_by_reason: Mapping[str, int] = field(default_factory=dict)
+    is_dry_run: bool = False
     other: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Selection:
-    """The quarantined rows that match ``where``.
-
-    Attributes:
-        rows: All of them.
-        eligible: The rows to judge again.
-        selected: Number of all rows.
-        dropped: Number of rows without a payload.
-        older: Number of rows that older rules judged and that are skipped.
-    """
-
-    rows: DataFrame
-    eligible: DataFrame
-    selected: int
-    dropped: int
-    older: int
-
-    @property
-    def to_judge(self) -> int:
-        """Number of eligible rows."""
-        return self.selected - self.dropped - self.older
 
 
 def replay(  # noqa: PLR0913  # one per option
@@ -123,7 +98,7 @@ def replay(  # noqa: PLR0913  # one per option
     where: str | None = None,
     is_with_new_rules: bool = False,
     is_dry_run: bool = False,
-    say: Callable[[str], None] = lambda text: None,
+    say: Say = lambda text: None,
 ) -> Replay:
     """Judge a table's quarantined rows again; the caller holds the leases of silver and its side tables.
 
@@ -151,25 +126,28 @@ def replay(  # noqa: PLR0913  # one per option
     """
     pinned = require_replayable(silver, layout)
     aside, path = layout.table_path(silver.quarantine), layout.table_path(silver.table)
-    table = spark.read.format("delta").option("versionAsOf", pinned).load(aside)
-    selection = _select(table, where, silver, is_with_new_rules=is_with_new_rules)
-    if selection.to_judge == 0:
-        return _result(None, selection, silver.table, pinned, is_dry_run=is_dry_run)
-    say(f"judging {selection.to_judge:,} rows of {silver.quarantine} at version {pinned}")
-    lookup_frames = lookups.lookup_frames(spark, silver, layout)
-    judged = _judge_again(selection.eligible, silver, lookup_frames).persist(StorageLevel.MEMORY_AND_DISK)
-    decided = None
-    try:
-        decided = _with_outcome(judged, silver, _newest(spark, path)).persist(StorageLevel.MEMORY_AND_DISK)
-        result = _result(decided, selection, silver.table, pinned, is_dry_run=is_dry_run)
+    rows = spark.read.format("delta").option("versionAsOf", pinned).load(aside)
+    if where is not None:
+        rows = rows.where(condition(rows, where, silver.quarantine))
+    # The declaration that ended the process by a record would end it again.
+    rows = rows.where(_is_older(silver) | ~F.array_contains("reasons", POISON))
+    has_payload = F.col("verdict") == QUARANTINE
+    is_skipped = F.lit(False) if is_with_new_rules else _is_older(silver)
+    counts = rows.agg(F.count("*"), F.count_if(~has_payload), F.count_if(has_payload & is_skipped))
+    selected, dropped, older = (int(number) for number in counts.collect()[0])
+    result = Replay(silver.table, pinned, selected, dropped, older, is_dry_run=is_dry_run)
+    if not (to_judge := selected - dropped - older):
+        return result
+    say(f"judging {to_judge:,} rows of {silver.quarantine} at version {pinned}")
+    with ExitStack() as stack:
+        others = lookups.lookup_frames(spark, silver, layout)
+        judged = kept(stack, _judge_again(rows.where(has_payload & ~is_skipped), silver, others))
+        decided = kept(stack, _with_outcome(judged, silver, newest(spark, path)))
+        result = _counted(result, decided, rows)
         if not is_dry_run and result.passed + result.other:
             move = _Move(silver, pipeline, layout, {"run_id": uuid.uuid4().hex, "quarantine_version": pinned})
             move.insert(decided, say)
             move.delete(decided, result, say)
-    finally:
-        judged.unpersist()
-        if decided is not None:
-            decided.unpersist()
     return result
 
 
@@ -188,46 +166,17 @@ def require_replayable(silver: Silver, layout: Layout) -> int:
         )
     refuse_unfinished(layout, silver.table)
     path = layout.table_path(silver.table)
-    newest = LogReader(layout.table_path(silver.quarantine)).latest_version()
-    if newest is None:
+    version = LogReader(layout.table_path(silver.quarantine)).latest_version()
+    if version is None:
         raise missing(layout, silver)
     if not delta_table.exists(path):
         raise TableMissingError(silver.table, path, "Run its job first: medallion run silver.")
-    return newest
+    return version
 
 
-def _select(table: DataFrame, where: str | None, silver: Silver, *, is_with_new_rules: bool) -> _Selection:
-    rows = _matching(table, where, silver)
-    has_payload = F.col("verdict") == QUARANTINE
-    # The declaration that ended the process by a record would end it again.
-    rows = rows.where(
-        ~(F.array_contains("reasons", POISON) & F.col("rule_version").eqNullSafe(rules_version(silver)))
-    )
-    is_older = ~F.col("rule_version").eqNullSafe(rules_version(silver))
-    counts = rows.agg(F.count("*"), F.count_if(~has_payload), F.count_if(has_payload & is_older)).collect()[0]
-    selected, dropped, older = (int(number) for number in counts)
-    if is_with_new_rules:
-        return _Selection(rows, rows.where(has_payload), selected, dropped, 0)
-    return _Selection(rows, rows.where(has_payload & ~is_older), selected, dropped, older)
-
-
-def _matching(table: DataFrame, where: str | None, silver: Silver) -> DataFrame:
-    if where is None:
-        return table
-    try:
-        rows = table.where(F.expr(f"({where})"))
-        rows.schema  # noqa: B018  # resolves the condition's columns
-    except PySparkException as error:
-        first = str(error).strip().splitlines()[0]
-        names = ", ".join(table.columns)
-        raise UsageError(f"--where: {first}. The columns of {silver.quarantine} are: {names}.") from error
-    return rows
-
-
-def _newest(spark: SparkSession, path: str) -> DataFrame:
-    """A table pinned to its newest version, so that writes during the replay do not change the result."""
-    newest = LogReader(path).latest_version()
-    return spark.read.format("delta").option("versionAsOf", str(newest)).load(path)
+def _is_older(silver: Silver) -> Column:
+    """Whether an older declaration than today's has judged a quarantined row."""
+    return ~F.col("rule_version").eqNullSafe(rules_version(silver))
 
 
 def _judge_again(rows: DataFrame, silver: Silver, lookup_frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -240,22 +189,12 @@ def _with_outcome(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFr
     """Judged rows with their outcome.
 
     A row that passed is ``present`` if silver has it at the same coordinates; ``duplicate`` if silver or an
-    earlier quarantined row has its key from another record; otherwise ``insert``. Of silver, only rows with
-    the keys of judged rows are read.
+    earlier quarantined row has its key from another record; otherwise ``insert``.
     """
-    key = event_key(silver)
     passed = judged.where(F.col(VERDICT) == ACCEPT)
-    keys = passed.select(*(F.col(f"`{name}`").alias(f"__k_{name}") for name in key)).distinct()
-    keys = broadcast_if_small(keys, passed.count())
-    is_same_key = reduce(and_, (F.col(f"`{n}`") == F.col(f"`__k_{n}`") for n in key))
-    places = F.collect_set(F.struct(*(F.col(f"_kafka_{name}").alias(name) for name in PLACE)))
-    in_silver = (
-        table.join(keys, is_same_key, "left_semi")
-        .groupBy(*(F.col(f"`{name}`").alias(f"__t_{name}") for name in key))
-        .agg(places.alias(_IN_SILVER))
-    )
-    same = reduce(and_, (F.col(f"`{n}`") == F.col(f"`__t_{n}`") for n in key), F.col(VERDICT) == ACCEPT)
-    own = F.struct(*(F.col(f"{META}.{name}").alias(name) for name in PLACE))
+    places = F.collect_set(F.struct(*renamed(COORDINATES, PLACE)))
+    in_silver = rows_of_events(table, passed, silver).groupBy(KEY).agg(places.alias(_IN_SILVER))
+    own = F.struct(*(F.col(f"{META}.{name}") for name in PLACE))
     order = Window.partitionBy(VERDICT, KEY).orderBy(F.col(f"{META}.ingested_at"), own)
     outcome = (
         F.when(F.col(VERDICT) == OTHER, _OTHER)
@@ -265,41 +204,25 @@ def _with_outcome(judged: DataFrame, silver: Silver, table: DataFrame) -> DataFr
         .otherwise(_INSERT)
     )
     ranked = judged.withColumn(_TURN, F.row_number().over(order))
-    joined = ranked.join(in_silver, same, "left").withColumn(_OUTCOME, outcome)
-    return joined.drop(_TURN, _IN_SILVER, *(f"__t_{name}" for name in key))
+    return ranked.join(in_silver, KEY, "left").withColumn(_OUTCOME, outcome).drop(_TURN, _IN_SILVER)
 
 
-def _result(
-    decided: DataFrame | None, selection: _Selection, table: str, pinned: int, *, is_dry_run: bool
-) -> Replay:
-    """The counts per outcome; ``decided`` is None if no row was judged. Spark judges the rows here."""
-    outcomes: dict[str, int] = {}
-    passed_by_reason: dict[str, int] = {}
-    failed_by_reason: dict[str, int] = {}
-    if decided is not None:
-        outcomes = {row[0]: int(row[1]) for row in decided.groupBy(_OUTCOME).count().collect()}
+def _counted(result: Replay, decided: DataFrame, rows: DataFrame) -> Replay:
+    """A result with the numbers of rows per outcome, and per reason. Spark judges the rows here."""
+    outcomes = {row[0]: int(row[1]) for row in decided.groupBy(_OUTCOME).count().collect()}
     failed, other = outcomes.get(_FAIL, 0), outcomes.get(_OTHER, 0)
-    passed = sum(outcomes.values()) - failed - other
-    if decided is not None and passed:
-        former = selection.rows.select(*PLACE, F.col("reasons").alias("__former"))
-        own = _places_that_leave(decided.where(F.col(_OUTCOME) != _OTHER))
-        passed_by_reason = _by_reason(former.join(own, list(PLACE)), "__former")
-    if decided is not None and failed:
-        failed_by_reason = _by_reason(decided.where(F.col(_OUTCOME) == _FAIL), REASONS)
-    return Replay(
-        table=table,
-        version=pinned,
-        selected=selection.selected,
-        dropped=selection.dropped,
-        older=selection.older,
-        judged=passed + failed + other,
-        passed=passed,
+    judged = sum(outcomes.values())
+    former = rows.select(*PLACE, F.col("reasons").alias("__former"))
+    former = former.join(_places_that_leave(decided.where(F.col(_OUTCOME) != _OTHER)), list(PLACE))
+    return replace(
+        result,
+        judged=judged,
+        passed=judged - failed - other,
         inserted=outcomes.get(_INSERT, 0) + outcomes.get(_PRESENT, 0),
         duplicates=outcomes.get(_DUPLICATE, 0),
         failed=failed,
-        passed_by_reason=passed_by_reason,
-        failed_by_reason=failed_by_reason,
-        is_dry_run=is_dry_run,
+        passed_by_reason=_by_reason(former, "__former") if judged > failed + other else {},
+        failed_by_reason=_by_reason(decided.where(F.col(_OUTCOME) == _FAIL), REASONS) if failed else {},
         other=other,
     )
 
@@ -322,28 +245,25 @@ class _Move:
     layout: Layout
     run: Mapping[str, Any]
 
-    def insert(self, decided: DataFrame, say: Callable[[str], None]) -> None:
+    def insert(self, decided: DataFrame, say: Say) -> None:
         """Insert the rows with the outcome ``insert`` into silver."""
         silver = self.silver
         fresh = decided.where(F.col(_OUTCOME) == _INSERT)
         refuse_unknown_fields(fresh, silver)
-        count, newest = fresh.agg(F.count("*"), F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)).collect()[0]
+        newest_ms = F.ceil(F.unix_micros(F.max(EVENT_TIME)) / 1000)
+        count, newest_ms = fresh.agg(F.count("*"), newest_ms).collect()[0]
         if not count:
             return
         say(f"inserting {count:,} rows into {silver.table}")
         counts = {"inserted": int(count)}
-        metadata = self._metadata(silver.table, counts=counts, newest_event_ms=int(newest))
+        metadata = self._metadata(silver.table, counts=counts, newest_event_ms=int(newest_ms))
         path = self.layout.table_path(silver.table)
-        # The property is set before the rows are inserted. A stream that starts in between searches silver
-        # for duplicates of rows that are not there yet, which is harmless.
-        if (before := replayed_ms(path)) is None or before < newest:
-            note = self._metadata(silver.table)
-            delta_table.set_property(fresh.sparkSession, path, note, REPLAYED, str(int(newest)))
+        known_keys.remember(fresh.sparkSession, path, self._metadata(silver.table), int(newest_ms))
         rows = accepted(SparkRows(fresh.drop(_OUTCOME)), count=int(count))
         rows = evolved(rows, silver, self.pipeline, path)
         delta_merge.insert_new(rows.frame, path, metadata, key=event_key(silver))
 
-    def delete(self, decided: DataFrame, result: Replay, say: Callable[[str], None]) -> None:
+    def delete(self, decided: DataFrame, result: Replay, say: Say) -> None:
         """Delete the rows that passed, and other tables' records, from quarantine."""
         quarantine, gone = self.silver.quarantine, result.passed + result.other
         say(f"deleting {gone:,} rows from {quarantine}")

@@ -13,23 +13,23 @@ no other record becomes late, as in a load from a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import and_
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
+from common.declare import Silver
 from common.declare.intervals import length_of
-from common.delta.delta_rs import ACTION, DELETED, INSERTED, UPDATED
+from common.delta.changes import changes_between
 from common.errors import UsageError
 from common.rows.spark_rows import SparkRows
 from orchestration.access.progress.record_range import BRONZE, SILVER, RecordRange
-from orchestration.records.rejudge.row_difference import differing
+from orchestration.records.rejudge.select import Say, coordinates_of, renamed, tables_with_own_row
 from silver.judge.dedupe import event_key, key_text
 from silver.query import Builder, with_bytes_of_rejected
 from silver.read.column_names import (
@@ -48,10 +48,7 @@ from silver.write.schema_evolution import evolved
 from silver.write.table_columns import accepted
 from silver.write.verdict_counts import Tally, count_verdicts, rule_failure
 
-Say = Callable[[str], None]
-
 _TODAY, _LATE_BY, _WAS, _MINE, _STAYS = "__today", "__late_by", "__was", "__is_of_range", "__stays"
-_LIVE, _NEW, _THERE = "live", "new", "__there"
 
 
 @dataclass
@@ -102,11 +99,11 @@ class RestatedRows:
         aside = self.builder.rejected(self._judged)
         tables = self.tables
         return {
-            silver.quarantine: differences(self._inside(tables[silver.quarantine], PLACE), aside, PLACE),
-            silver.late_table: differences(
+            silver.quarantine: changes_between(self._inside(tables[silver.quarantine], PLACE), aside, PLACE),
+            silver.late_table: changes_between(
                 self._inside(tables[silver.late_table], COORDINATES), late, COORDINATES
             ),
-            silver.table: differences(before, mine.frame, COORDINATES),
+            silver.table: changes_between(before, mine.frame, COORDINATES),
         }
 
     def _count(self) -> None:
@@ -130,16 +127,14 @@ class RestatedRows:
         return self.builder.silver.keep == "newest"
 
     def _kept(self, frame: DataFrame) -> DataFrame:
-        frame.persist(StorageLevel.MEMORY_AND_DISK)
-        self.stack.callback(frame.unpersist)
-        return frame
+        return kept(self.stack, frame)
 
     def _read(self, bronze: DataFrame) -> DataFrame:
         """Records judged, with their coordinates as silver names them; late ones have the verdict late."""
         judged = with_bytes_of_rejected(self.builder.judged(bronze))
         today = key_text(judged, event_key(self.builder.silver))
-        names = [F.col(f"{META}.{name}").alias(own) for name, own in zip(PLACE, COORDINATES, strict=True)]
-        judged = judged.select("*", today.alias(_TODAY), *names)
+        places = renamed([f"{META}.{name}" for name in PLACE], COORDINATES)
+        judged = judged.select("*", today.alias(_TODAY), *places)
         late = self.tables[self.builder.silver.late_table]
         late = late.select(*COORDINATES, F.col(WATERMARK).alias(_LATE_BY))
         is_late = (F.col(VERDICT) == ACCEPT) & (F.col(EVENT_TIME) <= F.col(_LATE_BY))
@@ -159,14 +154,9 @@ class RestatedRows:
         silver = self.builder.silver
         self.say(f"looking for former duplicates of events whose rows leave {silver.table}")
         taken = [
-            self._silver.select(
-                *(F.col(own).alias(name) for own, name in zip(COORDINATES, PLACE, strict=True))
-            ),
-            self.tables[silver.quarantine].select(*PLACE),
+            self.tables[name].select(*renamed(coordinates_of(name), PLACE))
+            for name in tables_with_own_row(silver)
         ]
-        if silver.late == "keep":
-            late = self.tables[silver.late_table]
-            taken.append(late.select(*(F.col(f"_kafka_{name}").alias(name) for name in PLACE)))
         if self.unread is not None:
             taken.append(self.unread)
         rest = self.bronze.where(~self.records.holds(BRONZE))
@@ -214,18 +204,17 @@ class RestatedRows:
         known = self._former.where("__is_same").select(*COORDINATES, F.lit(True).alias("__known"))
         order = (F.col(f"{META}.ingested_at").alias("__came"), F.col(f"{META}.timestamp").alias("__sent"))
         mine = self._judged.where(F.col(VERDICT).isin(*self._taken))
-        bounds = SparkRows(mine.select(*event_key(silver))).bounds(event_key(silver))
+        outside = rows_of_events(self._outside(self._silver), mine, silver)
         names = [KEY, EVENT_TIME, *COORDINATES, "__came", "__sent"]
         mine = mine.select(KEY, EVENT_TIME, *COORDINATES, *order, F.lit(True).alias(_MINE))
         mine = mine.join(known, list(COORDINATES), "left")
-        outside = self._outside(self._silver).where(reduce(and_, bounds, F.lit(True)))
         others = outside.select(
-            key_text(outside, event_key(silver)).alias(KEY),
+            KEY,
             F.col(silver.event_time).alias(EVENT_TIME),
             *COORDINATES,
             F.col("_ingested_at").alias("__came"),
             F.col("_kafka_timestamp").alias("__sent"),
-        ).join(mine.select(KEY).distinct(), KEY, "left_semi")
+        )
         others = others.select(*names, F.lit(False).alias(_MINE), F.lit(True).alias("__known"))
         both = mine.select(*names, _MINE, "__known").unionByName(others)
         ranked = self._kept(self._ranked(both))
@@ -303,45 +292,26 @@ class RestatedRows:
 
     def _inside(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
         """The rows of a table whose records are judged again."""
-        places = self._judged.select(
-            *(F.col(own).alias(name) for own, name in zip(COORDINATES, names, strict=True))
-        )
+        places = self._judged.select(*renamed(COORDINATES, names))
         return rows.join(places, list(names), "left_semi")
 
     def _outside(self, rows: DataFrame) -> DataFrame:
         return rows.join(self._judged.select(*COORDINATES), list(COORDINATES), "left_anti")
 
 
-def differences(before: DataFrame, after: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The rows that make one frame the other, each with its ``ACTION``: insert, update or delete.
+def rows_of_events(rows: DataFrame, judged: DataFrame, silver: Silver) -> DataFrame:
+    """Those of silver's rows whose event is that of a judged row, with their key as text in ``KEY``.
 
-    Args:
-        before: Rows that may lack columns of ``after``, where they are null.
-        after: At most one row per key.
-        key: Columns that identify a row; not null.
+    Files that cannot hold such a row are not read.
     """
-    there = F.lit(True).alias(_THERE)
-    held = [
-        F.col(f"`{each.name}`")
-        if each.name in before.columns
-        else F.lit(None).cast(each.dataType).alias(each.name)
-        for each in after.schema
-    ]
-    old = before.select(*held, there).alias(_LIVE)
-    new = after.select("*", there).alias(_NEW)
-    same = reduce(and_, (F.col(f"{_LIVE}.`{name}`") == F.col(f"{_NEW}.`{name}`") for name in key))
-    values = StructType([each for each in after.schema if each.name not in key])
-    action = (
-        F.when(F.col(f"{_LIVE}.{_THERE}").isNull(), INSERTED)
-        .when(F.col(f"{_NEW}.{_THERE}").isNull(), DELETED)
-        .when(differing(_LIVE, _NEW, values), UPDATED)
-    )
-    rows: list[Column] = [
-        F.coalesce(F.col(f"{_NEW}.`{name}`"), F.col(f"{_LIVE}.`{name}`")).alias(name)
-        if name in key
-        else F.col(f"{_NEW}.`{name}`")
-        for name in after.columns
-    ]
-    return (
-        old.join(new, same, "full_outer").select(*rows, action.alias(ACTION)).where(F.col(ACTION).isNotNull())
-    )
+    key = event_key(silver)
+    near = rows.where(reduce(and_, SparkRows(judged.select(*key)).bounds(key), F.lit(True)))
+    found = near.withColumn(KEY, key_text(near, key))
+    return found.join(judged.select(KEY).distinct(), KEY, "left_semi")
+
+
+def kept(stack: ExitStack, frame: DataFrame) -> DataFrame:
+    """The rows of a frame, computed at most once until the end of the block."""
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    stack.callback(frame.unpersist)
+    return frame

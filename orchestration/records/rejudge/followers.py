@@ -1,25 +1,56 @@
-"""How gold tables follow rows of silver that are replaced: by what differs, or filled again from silver."""
+"""How gold follows rows that its sources replace or lose: by what differs, or filled again from silver."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Silver
+from common.declare import Aggregate, Custom, Gold, Join, Pipeline, Publish, Silver
+from common.delta import table as delta_table
 from common.delta.log import LogReader
-from orchestration.access.declaration.lineage import sources, written_by
+from orchestration.access.declaration.lineage import in_data_order, sources, written_by
 from orchestration.records.rejudge.refill_gold import move_aside
 
 
-def readers(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
-    """The gold tables that read a silver table."""
-    return tuple(one for one in pipeline.gold if silver.table in sources(one))
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A gold table or publication that reads, directly or not, tables that lose rows.
+
+    Attributes:
+        table: The name of the table or publication.
+        follows: Whether its next micro-batches take these rows back by themselves.
+        advice: What to do if it does not follow; empty if it does.
+    """
+
+    table: str
+    follows: bool
+    advice: str = ""
+
+
+def followers(pipeline: Pipeline, layout: Layout, erased: Collection[str]) -> Iterator[Follower]:
+    """All gold tables and publications that read erased rows, each after those that it reads.
+
+    Args:
+        pipeline: The pipeline.
+        layout: Paths of the tables.
+        erased: The tables from which records are erased.
+    """
+    changed = set(erased)
+    for gold in in_data_order(pipeline.gold):
+        if changed.intersection(sources(gold)):
+            changed.update(written_by(gold))
+            advice = _advice(gold, layout)
+            yield Follower(gold.table, not advice, advice)
+    for publish in pipeline.publish:
+        if publish.reads in changed:
+            yield Follower(publish.table, follows=False, advice=_advice_for_publication(publish))
 
 
 def written_tables(pipeline: Pipeline, silver: Silver) -> tuple[str, ...]:
     """The tables whose leases are needed where rows of a silver table are replaced."""
-    gold = [name for one in readers(pipeline, silver) for name in written_by(one)]
-    return (silver.table, *silver.side_tables, *gold)
+    gold = [name for one in _readers(pipeline, silver) for name in written_by(one)]
+    return (*written_by(silver), *gold)
 
 
 def cannot_follow(
@@ -33,12 +64,9 @@ def cannot_follow(
         silver: The table whose rows are replaced.
         is_same_shape: Whether the table keeps its columns.
     """
-    properties = LogReader(layout.table_path(silver.table)).properties()
-    has_feed = properties.get("delta.enableChangeDataFeed") == "true"
+    has_feed = _keeps_feed(layout, silver.table)
     return tuple(
-        one
-        for one in readers(pipeline, silver)
-        if not (is_same_shape and has_feed and one.takes_rows_back and one.reading.changes != "appends")
+        one for one in _readers(pipeline, silver) if not (is_same_shape and has_feed and one.reads_removals)
     )
 
 
@@ -57,5 +85,44 @@ def filled_again(gold: Sequence[Gold]) -> tuple[tuple[str, ...], tuple[str, ...]
 
 def can_be_filled_again(gold: Gold) -> bool:
     """Whether a new checkpoint begins with the rows that silver has, not with its first commits."""
-    in_order = isinstance(gold, Aggregate) and gold.watermark is not None
-    return not (in_order or isinstance(gold, Custom) or (isinstance(gold, Join) and gold.mode == "stream"))
+    return not (isinstance(gold, Custom) or _reads_in_order(gold))
+
+
+def _readers(pipeline: Pipeline, silver: Silver) -> tuple[Gold, ...]:
+    return tuple(one for one in pipeline.gold if silver.table in sources(one))
+
+
+def _keeps_feed(layout: Layout, table: str) -> bool:
+    return LogReader(layout.table_path(table)).properties().get("delta.enableChangeDataFeed") == "true"
+
+
+def _reads_in_order(gold: Gold) -> bool:
+    """Whether a query needs all commits of its source in the order of arrival."""
+    if isinstance(gold, Aggregate):
+        return gold.watermark is not None
+    return isinstance(gold, Join) and gold.mode == "stream"
+
+
+def _advice(gold: Gold, layout: Layout) -> str:
+    """What to do about a gold table that does not follow; empty if it follows."""
+    if isinstance(gold, Custom):
+        if gold.takes_rows_back:
+            return "its function gets the deleted rows; whether it erases them is up to that function"
+        return "its function gets no deleted rows: erase them in its tables yourself"
+    if not can_be_filled_again(gold):
+        return (
+            "it has a watermark and keeps what it has; it cannot be filled again in the order of arrival. "
+            'Declare it under a new name with mode="recompute", and delete the old table'
+        )
+    if not gold.reads_removals:
+        return f"it takes no row back. Fill it again: medallion rebuild {gold.table}"
+    for source in sources(gold):
+        if delta_table.exists(layout.table_path(source)) and not _keeps_feed(layout, source):
+            return f"{source} keeps no change data feed. Fill it again: medallion rebuild {gold.table}"
+    return ""
+
+
+def _advice_for_publication(publish: Publish) -> str:
+    if publish.deletes:
+        return f"deletions of {publish.reads} are sent; what was sent before is with its receivers"
+    return "what was sent is with its receivers: erase it there"

@@ -12,56 +12,23 @@ from unittest import mock
 
 import pytest
 
-from common.config.settings import Settings
-from common.declare import Aggregate, Pipeline, Rule, Topic, Upsert
+from common.delta import table as delta_table
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
 from orchestration.change.rebuild import rebuild as shadow
 from orchestration.change.rebuild import switch
-from tests.conftest import make_settings
 from tests.support.engine import Engine
-from tests.support.oracles.plan_shop import COLUMNS, FIRST, THEN, orders, record
+from tests.support.oracles.plan_shop import COLUMNS, orders, record
+from tests.support.stored_shop import GOLD, LARGE, READS, SILVER, changed, ran, settings_of, shop
 
-READS = "silver.orders"
-BASE = Pipeline(
-    name="shop",
-    bronze=[Topic("orders")],
-    silver=[orders()],
-    gold=[
-        Upsert("latest", READS, key=["id"], newest_by=["at"], columns=["id", "country", "amount", "at"]),
-        Aggregate("counts", READS, by=["country"], measures={"n": "count(*)", "total": "sum(amount)"}),
-        Aggregate("again", READS, by=["country"], measures={"n": "count(*)"}, mode="recompute"),
-    ],
-)
-CHANGED = replace(
-    BASE,
-    silver=[orders(rules=[Rule("amount_large", "amount > 10")], columns=COLUMNS | {"amount": "amount * 2"})],
-)
+BASE, CHANGED = shop(orders()), shop(orders(**LARGE))
 LAST = [record(10, "z", days=0.03, amount=9), record(11, "d", amount=8), record(12, "y", amount=1)]
-
-
-def settings_of(folder: Path) -> Settings:
-    """Settings under which a shadow has the micro-batches of the live query."""
-    return make_settings(folder, "none:1", "spark.shuffle_partitions=1", "silver.max_files_per_trigger=1")
-
-
-def ran(spark: Any, folder: Path, pipeline: Pipeline = BASE) -> Engine:
-    """The shop after two micro-batches."""
-    engine = Engine(spark, pipeline, settings_of(folder))
-    for rows in (FIRST, THEN):
-        engine.append_bronze("bronze.orders", rows)
-        engine.run("silver", "gold")
-    return engine
 
 
 def rows(engine: Engine, *tables: str) -> dict[str, Counter[str]]:
     """The rows of tables."""
     return {table: Counter(map(repr, engine.rows(table))) for table in tables}
-
-
-SILVER = (READS, f"{READS}__quarantine", f"{READS}__late")
-GOLD = ("gold.latest", "gold.counts", "gold.again")
 
 
 def rebuild(engine: Engine, work: Callable[..., shadow.Rebuilt] = shadow.rebuild_silver) -> shadow.Rebuilt:
@@ -70,16 +37,11 @@ def rebuild(engine: Engine, work: Callable[..., shadow.Rebuilt] = shadow.rebuild
     return work(spark, pipeline, engine.settings, engine.layout, pipeline.silver[0], lambda text: None)
 
 
-def changed(engine: Engine, pipeline: Pipeline = CHANGED) -> Engine:
-    """The engine with another pipeline over the same tables."""
-    return Engine(engine.spark, pipeline, engine.settings)
-
-
 @pytest.fixture(scope="module")
 def before(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a shop after two micro-batches."""
     folder = tmp_path_factory.mktemp("rebuild")
-    ran(spark, folder)
+    ran(spark, folder, BASE)
     return folder
 
 
@@ -93,10 +55,7 @@ def engine(spark: Any, before: Path, tmp_path: Path) -> Engine:
 @pytest.fixture(scope="module")
 def new(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """A shop that never had another declaration."""
-    engine = ran(spark, tmp_path_factory.mktemp("new"), CHANGED)
-    engine.append_bronze("bronze.orders", LAST)
-    engine.run("silver", "gold")
-    return engine
+    return ran(spark, tmp_path_factory.mktemp("new"), CHANGED, LAST)
 
 
 def assert_new(engine: Engine, new: Engine) -> None:
@@ -164,16 +123,16 @@ def cut(engine: Engine, place: str) -> Any:
 
         return mock.patch.object(Path, "rename", rename)
     if place == "at the end":
-        return mock.patch.object(switch, "write_switch", side_effect=KeyboardInterrupt)
-    name = "_merge_all" if place == READS else "_overwrite"
-    write, path = getattr(switch, name), engine.path(place)
+        return mock.patch.object(switch, "keep_record", side_effect=KeyboardInterrupt)
+    owner, name = (switch, "make_equal") if place == READS else (delta_table, "replace_all")
+    write, path = getattr(owner, name), engine.path(place)
 
-    def written(*given: Any) -> None:
-        write(*given)
+    def written(*given: Any, **named: Any) -> None:
+        write(*given, **named)
         if path in given:
             raise KeyboardInterrupt
 
-    return mock.patch.object(switch, name, written)
+    return mock.patch.object(owner, name, written)
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from orchestration.cli.records.erase_output import old_files
 from orchestration.records.erasure.erase import Plan, TableCount
-from orchestration.records.erasure.gold import Follower
+from orchestration.records.rejudge.followers import Follower
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BRONZE, SILVER = TableCount("bronze.orders", 9, 2), TableCount("silver.orders", 5, 1)

@@ -29,7 +29,7 @@ from common.declare import (
     Window,
     Within,
 )
-from orchestration.records.erasure.gold import followers
+from orchestration.records.rejudge.followers import followers
 
 SILVER = Silver(
     "orders",
@@ -72,7 +72,8 @@ def advice(folder: Path, *gold: Gold, feed: bool = True, publish: tuple[Publish,
         gold=gold,
         publish=publish,
     )
-    found = followers(pipeline, feed_of(folder, silver_keeps_one=feed), ["bronze.orders", "silver.orders"])
+    layout = feed_of(folder, silver_keeps_one=feed)
+    found = tuple(followers(pipeline, layout, ["bronze.orders", "silver.orders"]))
     assert all(one.follows == (not one.advice) for one in found)
     return {one.table: one.advice for one in found}
 

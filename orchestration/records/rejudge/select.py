@@ -1,0 +1,80 @@
+"""Which stored rows a change is about: by condition or coordinates; and what their query has yet to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from common.config.paths import Layout
+from common.declare import Silver
+from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position
+from common.errors import UsageError, first_line
+from silver.read.column_names import COORDINATES, PLACE
+from silver.write import first_load
+
+Say = Callable[[str], None]
+"""Reports a step of the work."""
+
+
+def condition(rows: DataFrame, where: str, table: str) -> Column:
+    """A condition of ``--where`` over the columns of a table.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        found = F.expr(f"({where})")
+        rows.where(found).schema  # noqa: B018  # resolves the condition's columns
+    except PySparkException as error:
+        names = ", ".join(rows.columns)
+        raise UsageError(f"--where: {first_line(error)}. The columns of {table} are: {names}.") from error
+    return found
+
+
+def coordinates_of(table: str) -> tuple[str, ...]:
+    """The columns of a table with the coordinates of its records: they are raw, or of silver's shape."""
+    return PLACE if table.startswith("bronze.") or table.endswith("__quarantine") else COORDINATES
+
+
+def renamed(have: Sequence[str], want: Sequence[str]) -> list[Column]:
+    """Columns under other names, such as coordinates as another table has them."""
+    return [F.col(own).alias(name) for own, name in zip(have, want, strict=True)]
+
+
+def tables_with_own_row(silver: Silver) -> tuple[str, ...]:
+    """The tables of the query in which a record has a row of its own, if it is nobody's duplicate."""
+    return (silver.table, silver.quarantine, *((silver.late_table,) if silver.late == "keep" else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUntil:
+    """How far the query of a silver table has read bronze.
+
+    Attributes:
+        unfinished: What of its work was cut off, and has rows to write; empty if nothing was.
+        position: What it has read; None: nothing yet.
+    """
+
+    unfinished: str
+    position: DeltaPosition | None
+
+
+def read_until(layout: Layout, silver: Silver) -> ReadUntil:
+    """How far the query of a silver table has read bronze, by its checkpoint and its first load."""
+    checkpoint = Checkpoint(layout.checkpoint_path(silver.table))
+    committed = checkpoint.last_committed()
+    loaded = first_load.mark(layout.table_path(silver.table))
+    if loaded is not None and not loaded.is_done:
+        return ReadUntil("first load", None)
+    if checkpoint.last_planned() != committed:
+        return ReadUntil("newest micro-batch", None)
+    entry = checkpoint.planned_batch(committed)
+    position = None if entry is None else delta_position(entry)
+    if position is None and (loaded is not None or committed is not None):
+        begins = 0 if loaded is None else loaded.begins
+        position = DeltaPosition(begins, -1, "", in_snapshot=False)
+    return ReadUntil("", position)

@@ -1,0 +1,151 @@
+"""What is kept beside a checkpoint while stored rows are replaced: by it a run that was cut off is finished.
+
+A record says which change is under way. It is written before the first write and after the last one, so a
+start of the query refuses what has been left half done. A switch puts the rows and the checkpoint of another
+query in the place of the table's own. A restatement puts the rows of some records in the place of their
+former ones; the checkpoint stays.
+
+Staged rows are what a run has found and has yet to write: the tables that it read change meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from common.config.paths import Layout
+from common.delta import table as delta_table
+from common.delta.log import LogReader
+from common.errors import CheckpointMismatchError
+from common.machine.storage_folder import StorageFolder
+from silver.write import first_load
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What is needed to finish a switch that was cut off, and to take it back.
+
+    Attributes:
+        query_id: The query whose rows and checkpoint come into the place of the live ones.
+        versions: The version of each table before the switch.
+        kept: Where the former checkpoint is kept.
+        coming: The checkpoint that comes, before it is in its place.
+        restores: Of a switch that takes another one back, the version of each table that comes.
+        is_done: Whether the switch is complete.
+    """
+
+    query_id: str
+    versions: Mapping[str, int]
+    kept: str
+    coming: str
+    restores: Mapping[str, int] | None = None
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restatement:
+    """What is needed to finish a restatement that was cut off.
+
+    Attributes:
+        run_id: Identifies it in the metadata of its commits and of its staged rows.
+        options: The options of the command that name its records.
+        versions: The version of each table before it.
+        is_done: Whether it is complete.
+    """
+
+    run_id: str
+    options: str
+    versions: Mapping[str, int]
+    is_done: bool = False
+
+
+RecordT = TypeVar("RecordT", Switch, Restatement)
+
+
+def last_record(layout: Layout, table: str, kind: type[RecordT]) -> RecordT | None:
+    """The record of the last switch or restatement of a silver table; None where there was none."""
+    folder, name = _file(layout, table, kind)
+    content = folder.read(name)
+    return None if content is None else kind(**json.loads(content))
+
+
+def keep_record(layout: Layout, table: str, record: Switch | Restatement) -> None:
+    """Keep the record of a change, before its first write and after its last one."""
+    folder, name = _file(layout, table, type(record))
+    folder.write(name, json.dumps(asdict(record), indent=1).encode())
+
+
+def refuse_unfinished(layout: Layout, table: str) -> None:
+    """Refuse to work with tables whose switch or restatement was cut off.
+
+    Raises:
+        CheckpointMismatchError: Names the command that finishes it.
+    """
+    refuse_unfinished_restatement(layout, table)
+    refuse_unfinished_switch(layout, table)
+
+
+def refuse_unfinished_restatement(layout: Layout, table: str) -> None:
+    """As ``refuse_unfinished``, for a restatement alone."""
+    found = last_record(layout, table, Restatement)
+    if found is not None and not found.is_done:
+        raise _unfinished(table, "restatement", f"medallion restate {table} {found.options}")
+
+
+def refuse_unfinished_switch(layout: Layout, table: str) -> None:
+    """As ``refuse_unfinished``, for a switch alone."""
+    found = last_record(layout, table, Switch)
+    if found is not None and not found.is_done:
+        raise _unfinished(table, "rebuild", f"medallion rebuild {table}")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """The rows that a run has yet to write, as a Delta table whose commit names the run.
+
+    Attributes:
+        path: The folder.
+    """
+
+    path: str
+
+    def write(self, rows: DataFrame, metadata: str, *, partition_by: str = "") -> None:
+        """Put rows in the place of those that are staged; ``metadata`` has the ``run_id``."""
+        delta_table.replace_all(rows, self.path, metadata, partition_by=partition_by)
+
+    def facts(self) -> Mapping[str, Any] | None:
+        """The metadata with which the rows were staged; None if no run has staged any."""
+        log = LogReader(self.path)
+        latest = log.latest_version()
+        commit = None if latest is None else log.commit(latest)
+        return commit.metadata if commit is not None and "run_id" in commit.metadata else None
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The staged rows."""
+        return newest(spark, self.path)
+
+    def discard(self, spark: SparkSession) -> None:
+        """Delete the folder, if it is there."""
+        first_load.discard(spark, self.path)
+
+
+def newest(spark: SparkSession, path: str) -> DataFrame:
+    """A table, pinned to its newest version: what is written meanwhile does not change the rows."""
+    return spark.read.format("delta").option("versionAsOf", str(LogReader(path).latest_version())).load(path)
+
+
+def _unfinished(table: str, what: str, command: str) -> CheckpointMismatchError:
+    return CheckpointMismatchError(
+        f"{table}: a {what} of the table was cut off while its rows were being replaced. Nothing was "
+        f"written. Finish it: {command}"
+    )
+
+
+def _file(layout: Layout, table: str, kind: type) -> tuple[StorageFolder, str]:
+    folder, _, name = layout.checkpoint_path(table).rpartition("/")
+    return StorageFolder(folder), f"{name}__{'switch' if kind is Switch else 'restate'}.json"
