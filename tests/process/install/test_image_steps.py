@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from common.config.settings import load_settings
-from common.declare import Pipeline
+from common.declare import Pipeline, Topic
 from common.java.jar_cache import export
 from orchestration.install.deploy import image
 from orchestration.install.deploy.deployment import HOME, plan_of
@@ -86,7 +86,8 @@ def test_the_steps_end_in_a_program_that_needs_no_network(tmp_path: Path) -> Non
     packages = next((root / "venv" / "lib").glob("python*/site-packages"))
     (packages / "locked.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     env = {"PATH": f"{root}/venv/bin:{os.environ['PATH']}", "HOME": moved[HOME]}
-    for word, argument in steps(image.dockerfile(plan_of(settings, Pipeline(name="earthquakes")), "compose")):
+    quakes = Pipeline(name="earthquakes", bronze=[Topic("quakes")], kafka={"bootstrap.servers": "kafka:9092"})
+    for word, argument in steps(image.dockerfile(plan_of(settings, quakes), "compose")):
         if word == "ENV":
             for each in argument.split():
                 name, _, value = each.partition("=")
