@@ -80,9 +80,9 @@ _AWAY = (
     # pyarrow, which knows some errors of a store by name, and of a request without a body the status only.
     r"AWS Error (?:INTERNAL_FAILURE|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING|NETWORK_CONNECTION|"
     r"REQUEST_TIMEOUT)|"
-    r"AWS Error UNKNOWN \(HTTP status (?:408|425|429|5\d\d)\)|"
+    r"AWS Error UNKNOWN \(HTTP status (?:408|425|429|50[0234]|52\d)\)|"
     # obstore and delta-rs; delta-rs writes each cause in a line of its own, in colours.
-    r"status code(?:\x1b\[\d+m|[^0-9\x1b])*(?:408|425|429|5\d\d)\b|"
+    r"status code(?:\x1b\[\d+m|[^0-9\x1b])*(?:408|425|429|50[0234]|52\d)\b|"
     r"Generic S3 error(?s:.)*(?:HTTP error|<Code>(?:RequestTimeout|IncompleteBody|OperationAborted)</Code>)"
 )
 """What an object store's clients say of a store that does not answer, or asks them to come back later."""

@@ -42,6 +42,7 @@ DEFAULT_SECONDS = 60.0
 """How long a lease lasts after its last renewal."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PROCESS_IDS = Path("/proc/self/ns/pid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class StoreLeases:
         with ExitStack() as undo:
             undo.callback(self._release)
             try:
+                self._require_conditions()
                 for table in self._acquire_all():
                     self._add_fence(table)
             except (BaseError, OSError) as error:
@@ -140,6 +142,31 @@ class StoreLeases:
         """The error for a lease that another process has taken over; ``None`` while all are held."""
         return self._lost
 
+    def _require_conditions(self) -> None:
+        """Refuse a store that writes an object although the condition of the put does not hold.
+
+        On such a store two jobs that start at once would both have every lease.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+        key = f"_leases/_probe-{lease_owner.OWNER}"
+        # The answer to a put that succeeded may be lost: the client puts again, and is refused.
+        with suppress(AlreadyExistsError):
+            obstore.put(self._store, key, b"first", mode="create")
+        try:
+            for mode in ("create", {"e_tag": '"another"'}):
+                with suppress(AlreadyExistsError, PreconditionError):
+                    obstore.put(self._store, key, b"second", mode=mode)  # type: ignore[arg-type]
+                    raise SetupError(
+                        f"{self._warehouse}: the store ignores the conditions of a put (If-None-Match, "
+                        "If-Match), so that two jobs could write one table. Use a store that has them, as "
+                        "AWS S3 does. Nothing was started."
+                    )
+        finally:
+            with suppress(BaseError, OSError):
+                obstore.delete(self._store, key)
+
     def _acquire_all(self) -> list[str]:
         """Acquire all leases under one fencing number; returns the tables whose lease was not released."""
         found = {table: self._read(table) for table in self._tables}
@@ -155,7 +182,9 @@ class StoreLeases:
 
     def _holder(self, table: str, content: Mapping[str, Any]) -> str | None:
         """Who holds a lease; ``None`` for one that has expired, or whose process on this host has ended."""
-        here = content.get("host") == socket.gethostname() and content.get("boot") == _boot_id()
+        # In another container of this machine the same id is another process, or none.
+        own = {"host": socket.gethostname(), "boot": _boot_id(), "pids": _process_ids()}
+        here = all(content.get(name) == value for name, value in own.items())
         started = [
             (content.get("pid"), content.get("started")),
             (content.get("jvm"), content.get("jvm_started")),
@@ -221,6 +250,7 @@ class StoreLeases:
             "job": self._job,
             "host": socket.gethostname(),
             "boot": _boot_id(),
+            "pids": _process_ids(),
             "pid": os.getpid(),
             "started": processes.start_mark(os.getpid()),
             "jvm": self._spark_pid,
@@ -288,6 +318,14 @@ def _boot_id() -> str | None:
     """Identifies the machine since its start; ``None`` where the system does not tell."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def _process_ids() -> str | None:
+    """Identifies the namespace of this process's ids; ``None`` where the system has none."""
+    try:
+        return str(_PROCESS_IDS.readlink())
     except OSError:
         return None
 

@@ -12,6 +12,7 @@ from common.config.settings import Settings
 from common.declare import Pipeline
 from common.machine import extras
 from common.machine.console import say
+from common.machine.file_modes import umask
 from orchestration.observe.page.server import is_loopback, listen, serving
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def page_of(
 
     live = Live(pipeline, settings, Layout.of(pipeline, settings), own)
     with ExitStack() as stack:
+        stack.enter_context(umask(settings.umask))  # before the folder of the alerts is created
         # The page ends first: a job's last alerts may take some seconds.
         if settings.alerts.active_rules:
             stack.enter_context(_watching(live))
@@ -81,7 +83,8 @@ def alerts_of(pipeline: Pipeline, settings: Settings) -> Iterator[None]:
         return
     from orchestration.observe.page.live import Live
 
-    with _watching(Live(pipeline, settings, Layout.of(pipeline, settings))):
+    live = Live(pipeline, settings, Layout.of(pipeline, settings))
+    with umask(settings.umask), _watching(live):
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
@@ -375,6 +376,24 @@ def test_an_address_of_another_machine_is_refused() -> None:
 def test_without_an_address_nothing_listens(lived_in: LivedIn) -> None:
     with page_of(PIPELINE, lived_in.settings, None) as address:
         assert address is None
+
+
+def test_what_a_page_writes_of_alerts_is_its_owners_alone(tmp_path: Path) -> None:
+    """The folder was created before the mask of the process was set: 0755, and 0644 in it."""
+    before = os.umask(0o022)
+    try:
+        lived_in = LivedIn(tmp_path / "lake", alerts={"rules": {"dead": {"when": "query_dead"}}})
+        with page_of(PIPELINE, lived_in.settings, "127.0.0.1:0"):
+            deadline = time.monotonic() + 20
+            while not (lived_in.layout.alerts / "state.json").exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+    finally:
+        os.umask(before)
+    files = [lived_in.layout.alerts, *lived_in.layout.alerts.iterdir()]
+    assert {file.name: oct(file.stat().st_mode & 0o077) for file in files} == {
+        file.name: "0o0" for file in files
+    }
+    assert len(files) == 3
 
 
 def test_the_address_is_free_again_at_the_end(lived_in: LivedIn) -> None:
