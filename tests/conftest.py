@@ -37,11 +37,11 @@ for _name in [name for name in os.environ if name.startswith("MEDALLION_") and "
     del os.environ[_name]
 
 
-KINDS = ("unit", "spark", "pipeline", "broker", "process", "chaos")
+KINDS = ("unit", "spark", "spec", "pipeline", "broker", "process", "chaos")
 """Folders of the tests, by what a test may start: no JVM, a session, its queries, the broker, commands."""
 
 _WITHOUT_SPARK = ("unit", "process", "chaos")
-_MUST_NOT_USE = {"unit": {"spark", "broker"}, "spark": {"broker"}, "pipeline": {"broker"}}
+_MUST_NOT_USE = {"unit": {"spark", "broker"}, "spark": {"broker"}, "spec": {"broker"}, "pipeline": {"broker"}}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

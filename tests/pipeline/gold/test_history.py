@@ -1,12 +1,13 @@
-"""Histories (SCD2) equal an oracle in plain Python after every micro-batch, in whatever order."""
+"""Histories (SCD2): which keys silver is read for, replays and new checkpoints.
+
+Their rows stand as cases in tests/spec/gold; test_random.py compares them after every micro-batch.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import groupby, pairwise, zip_longest
 from typing import Any
 
 import pytest
@@ -41,35 +42,6 @@ LIVING = History(
 )
 PIPELINE = Pipeline(name="shop", bronze=[Topic("orders")], gold=[STATES, LIVING])
 Row = dict[str, Any]
-
-
-def oracle(silver: Iterable[Row], gold: History) -> list[tuple[Any, ...]]:
-    """All runs of all keys: key, columns, from, to, is current, versions, last, coordinates of the first."""
-    latest: dict[tuple[Any, ...], Row] = {}
-    for row in sorted(silver, key=lambda row: [row[name] for name in COORDINATES]):
-        if row["at"] is not None:
-            latest[row["k"], row["region"], row["at"]] = row
-    keys: dict[tuple[Any, ...], list[Row]] = {}
-    for place in sorted(latest, key=lambda place: place[2]):
-        keys.setdefault(place[:2], []).append(latest[place])
-    return [(*key, *run) for key, rows in keys.items() for run in runs(rows, gold)]
-
-
-def runs(rows: list[Row], gold: History) -> Iterator[tuple[Any, ...]]:
-    """The runs of one key, whose versions are in order."""
-    found = [(state, list(members)) for state, members in groupby(rows, lambda row: state_of(row, gold))]
-    for (state, members), after in zip_longest(found, found[1:]):
-        if state is not None:
-            ends = None if after is None else after[1][0]["at"]
-            span = (members[0]["at"], ends, ends is None, len(members), members[-1]["at"])
-            yield (*state, *span, *(members[0][name] for name in COORDINATES))
-
-
-def state_of(row: Row, gold: History) -> tuple[Any, ...] | None:
-    """What a version says; ``None`` where it ends the one before."""
-    if gold is STATES:
-        return row["status"], None if row["amount"] is None else row["amount"] >= 5
-    return None if row["status"] == "gone" else (row["status"],)
 
 
 class Ran:
@@ -145,41 +117,6 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     made.append(made.rows(10, latest=60))
     made.engine.run("gold")
     return made
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("gold", [STATES, LIVING], ids=lambda gold: gold.name)
-def test_after_every_micro_batch_it_is_what_silver_says(ran: Ran, gold: History) -> None:
-    """As a multiset, with versions counted and the first one's coordinates."""
-    batches = ran.batches(gold)
-    assert len(batches) == 2 + 6
-    for version, _, silver in batches:
-        expected = oracle(ran.silver(silver), gold)
-        assert Counter(ran.table(gold, version)) == Counter(expected), f"silver {silver}"
-    assert batches[-1][2] == ran.engine.version("silver.orders")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("gold", [STATES, LIVING], ids=lambda gold: gold.name)
-def test_intervals_neither_overlap_nor_leave_gaps(ran: Ran, gold: History) -> None:
-    """But where an interval was ended; one row of a key is current, or none where its end was the last."""
-    keys: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-    for row in ran.table(gold):
-        keys.setdefault(row[:2], []).append(row[-9:-4])
-    gaps = current = 0
-    for spans in keys.values():
-        spans.sort()
-        assert sum(is_current for _, _, is_current, _, _ in spans) == (spans[-1][1] is None)
-        current += spans[-1][1] is None
-        for (begin, end, is_current, _, last), after in pairwise(spans):
-            assert begin <= last < end <= after[0]
-            assert not is_current
-            gaps += end < after[0]
-    assert len(keys) == 6
-    if gold is STATES:
-        assert (gaps, current) == (0, 6)
-    else:
-        assert gaps > 0
 
 
 @pytest.mark.long

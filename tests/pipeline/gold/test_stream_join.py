@@ -13,6 +13,9 @@ from common.delta import table as delta_table
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
+# tests/spec/gold has such joins in `make test`; here they go over restarts.
+pytestmark = pytest.mark.long
+
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 KAFKA = (
     "_kafka_topic string, _kafka_partition int, _kafka_offset bigint, _kafka_timestamp timestamp,"
@@ -131,7 +134,6 @@ def test_a_row_that_came_too_late_is_left_out_and_counted(engine: Engine, gold: 
     assert sum(each["rows"] for each in counts) == len(engine.rows(gold.table))
 
 
-@pytest.mark.long
 def test_a_replayed_micro_batch_writes_nothing(engine: Engine) -> None:
     before = {gold.name: (engine.version(gold.table), found(engine, gold)) for gold in JOINS}
     for gold in JOINS:

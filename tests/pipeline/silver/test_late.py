@@ -141,12 +141,6 @@ def test_the_counts_of_every_commit_say_so(shop: Shop) -> None:
     }
 
 
-def test_gold_follows_what_was_merged(shop: Shop) -> None:
-    newest = {row["order_id"]: row["ordered_at"] for row in shop.engine.rows("gold.newest")}
-    assert set(newest) == set(shop.oracle.silver["orders"])
-    assert newest["late 3"] == NOON - timedelta(hours=1)
-
-
 def test_late_rows_are_told_apart_and_bronze_is_not_read_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -269,18 +269,6 @@ def test_a_columns_function_that_fails_on_a_value_ends_the_query_in_one_line_tha
     assert engine.rows("silver.poisoned") == []
 
 
-def test_sql_that_fails_on_a_value_sets_its_rows_aside(spark: Any, ran: Ran) -> None:
-    """And the query goes on: the columns' names are in quarantine, no row is lost."""
-    columns = {"order_id": "id", "ordered_at": "timestamp_millis(ms)", "amount": "cast(9e9 * amount as int)"}
-    rules = [Rule("by_amount", "1 / (amount - amount) > 0")]
-    poisoned = replace(ORDERS, name="overflowing", columns=columns, rules=rules)
-    engine = Engine(spark, replace(PIPELINE, silver=[poisoned]), ran.engine.settings)
-    engine.run("silver")
-    reasons = {row["offset"]: row["reasons"] for row in engine.rows("silver.overflowing__quarantine")}
-    assert engine.rows("silver.overflowing") == []
-    assert {tuple(each) for each in reasons.values()} >= {("column_failed",), ("malformed_json",)}
-
-
 def test_a_column_of_another_type_needs_another_table(spark: Any, ran: Ran) -> None:
     changed = replace(ORDERS, columns={**dict(ORDERS.columns), "amount": "cast(amount as decimal(9,2))"})
     before = ran.engine.version("silver.orders")

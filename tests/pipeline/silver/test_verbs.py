@@ -15,7 +15,6 @@ from common.declare import Json, Lookup, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
 from common.errors import PipelineError, QueryFailedError, RuleFailedError, TableMissingError
 from silver.judge.lookups import join_lookups
-from silver.judge.rules import rules_version
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -100,27 +99,6 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     engine.append_bronze("bronze.orders", records(values[8:], 8))
     engine.run("silver")
     return Ran(engine, values)
-
-
-def test_each_row_goes_where_its_verb_says(ran: Ran) -> None:
-    assert set(keys(ran.engine)) == {"a", "b", "e"}
-    assert aside(ran.engine) == {
-        3: ("drop", ["not_free"]),
-        4: ("quarantine", ["amount_known", "not_free"]),
-        6: ("quarantine", ["null_key", "not_free"]),
-        7: ("quarantine", ["malformed_json"]),
-        9: ("quarantine", ["null_key"]),
-    }
-
-
-def test_of_a_dropped_row_only_its_place_and_reasons_are_kept(ran: Ran) -> None:
-    rows = {row["offset"]: row for row in ran.engine.rows("silver.orders__quarantine")}
-    assert (rows[3]["key"], rows[3]["value"], rows[3]["headers"]) == (None, None, None)
-    assert {offset: row["value"] for offset, row in rows.items() if offset != 3} == {
-        offset: ran.values[offset] for offset in (4, 6, 7, 9)
-    }
-    assert {row["rule_version"] for row in rows.values()} == {rules_version(ORDERS)}
-    assert {row["field"] for row in rows.values()} == {None}
 
 
 def test_the_commits_account_for_every_row_and_every_broken_rule(ran: Ran) -> None:
@@ -305,35 +283,3 @@ def test_a_changed_rule_is_told_at_the_start_that_applies_it(
     assert "medallion quarantine replay --table silver.orders --with-rules new" in said[0]
     assert "has changed" not in said[1]  # the start before has applied it
     assert keys(lenient) == {"a": 0, "b": 1}
-
-
-def test_one_wrong_clock_among_old_events_does_not_move_the_watermark(spark: Any, tmp_path: Path) -> None:
-    """Kafka's timestamp is years after all events, so only the column says that one is from the future."""
-    old = datetime(2018, 5, 1, 12, tzinfo=UTC)
-    silver = replace(
-        ORDERS,
-        value=Json("id string, at timestamp, received timestamp"),
-        columns={"order_id": "id", "ordered_at": "at", "received_at": "received"},
-        rules=[],
-        max_future_after="received_at",
-    )
-
-    def replayed(key: str, minutes: float, off: timedelta = timedelta(0)) -> bytes:
-        received = old + timedelta(minutes=minutes)
-        times = {"at": (received + off).isoformat(), "received": received.isoformat()}
-        return json.dumps({"id": key, **times}).encode()
-
-    engine = shop(spark, tmp_path, silver)
-    batches = [
-        [replayed("a", 0), replayed("wrong", 1, timedelta(days=3000))],
-        [replayed("b", 2)],
-        [replayed("c", 3)],
-        [replayed("d", 4)],
-    ]
-    for first, values in zip((0, 2, 3, 4), batches, strict=True):
-        engine.append_bronze("bronze.orders", records(values, first))
-    engine.run("silver")
-    assert aside(engine) == {1: ("quarantine", ["future_event_time"])}
-    assert set(keys(engine)) == {"a", "b", "c", "d"}
-    assert sum(one["counts"]["late"] for one in engine.commits("silver.orders") if "counts" in one) == 0
-    assert not engine.faults()

@@ -6,7 +6,6 @@ The oracle is written beside each record: what becomes of it in each of the tabl
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +18,6 @@ import pytest
 from bronze.table import PROPERTIES, SCHEMA
 from common.declare import Json, Pipeline, Rule, Silver, Topic
 from common.delta import table as delta_table
-from orchestration.access.declaration.load_file import load_pipeline
-from orchestration.author.check.pipeline import check
 from orchestration.records.audit.audit import audit
 from orchestration.records.quarantine.replay import replay
 from silver.write.past_conditions import past_conditions
@@ -201,35 +198,6 @@ def test_a_changed_condition_keeps_the_account(
     audited(both)
     audited(under(engine, whole))
     assert past_conditions(engine.path(whole.table)) == ["type = 'dns'", "type in ('dns', 'weird')"]
-
-
-@pytest.mark.long
-def test_the_example_of_the_page_does_what_the_page_says(spark: Any, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "author" / "many-types.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"```(python|json)\n(.*?)```", page, flags=re.DOTALL))
-    (tmp_path / "sensor.py").write_text(blocks["python"], encoding="utf-8")
-    pipeline = load_pipeline(tmp_path / "sensor.py")
-    assert check(pipeline) == ()
-    lines = [line.encode() for line in blocks["json"].splitlines()]
-    engine = Engine(spark, pipeline, make_settings(tmp_path, "none:1"))
-    delta_table.ensure(spark, "bronze.logs", engine.path("bronze.logs"), SCHEMA, PROPERTIES)
-    records = [Record(0, at, KAFKA_TIME, line) for at, line in enumerate(lines)]
-    bring(engine, 0, records, [len(lines)], "bronze.logs")
-    engine.run("silver")
-    assert [(row["uid"], row["query"]) for row in engine.rows("silver.dns")] == [("D1", "example.org")]
-    assert [(row["uid"], row["rtt"]) for row in engine.rows("silver.conn")] == [("C1", "slow")]
-    aside = {name: engine.rows(f"silver.{name}__quarantine") for name in ("dns", "conn")}
-    assert {
-        name: sorted((row["offset"], row["reasons"]) for row in rows) for name, rows in aside.items()
-    } == {
-        "dns": [(2, ["rtt_not_negative"]), (6, ["malformed_json"])],
-        "conn": [(4, ["null_key"])],
-    }
-    totals = [audited(engine, number) for number in (0, 1)]
-    assert [(each["silver"], each[TWICE], each["quarantine"], each[OTHER]) for each in totals] == [
-        (1, 1, 2, 3),
-        (1, 0, 1, 5),
-    ]
 
 
 def audited(engine: Engine, number: int = 0) -> Mapping[str, int]:
