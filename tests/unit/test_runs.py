@@ -33,6 +33,10 @@ def test_a_new_file_goes_to_the_lightest_shard_and_moves_no_other() -> None:
     assert seconds["a"] + seconds["d"] + NEW_FILE_SECONDS > seconds["b"] + seconds["c"]
 
 
+def test_ci_chooses_among_all_shards() -> None:
+    assert f"% {SHARDS} + 1))" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
 @pytest.mark.long
 def test_every_long_test_is_in_exactly_one_shard() -> None:
     """By what pytest itself collects, of all and of one shard."""
