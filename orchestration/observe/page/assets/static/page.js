@@ -72,7 +72,8 @@ function age(seconds) {
   return `${Math.round(s / 86400).toLocaleString("en-US")} d`;
 }
 const since = (status, moment) => (moment ? (Date.parse(status.at) - Date.parse(moment)) / 1000 : null);
-const clock = (moment) => (moment ? moment.slice(0, 19).replace("T", " ") : "none yet");
+const clock = (moment) => (moment ? `${moment.slice(0, 19).replace("T", " ")} UTC` : "none yet");
+const ago = (status, moment) => (moment ? `${clock(moment)}, ${age(since(status, moment))} ago` : clock(moment));
 
 // ---- the head
 
@@ -89,20 +90,25 @@ function drawHead() {
     const isCritical = (one) => one.severity === "critical", raised = status.alerts ? status.alerts.raised : [];
     const critical = status.problems.filter(isCritical).length || raised.filter(isCritical).length;
     const warnings = status.problems.length || raised.length;
-    const stopped = status.tables.every((t) => t.query.state === "stopped");
+    const all = status.tables.length, count = (...states) => status.tables.filter((t) => states.includes(t.query.state)).length;
+    const runs = count("working", "waiting"), begins = count("starting"), stopped = count("stopped");
     const [kind, text] = critical ? ["bad", `${critical} ${critical === 1 ? "thing is" : "things are"} wrong`]
       : warnings ? ["warn", `${warnings} to look at`]
-      : stopped ? ["", "no job runs"] : ["good", "all queries run"];
+      : stopped === all ? ["", "no job runs"]
+      : status.waiting_seconds === null ? ["warn", "not known whether records wait"]
+      : runs === all ? ["good", "all queries run"]
+      : begins ? ["warn", `${begins} of ${all} queries not started yet`] : ["warn", `${runs} of ${all} queries run`];
     draw("verdict", h("span", { class: `pill ${kind}` }, text));
     document.title = document.title.replace(/^(● )?/, critical ? "● " : "");
   }
-  const lag = status.tables.filter((t) => t.layer === "bronze").reduce((sum, t) => sum + (t.lag.count || 0), 0);
+  const unread = status.tables.filter((t) => t.layer === "bronze").map((t) => t.lag.count);
+  const lag = unread.includes(null) ? null : unread.reduce((sum, count) => sum + count, 0);
   draw("facts",
     fact("Kafka to gold", waits(status.waiting_seconds)),
-    fact("unread in Kafka", status.broker.note || `${short(lag)} records`),
+    fact("unread in Kafka", status.broker.note || (lag === null ? "not known" : `${short(lag)} records`)),
     fact("broker", status.broker.address || "none"),
     fact(jobs(status).length > 1 ? "jobs" : "job", jobs(status).join(" · ") || "none"));
-  draw("updated", `as of ${clock(status.at)} UTC`);
+  draw("updated", `as of ${clock(status.at)}${lost ? `, ${age(silent / 1000)} ago` : ""}`);
 }
 const jobs = (status) => [...new Set(status.tables.filter((t) => t.job).map((t) => `${t.job.name}, pid ${t.job.pid}`))];
 const fact = (name, value) => h("dl", { class: "fact" }, h("dt", {}, name), h("dd", {}, value));
@@ -144,7 +150,7 @@ function drawAlerts() {
     alerts.raised.length ? h("table", { class: "rows stack" },
       h("thead", {}, h("tr", {}, ["alert", "table", "what", "since"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, together(alerts.raised, (one) => [one.rule, one.severity, one.text, one.since.slice(0, 19)]).map(([one, tables]) => h("tr", { "data-rule": one.rule }, h("td", { class: one.severity === "critical" ? "bad-text" : "warn-text" }, `${one.rule} (${one.severity})`),
-        one.table ? named(tables, "td") : h("td", {}, "the pipeline"), h("td", {}, one.text), h("td", {}, clock(one.since)))))) : h("p", { class: "note" }, "No alert is raised.")));
+        one.table ? named(tables, "td") : h("td", {}, "the pipeline"), h("td", {}, one.text), h("td", {}, ago(status, one.since)))))) : h("p", { class: "note" }, "No alert is raised.")));
 }
 function layerRate(own) {
   const rate = own.reduce((sum, t) => sum + (t.rows_per_second || 0), 0);
@@ -179,7 +185,7 @@ function* facts(status, table) {
     yield `${short(table.files)} ${table.files === 1 ? "file" : "files"}, ${bytes(table.bytes)}`;
     yield `version ${whole(table.version)}, committed ${age(since(status, table.committed_at))} ago`;
   }
-  if (table.watermark_at) yield `watermark ${clock(table.watermark_at)}`;
+  if (table.watermark_at) yield `watermark ${ago(status, table.watermark_at)}`;
   const last = table.query.last_batch;
   if (last && last.state_rows !== null) yield `state ${short(last.state_rows)} rows, ${bytes(last.state_bytes)}`;
   if (table.lag.files) yield `to read: ${short(table.lag.files)} ${table.lag.files === 1 ? "file" : "files"}, ${bytes(table.lag.bytes)}`;
@@ -243,7 +249,7 @@ function chart(title, field, format) {
     h("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title} by layer, the last ${page.span}` },
       [0, .5, 1].map((part) => [h("line", { class: "rule", x1: left, x2: width - right, y1: y(most * part), y2: y(most * part) }),
         h("text", { x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, format(most * part))]),
-      times.map((time, n) => h("text", { x: x(time), y: height - 4, "text-anchor": n === 0 ? "start" : n === 3 ? "end" : "middle" }, new Date(time * 1000).toISOString().slice(11, 16))),
+      times.map((time, n) => h("text", { x: x(time), y: height - 4, "text-anchor": n === 0 ? "start" : n === 3 ? "end" : "middle" }, `${new Date(time * 1000).toISOString().slice(11, 16)}${n === 3 ? " UTC" : ""}`)),
       series.map(({ layer, found }) => h("path", { class: `series ${layer}`, d: pathOf(found.filter(([, v]) => v !== null), x, y) }))));
 }
 function chartWidth() {
@@ -283,13 +289,17 @@ function drawQuality() {
       h("thead", {}, h("tr", {}, ["table", "expectations", "checked"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, page.quality.map((one) => h("tr", {}, h("td", {}, one.table),
         h("td", { class: one.is_met ? "good-text" : "bad-text" }, qualityText(one)),
-        h("td", {}, `${clock(one.at)}, version ${one.version}`)))))) : null);
+        h("td", {}, `${page.status ? ago(page.status, one.at) : clock(one.at)}, version ${one.version}`)))))) : null);
 }
 async function look(table, reason) {
-  page.look = { table, reason, records: null, chosen: null, shown: null, error: "" };
+  page.look = { table, reason, records: null, chosen: null, shown: null, error: "", again: null };
   drawLook();
   at("look").showModal();
-  const mine = page.look;
+  await list(page.look);
+}
+async function list(mine) {
+  mine.error = ""; mine.again = () => list(mine); drawLook();
+  const { table, reason } = mine;
   try {
     mine.records = (await ask(`/api/quarantine/${encodeURIComponent(table)}?reason=${encodeURIComponent(reason)}`)).records;
     if (mine.records.length && SHOWS_RECORDS) await choose(mine, 0);
@@ -297,12 +307,13 @@ async function look(table, reason) {
   drawLook();
 }
 async function choose(mine, place) {
-  mine.chosen = place; mine.shown = null; drawLook();
+  // What went wrong with another record is not said of this one.
+  mine.chosen = place; mine.shown = null; mine.error = ""; mine.again = () => choose(mine, place); drawLook();
   const { topic, partition, offset } = mine.records[place];
   try {
     const found = await ask(`/api/quarantine/${encodeURIComponent(mine.table)}/record?topic=${encodeURIComponent(topic)}&partition=${partition}&offset=${offset}`);
     if (mine.chosen === place) mine.shown = found.records[0] || null;
-  } catch (error) { mine.error = error.message; }
+  } catch (error) { if (mine.chosen === place) mine.error = error.message; }
   drawLook();
 }
 function drawLook() {
@@ -310,10 +321,10 @@ function drawLook() {
   if (!mine) return;
   draw("look", h("div", { class: "look" },
     h("div", { class: "look-head" }, h("h2", { id: "look-title" }, `${mine.table}: ${mine.reason}`), h("button", { type: "button", onclick: () => at("look").close() }, "close")),
-    mine.error ? h("p", { class: "bad-text", role: "alert" }, mine.error) : null,
+    mine.error ? h("p", { class: "bad-text", role: "alert" }, `${mine.error} `, h("button", { type: "button", onclick: mine.again }, "try again")) : null,
     mine.records === null && !mine.error ? h("p", { class: "note" }, "reading") : null,
     h("div", { class: "look-list" }, (mine.records || []).map((one, place) => h("button", { type: "button", "aria-pressed": String(mine.chosen === place), onclick: () => SHOWS_RECORDS && choose(mine, place) },
-      `${one.topic}/${one.partition}/${one.offset}`, h("span", {}, `read ${clock(one.ingested_at)}`), h("span", {}, one.reasons.join(", ")), one.field ? h("span", {}, `field ${one.field}`) : null))),
+      `${one.topic}/${one.partition}/${one.offset}`, h("span", {}, `read ${page.status ? ago(page.status, one.ingested_at) : clock(one.ingested_at)}`), h("span", {}, one.reasons.join(", ")), one.field ? h("span", {}, `field ${one.field}`) : null))),
     mine.shown ? h("div", { class: "record" }, part("key", mine.shown.key), part("value", mine.shown.value), mine.shown.headers.map((one) => part(`header ${one.key}`, one.text === null ? null : one))) : null));
 }
 const part = (name, value) => [h("h3", {}, value ? `${name}, ${bytes(value.bytes)}${value.is_cut ? ", the beginning" : ""}` : name), h("pre", { tabindex: "0" }, value ? value.text : "null")];
@@ -321,7 +332,9 @@ const part = (name, value) => [h("h3", {}, value ? `${name}, ${bytes(value.bytes
 // ---- reading
 
 async function ask(path) {
-  const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+  const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) }).catch((error) => {
+    throw error.name === "TimeoutError" ? new Error(`no answer within ${TIMEOUT_MS / 1000} s`) : error;
+  });
   const content = await answer.json();
   if (!answer.ok) throw new Error(content.error || `HTTP ${answer.status}`);
   return content;
