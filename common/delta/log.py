@@ -84,11 +84,11 @@ class LogReader:
 
     def latest_version(self) -> int | None:
         """The newest version; None when there is no table."""
-        created_ms = self._log.modified_ms(_name(0))
+        created_ms = self._log.modified_ms(commit_name(0))
         if created_ms != self._created_ms:  # the table was deleted and created again
             self._forget(created_ms)
         version = self._latest if self._latest is not None else self._checkpoint_version()
-        if version is None or not self._log.has_file(_name(version)):
+        if version is None or not self._log.has_file(commit_name(version)):
             version = max(self._listed_versions(), default=None)
         if version is not None:
             version = self._newest_from(version)
@@ -102,7 +102,7 @@ class LogReader:
     def commit(self, version: int) -> Commit | None:
         """The commit of a version; None where the log does not have it, or no longer."""
         if version not in self._commits:
-            content = self._log.read(_name(version))
+            content = self._log.read(commit_name(version))
             if not content:
                 return None
             self._commits[version] = self._parse(version, content)
@@ -128,7 +128,7 @@ class LogReader:
         Raises:
             HistoryGoneError: The commit is gone.
         """
-        if not self._log.exists(_name(version)):
+        if not self._log.exists(commit_name(version)):
             self._refuse_gap(version)
 
     def commits(self, start: int = 0, end: int | None = None) -> Iterator[Commit]:
@@ -332,7 +332,7 @@ class LogReader:
         known = self._table.history(1)
         if not known:
             self._table = None  # opened again once the log is mended
-            raise HistoryGoneError(f"{self.path} cannot be read: _delta_log/{_name(version)} is empty")
+            raise HistoryGoneError(f"{self.path} cannot be read: _delta_log/{commit_name(version)} is empty")
         return from_epoch_ms(known[0]["timestamp"])
 
     def _update(self) -> None:
@@ -370,12 +370,12 @@ class LogReader:
     def _newest_from(self, version: int) -> int:
         """The newest version, searched upwards from an existing one; above it the log has no gaps."""
         step = 1
-        while self._log.has_file(_name(version + step)):
+        while self._log.has_file(commit_name(version + step)):
             version += step
             step *= 2
         while step > 1:
             step //= 2
-            if self._log.has_file(_name(version + step)):
+            if self._log.has_file(commit_name(version + step)):
                 version += step
         return version
 
@@ -390,7 +390,7 @@ class LogReader:
             )
 
     def _parse(self, version: int, content: bytes) -> Commit:
-        name = _name(version)
+        name = commit_name(version)
         try:
             return parse_commit(version, content, lambda: self._log.modified_ms(name), self._bounds_of)
         except ValueError as error:
@@ -420,7 +420,7 @@ def snapshot(path: str) -> Snapshot | None:
     return LogReader(path).snapshot()
 
 
-def _name(version: int) -> str:
+def commit_name(version: int) -> str:
     return f"{version:020}.json"
 
 

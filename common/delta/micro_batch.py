@@ -15,6 +15,10 @@ KafkaOffsets = Mapping[str, Mapping[str, int]]
 """The next offset to read, by topic and by partition, as Spark's offset log writes it."""
 
 
+SOURCE_COMMITS = "source_commits"
+"""The entry of a commit's metadata with the last commit that is read of each source."""
+
+
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
     """The identity of one micro-batch of one query.
@@ -38,6 +42,7 @@ class MicroBatch:
         late_watermark_ms: The watermark by which the batch judges rows late, milliseconds since the epoch.
         declared: Marks of what the table's declaration means (``gold.table.declaration_marks``).
         facts: Further entries for the metadata of the batch's commits.
+        source_commits: The last commit that is read of each source (``common.delta.match.source_match``).
         planned_ms: When Spark planned the batch, milliseconds since the epoch: ``current_timestamp`` in the
             batch and in its replays. 0 where that is not known.
     """
@@ -56,6 +61,7 @@ class MicroBatch:
     late_watermark_ms: Callable[[], int | None] = lambda: None
     declared: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    source_commits: tuple[Any, ...] = ()
     planned_ms: int = 0
 
     def limits(self, limits: DriverLimits) -> DriverLimits:
@@ -129,7 +135,8 @@ class MicroBatch:
             "counts": dict(counts),
         }
         declared = {"declared": dict(self.declared)} if self.declared else {}
-        return json.dumps(content | declared | fenced() | dict(self.facts))
+        read = {SOURCE_COMMITS: list(self.source_commits)} if self.source_commits else {}
+        return json.dumps(content | declared | read | fenced() | dict(self.facts))
 
 
 def fenced() -> dict[str, int]:

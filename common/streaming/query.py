@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from common.config.settings import FOLLOW
 from common.delta.checkpoint import Checkpoint
+from common.delta.match.source_match import Source, SourceNote
 from common.delta.micro_batch import MicroBatch
 from common.delta.user_writes import clear_transaction_ids
 from common.errors import (
@@ -36,7 +37,7 @@ from common.streaming.attempt_mark import AttemptMark, attempt
 from common.streaming.dropped_rows import DroppedRows
 from common.streaming.failure_cause import cause_of, causes_text
 from common.streaming.spark_errors import FailedQuery, explain, without_values
-from common.streaming.table_watch import TableWatch
+from common.streaming.table_watch import SourceWatch, TableWatch
 from common.streaming.turns import Turns
 from common.streaming.wake_up import POLL_INTERVAL, CommitNotifier, wakeable
 
@@ -73,6 +74,7 @@ class Stream:
             them have ended.
         beside: The side tables that the query writes.
         paths: Paths or URIs of all tables that the query writes.
+        streamed: The tables that the query reads as streams, in the order of its checkpoint.
         source: What a query without source tables reads: ``Kafka at host:port``.
         again: Builds the stream again, with the current columns of its source.
         declared: Marks of the declaration's meaning, for the metadata of commits.
@@ -91,6 +93,7 @@ class Stream:
     reads: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    streamed: tuple[Source, ...] = ()
     source: str = ""
     again: Callable[[], Stream] | None = None
     declared: Mapping[str, str] = field(default_factory=dict)
@@ -302,6 +305,8 @@ def _micro_batch_function(
     """The function that Spark calls for each micro-batch."""
     checkpoint = Checkpoint(stream.checkpoint)
     tables = TableWatch(stream.name, stream.paths)
+    note = None if stream.paths else SourceNote(stream.checkpoint)
+    sources = SourceWatch(stream.name, stream.streamed, note)
     mark = AttemptMark(stream.checkpoint)
 
     def run_micro_batch(frame: DataFrame, batch_id: int) -> None:
@@ -317,9 +322,10 @@ def _micro_batch_function(
             gate.require_leases()
             gate.require_space(stream.name)
             tables.check()
-            identity = replace(_identity(stream, checkpoint, frame, batch_id), is_first=is_first)
-            with attempt(mark, identity, jvm.answers) as batch:
+            identity = sources.begin(_identity(stream, checkpoint, frame, batch_id))
+            with attempt(mark, replace(identity, is_first=is_first), jvm.answers) as batch:
                 stream.write(frame, batch)
+            sources.end(identity)
             tables.remember()
             notifier.notify((stream.name, *stream.beside))
             state.finished += 1

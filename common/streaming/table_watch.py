@@ -7,10 +7,13 @@ a few calls of ``stat`` on a local disk. Tables in an object store are looked at
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from common.delta.commit import RESTORE
 from common.delta.log import LogReader
+from common.delta.match.source_match import Source, SourceNote, last_commits, refuse_other_history
+from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
 from common.machine.storage_folder import StorageFolder
 
@@ -75,6 +78,39 @@ class TableWatch:
             f"{self._query}: the table at {path} {what}, while the query was running. Going on would leave "
             f"out the rows in between. The micro-batch was not written. {remedy}, and start the job again."
         )
+
+
+class SourceWatch:
+    """Notes in each micro-batch what it has read of its sources, and refuses to read on in another history.
+
+    Args:
+        query: The query's name.
+        sources: The tables that it reads as streams, in the order of its checkpoint.
+        note: Where to note it, if the query writes no table whose commits could.
+    """
+
+    def __init__(self, query: str, sources: Sequence[Source], note: SourceNote | None) -> None:
+        self._query, self._sources, self._note = query, sources, note
+        self._is_local = all(StorageFolder(one.path).is_local for one in sources)
+        self._last: MicroBatch | None = None
+
+    def begin(self, batch: MicroBatch) -> MicroBatch:
+        """The micro-batch with the last commits that it has read.
+
+        Raises:
+            CheckpointMismatchError: A source has lost the commit with which the micro-batch before ended.
+        """
+        if not self._sources:
+            return batch
+        if self._last is not None and self._is_local:
+            refuse_other_history(self._query, self._last.positions, self._last.source_commits, self._sources)
+        return replace(batch, source_commits=last_commits(batch.positions, self._sources))
+
+    def end(self, batch: MicroBatch) -> None:
+        """Call it after the micro-batch was written."""
+        self._last = batch
+        if self._note is not None and self._sources:
+            self._note.write(batch.positions, batch.source_commits)
 
 
 def _created_ms(path: str) -> int | None:

@@ -20,6 +20,8 @@ from common.delta.match.checkpoint_match import (
     check_side_table,
     is_out_of_sight,
 )
+from common.delta.match.source_match import SourceNote, refuse_other_history
+from common.delta.micro_batch import SOURCE_COMMITS
 from common.errors import CheckpointMismatchError, PipelineError, Problem
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
@@ -27,6 +29,7 @@ from common.streaming.file_list import FileList
 from gold.query import Context, changed_attributes, marks_of, missing_feed_warning
 from gold.query import side_steps as gold_side_steps
 from orchestration.access.declaration import last_declaration
+from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.access.progress.state_partitions import other_partitions
 from orchestration.records.rejudge import stage
 from silver.query import rule_change_notice, rule_changes, unfinished_batch_refusal
@@ -54,6 +57,41 @@ def check_table(context: Context, declared: Table) -> LastCommit | None:
         _warn_without_change_feed(context, declared)
     _warn_of_other_partitions(context, declared)
     return last
+
+
+def check_publication(context: Context, declared: Publish) -> None:
+    """As ``check_table``, for a query that writes no table.
+
+    Raises:
+        CheckpointMismatchError: The history of the table that it reads is another one than it has published.
+    """
+    make_checkpoint_startable(context, declared)
+    check_sources(context.layout, declared, None)
+
+
+def check_sources(layout: Layout, declared: Table | Publish, last: LastCommit | None) -> None:
+    """Refuse to read on in a source that an older copy has replaced.
+
+    Args:
+        layout: Where tables and checkpoints are.
+        declared: The reading query.
+        last: The metadata of the newest commit by the query; of a publication its checkpoint is asked.
+
+    Raises:
+        CheckpointMismatchError: Names the source, and the version that is another one.
+    """
+    sources = streamed_tables(layout, declared)
+    if not sources:
+        return
+    checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
+    if isinstance(declared, Publish):
+        last = SourceNote(checkpoint.path).read()
+    if last:
+        positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()
+        refuse_other_history(declared.table, positions, commits, sources)
+    planned = checkpoint.planned_batch(checkpoint.last_planned())
+    if planned is not None:
+        refuse_other_history(declared.table, planned.sources, (), sources)
 
 
 def make_checkpoint_startable(context: Context, declared: Table | Publish) -> None:
@@ -198,6 +236,7 @@ def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit |
     path = layout.table_path(declared.table)
     check_positions(declared.table, path, checkpoint)
     check_steps(declared.table, path, checkpoint, _side_steps(layout, declared))
+    check_sources(layout, declared, last)
     return last
 
 

@@ -30,6 +30,7 @@ from common.streaming.topic_identity import TopicIdentity
 from orchestration.access.declaration import last_declaration
 from orchestration.access.declaration.lineage import in_data_order, sources, written_by
 from orchestration.access.kafka.client import client_options, sink_options
+from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.run import start_checks
 from orchestration.run.topic_checks import topic_identity
 
@@ -90,11 +91,12 @@ class Wiring:
         """The queries that publish rows; the tables that they read must exist.
 
         Raises:
+            CheckpointMismatchError: The history of the table is another one than was published.
             PipelineError: A declaration does not fit the table that it reads.
             TableShapeError: A publication needs the change data feed of a table that keeps none.
         """
         for declared in self.pipeline.publish:
-            start_checks.make_checkpoint_startable(self._context, declared)
+            start_checks.check_publication(self._context, declared)
             stream = self._publication(declared)
             last_declaration.remember(stream.checkpoint, declared, self.settings)
             yield stream
@@ -181,7 +183,8 @@ class Wiring:
         stream = gold.publish.build_query(self._context, declared, client)
         source = f"Kafka at {client['bootstrap.servers']}" if client else ""
         again = functools.partial(self._publication, declared)
-        return replace(stream, reads=(declared.reads,), source=source, again=again)
+        streamed = streamed_tables(self.layout, declared)
+        return replace(stream, reads=(declared.reads,), streamed=streamed, source=source, again=again)
 
     def stream(self, declared: Table) -> Stream:
         """The query of one table, without the checks of a start; creates its tables where there are none.
@@ -193,7 +196,8 @@ class Wiring:
         reads = () if isinstance(declared, Bronze) else sources(declared)
         beside = declared.side_tables
         paths = tuple(self.layout.table_path(table) for table in (declared.table, *beside))
-        stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths)
+        streamed = streamed_tables(self.layout, declared)
+        stream = replace(self._build(declared), reads=reads, beside=beside, paths=paths, streamed=streamed)
         return replace(stream, again=lambda: self.stream(declared))
 
     def _build(self, declared: Table) -> Stream:

@@ -15,6 +15,7 @@ from common.config.paths import Layout
 from common.declare import Bronze, Join, Publish, Table
 from common.delta.checkpoint import Checkpoint, PlannedBatch, delta_position, kafka_position
 from common.delta.log import LogReader
+from common.delta.match.source_match import Source
 from common.errors import MedallionError
 from orchestration.access.declaration.lineage import sources
 
@@ -28,6 +29,11 @@ def streamed_sources(declared: Table | Publish) -> tuple[str, ...]:
     if isinstance(declared, Join) and declared.mode == "lookup":
         return (declared.reads,)
     return sources(declared)
+
+
+def streamed_tables(layout: Layout, declared: Table | Publish) -> tuple[Source, ...]:
+    """As ``streamed_sources``, with the paths of the tables."""
+    return tuple(Source(table, layout.table_path(table)) for table in streamed_sources(declared))
 
 
 def rows_between(

@@ -18,7 +18,7 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.errors import TableError, first_line
 from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.lineage import sources
-from orchestration.run.start_checks import check_checkpoint_and_tables
+from orchestration.run.start_checks import check_checkpoint_and_tables, check_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +43,8 @@ def damage(layout: Layout, declared: Table | Publish, spark: SparkSource) -> tup
         if not isinstance(declared, Publish):
             check_checkpoint_and_tables(layout, declared)
             found += _left_side_tables(layout, declared)
+        else:
+            check_sources(layout, declared, None)
         found += checkpoint_damage(layout, declared)
         found += () if found else source_damage(layout, declared)
     except TableError as error:
