@@ -8,7 +8,7 @@ another program changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from common.delta.checkpoint import Checkpoint, delta_position
@@ -31,6 +31,24 @@ def is_own(commit: Commit, writer: str) -> bool:
     return (metadata.get("query") == writer and "query_id" in metadata) or metadata.get("by") in BY
 
 
+def brings_rows_back(commit: Commit) -> bool:
+    """Whether a commit is a RESTORE that a reader of appends reads: it only adds files."""
+    return commit.operation == RESTORE and bool(commit.added) and not commit.is_change
+
+
+def reads_appends(changes: str | None, path: str, *, takes_rows_back: bool) -> bool:
+    """Whether a query reads what is added to a table, and not the table's change data feed.
+
+    Args:
+        changes: What its declaration says: ``appends``, ``feed``, or nothing.
+        path: The table that it reads.
+        takes_rows_back: Whether its kind follows removed rows.
+    """
+    if changes == "appends" or not takes_rows_back:
+        return True
+    return LogReader(path).properties().get("delta.enableChangeDataFeed") != "true"
+
+
 @dataclass
 class CommitWatch:
     """Checks each commit of a table once, from the position that the reading query has read to.
@@ -47,6 +65,9 @@ class CommitWatch:
         begins: The first commit that the query reads; a load from a snapshot has the ones before.
         follows_changes: Whether changes of rows by others are followed, or left out on purpose.
         most_past: Most commits that are checked at the query's first start; None: all from ``begins`` on.
+        reads_appends: Whether the query takes the rows that a RESTORE brings back for new ones; asked where
+            there is a RESTORE.
+        begins_with_state: Whether a first start reads the table as it is, and no former commit.
     """
 
     reader: str
@@ -60,6 +81,9 @@ class CommitWatch:
     begins: int = 0
     follows_changes: bool = False
     most_past: int | None = None
+    reads_appends: Callable[[], bool] = lambda: False
+    begins_with_state: bool = False
+    _past: int = field(init=False, default=-1)
     _next: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,8 +93,10 @@ class CommitWatch:
         if position is not None:
             # Of a table's first state, all commits up to its version were checked when it was begun.
             self._next = position.version
+            self._past = position.version if position.in_snapshot else -1
         else:
             log = LogReader(self.path)
+            self._past = (log.latest_version() or 0) if self.begins_with_state else -1
             self._next = max(self.begins, log.oldest_version() or 0)
             if self.most_past is not None:
                 self._next = max(self._next, (log.latest_version() or 0) - self.most_past)
@@ -110,6 +136,9 @@ class CommitWatch:
         named = f"{self.table}@{commit.version}"
         if named in self.accepted:
             return
+        is_unread = commit.version > self._past
+        if is_unread and brings_rows_back(commit) and (not self.follows_changes or self.reads_appends()):
+            raise ForeignChangeError(self._restore_refused(commit))
         if commit.is_change or (self.follows_changes and commit.operation == RESTORE):
             if not self.follows_changes and commit.metadata.get("by") not in OWN_CHANGES:
                 raise ForeignChangeError(self._change_refused(commit, named))
@@ -123,6 +152,13 @@ class CommitWatch:
             f"reads no such commit: rows it wrote are not in {layer}, rows it deleted stay in {layer}. See "
             "what it did (DESCRIBE HISTORY), append what is missing, and go on with the setting "
             f"{self.setting}='[\"{named}\"]'."
+        )
+
+    def _restore_refused(self, commit: Commit) -> str:
+        return (
+            f"{self._named(commit)} brings back rows of an older version. {self.reader} reads what is added, "
+            "and would take these rows for new ones, also where it has read them before. Nothing was "
+            f"written. Have it filled again: medallion recover {self.reader}"
         )
 
     def _append_refused(self, commit: Commit, named: str) -> str:

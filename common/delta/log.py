@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,6 +23,8 @@ from common.machine.object_store import storage_options
 from common.machine.storage_folder import StorageFolder
 
 _COMMIT = re.compile(r"^(\d{20})\.json$")
+_DRAFT = re.compile(r"\..+\.(tmp|crc|part)")
+"""The name of a file before it gets its own, and of Hadoop's checksum beside a file."""
 _FEW_COMMITS = 2_000
 """Up to this version a backlog from the start is summed commit by commit; beyond, the snapshot is faster."""
 
@@ -342,7 +345,7 @@ class LogReader:
             self._table.update_incremental()
         except DeltaError as error:
             self._table = None  # opened again once the log is mended
-            raise HistoryGoneError(f"{self.path} cannot be read: {first_line(error)}") from error
+            raise HistoryGoneError(f"{self.path} cannot be read: {_cause(self.path, error)}") from error
 
     def _snapshot_files(self, version: int) -> tuple[DataFile, ...]:
         """The files at a version; a stream's first load is looked at again and again, for minutes."""
@@ -405,6 +408,18 @@ def latest_version(path: str) -> int | None:
     return LogReader(path).latest_version()
 
 
+def is_creation_cut_off(path: str) -> bool:
+    """Whether a local table was being created by a process that ended before the first commit.
+
+    Delta takes a folder ``_delta_log`` for a table, also an empty one, and refuses to create or to read it.
+    Such a log has folders and drafts of commits, and no file of another kind.
+    """
+    log = Path(StorageFolder(path).path, "_delta_log")
+    if not StorageFolder(path).is_local or not log.is_dir():
+        return False
+    return all(entry.is_dir() or _DRAFT.fullmatch(entry.name) for entry in log.rglob("*"))
+
+
 def commits(path: str, start: int = 0, end: int | None = None) -> Iterator[Commit]:
     """The commits of a table in order, as ``LogReader.commits``."""
     return LogReader(path).commits(start, end)
@@ -432,7 +447,18 @@ def _open(path: str, version: int | None) -> Any:
         return DeltaTable(path, version=version, storage_options=storage_options(path))
     except DeltaError as error:
         at = "" if version is None else f" at version {version}"
-        raise HistoryGoneError(f"{path} cannot be read{at}: {first_line(error)}") from error
+        raise HistoryGoneError(f"{path} cannot be read{at}: {_cause(path, error)}") from error
+
+
+def _cause(path: str, error: Exception) -> str:
+    """Why delta-rs cannot open a table: a gap in the log, which it prints as objects, or its own words."""
+    if missing := LogReader(path).missing_versions():
+        return (
+            f"commit {missing[0]} is gone from its log, which has earlier and later ones. Restore "
+            f"_delta_log/{commit_name(missing[0])} from a copy; what can be done without one: medallion "
+            "recover --plan"
+        )
+    return first_line(error)
 
 
 def _live_files(table: Any) -> tuple[DataFile, ...]:

@@ -11,15 +11,17 @@ but rebuild the whole state of the table at every commit: five times the CPU of 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
 from common.delta import delta_rs
-from common.delta.log import LogReader
+from common.delta.log import LogReader, is_creation_cut_off
 from common.delta.match.checkpoint_match import commits_metadata
 from common.delta.micro_batch import MicroBatch, fenced
 from common.errors import MedallionError, TableShapeError
@@ -100,6 +102,8 @@ def ensure(  # noqa: PLR0913
     from delta.tables import DeltaTable
 
     if not exists(path):
+        if is_creation_cut_off(path):
+            shutil.rmtree(Path(StorageFolder(path).path, "_delta_log"))
         builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
         for key, value in properties.items():
             builder = builder.property(key, value)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
 from common.declare import Gold, Join
-from common.delta.foreign_commits import CommitWatch
+from common.delta.foreign_commits import CommitWatch, reads_appends
 from common.delta.micro_batch import MicroBatch
 from common.streaming.query import Stream
 from gold.table.context import Context
@@ -45,13 +46,14 @@ def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
     if isinstance(gold, Join) and gold.mode != "lookup" and gold.joins_a_table:
         tables.append(gold.joins)
     for source, table in enumerate(tables):
+        path = context.path(table)
         writer = next(
             (one.table for one in context.pipeline.tables if table in {one.table, *one.side_tables}), table
         )
         yield CommitWatch(
             reader=gold.table,
             table=table,
-            path=context.path(table),
+            path=path,
             writer=writer,
             checkpoint=context.checkpoint(gold),
             setting="gold.accept_commits",
@@ -60,4 +62,8 @@ def _watches(context: Context, gold: Gold) -> Iterator[CommitWatch]:
             begins=gold.reading.starting_version or 0 if source == 0 else 0,
             follows_changes=True,
             most_past=_MOST_PAST,
+            reads_appends=partial(
+                reads_appends, gold.reading.changes, path, takes_rows_back=gold.takes_rows_back
+            ),
+            begins_with_state=not gold.reading.has_start,
         )

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from common.declare import Custom, Gold, Reading
 from common.delta import table as delta_table
 from common.delta.checkpoint import Checkpoint
+from common.delta.foreign_commits import brings_rows_back
 from common.delta.log import LogReader
 from common.delta.micro_batch import MicroBatch
 from common.errors import HistoryGoneError
@@ -85,7 +86,8 @@ def rows_in_order(context: Context, gold: Gold, table: str, path: str, reading: 
     """A table's new rows commit by commit, in the order of arrival, as a watermark needs them.
 
     Raises:
-        HistoryGoneError: The first commits were cleaned up, or files of them hold rows that were erased.
+        HistoryGoneError: The first commits were cleaned up, or files of them hold rows that were erased, or
+            a RESTORE has brought rows back.
     """
     if not reading.has_start:
         if Checkpoint(context.checkpoint(gold)).last_planned() is None and (why := _lost_order(path)):
@@ -106,6 +108,9 @@ def _lost_order(path: str) -> str:
         return f"rows were erased from it at {erased_at}, and files of its older versions hold them"
     if log.commit(0) is None:
         return f"the first commits of {path} were cleaned away"
+    restores = (commit.version for commit in log.commits() if brings_rows_back(commit))
+    if (version := next(restores, None)) is not None:
+        return f"its version {version} is a RESTORE, so that its commits have some rows twice"
     return ""
 
 

@@ -6,6 +6,7 @@ deleted.
 
 from __future__ import annotations
 
+from common.delta.foreign_commits import brings_rows_back
 from common.delta.log import LogReader
 from common.delta.maintenance.retention import expired_text, expired_topics
 from common.delta.table import ERASED
@@ -55,6 +56,8 @@ def _missing_history(path: str) -> str:
     needed: list[str] = []
     is_rewritten = False
     for commit in log.commits():
+        if brings_rows_back(commit):
+            return f"version {commit.version} is a RESTORE, so that its commits have some rows twice"
         is_rewritten |= commit.removed_files > 0
         if not commit.is_change:
             needed += [file.path for file in commit.added]

@@ -69,20 +69,25 @@ class Cycle:
         release_tables()
 
 
-@pytest.fixture(scope="module")
-def cycle(
+@pytest.fixture(scope="module", params=["existing tables", "no table"])
+def cycle(  # what a cycle needs
+    request: pytest.FixtureRequest,
     spark: Any,
     broker: str,
     new_topic: Callable[[], str],
     send: Callable[..., None],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Cycle:
-    """A cycle over tables that are there already; two micro-batches of bronze and of silver."""
+    """A cycle over tables that are there already, or the one that creates them; two micro-batches of bronze
+    and of silver.
+    """
     folder, topic = tmp_path_factory.mktemp("cuts"), new_topic()
     recorded, before, log = folder / "recorded", folder / "before", folder / "changes"
     recorded.mkdir()
     send(topic, shop.BEFORE)
-    shop.engine(spark, recorded, broker, topic).run("bronze", "silver", "gold")
+    if request.param == "existing tables":
+        shop.engine(spark, recorded, broker, topic).run("bronze", "silver", "gold")
+    (recorded / "data").mkdir(exist_ok=True)
     shutil.copytree(recorded / "data", before)
     send(topic, shop.NEW)
     library = build_library(folder)

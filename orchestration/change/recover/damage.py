@@ -7,16 +7,20 @@ which alone can tell whether it loads. It writes nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from common.config.paths import Layout
-from common.declare import Aggregate, Bronze, Custom, Join, Publish, Silver, Table
+from common.declare import Aggregate, Bronze, Custom, Gold, Join, Publish, Silver, Table
 from common.delta.checkpoint import Checkpoint, DeltaPosition, delta_position_of
-from common.delta.log import LogReader
+from common.delta.foreign_commits import brings_rows_back, reads_appends
+from common.delta.log import LogReader, is_creation_cut_off
 from common.delta.match.checkpoint_match import last_commit_metadata
-from common.errors import TableError, first_line
+from common.errors import QueryFailedError, TableError
 from common.machine.storage_folder import StorageFolder
+from common.streaming.failure_cause import causes_text
+from common.streaming.query import one_line
 from orchestration.access.declaration.lineage import sources
 from orchestration.run.start_checks import check_checkpoint_and_tables, check_sources
 
@@ -25,6 +29,14 @@ if TYPE_CHECKING:
 
 SparkSource = Callable[[], "SparkSession"]
 """Gives a session, and starts it where none runs."""
+
+_STATE_DAMAGE = re.compile(
+    r"CANNOT_LOAD_STATE_STORE|INVALID_CHANGE_LOG|STATE_STORE_\w*DOES_NOT_EXIST|LZ4Exception|STDS_FAILED_TO_READ"
+    r"|STDS_(?:OFFSET|COMMITTED_BATCH|NO_PARTITION)|EOFException|StreamCorruptedException"
+    r"|(?:Checksum|FileNotFound)Exception: [^\n]*/state/"
+)
+"""Errors with which Spark fails at a state that is damaged or gone, by a part of their text. Any other error
+says nothing of the state."""
 
 _SHOWN = 3
 _PARSED = 1000
@@ -59,7 +71,7 @@ def table_damage(table: str, path: str) -> Iterator[str]:
     log = LogReader(path)
     latest = log.latest_version()
     if latest is None:
-        if StorageFolder(path).exists("_delta_log"):
+        if StorageFolder(path).exists("_delta_log") and not is_creation_cut_off(path):
             yield f"{table}: the log of the table at {path} has no commit"
         return
     if missing := log.missing_versions():
@@ -107,8 +119,23 @@ def source_damage(layout: Layout, declared: Table | Publish) -> Iterator[str]:
     for number, table in enumerate(sources(declared)):
         end = delta_position_of(entry.sources, number)
         start = delta_position_of(before.sources, number) if before else None
-        if end is not None:
-            yield from _source_fault(declared.table, table, layout.table_path(table), start, end)
+        if end is None:
+            continue
+        path = layout.table_path(table)
+        yield from _source_fault(declared.table, table, path, start, end)
+        if start is not None and not isinstance(declared, Publish):
+            yield from _restore_fault(declared, table, path, start)
+
+
+def other_history(layout: Layout, declared: Silver | Gold | Publish) -> Iterator[str]:
+    """Why a query cannot read on in its sources, without a look at its own tables."""
+    is_table = not isinstance(declared, Publish)
+    last = last_commit_metadata(layout.table_path(declared.table), declared.table) if is_table else None
+    try:
+        check_sources(layout, declared, last)
+        yield from source_damage(layout, declared)
+    except TableError as error:
+        yield _first_sentences(str(error))
 
 
 def _source_fault(
@@ -134,6 +161,23 @@ def _source_fault(
             return
 
 
+def _restore_fault(declared: Silver | Gold, table: str, path: str, start: DeltaPosition) -> Iterator[str]:
+    """A RESTORE that the query has yet to read, and whose rows it would take for new ones."""
+    log = LogReader(path)
+    for version in range(start.version + start.in_snapshot, (log.latest_version() or 0) + 1):
+        commit = log.commit(version)
+        if commit is None or not brings_rows_back(commit):
+            continue
+        if isinstance(declared, Silver) or reads_appends(
+            declared.reading.changes, path, takes_rows_back=declared.takes_rows_back
+        ):
+            yield (
+                f"{declared.table}: it has yet to read version {version} of {table}, a RESTORE, whose rows "
+                "it would take for new ones"
+            )
+            return
+
+
 def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterator[str]:
     """Why the state of a query cannot be loaded; nothing where the query has none, or none yet."""
     path = layout.checkpoint_path(declared.table)
@@ -148,20 +192,38 @@ def state_damage(layout: Layout, declared: Table, spark: SparkSource) -> Iterato
         if has_state(declared):
             yield f"{declared.table}: the state of its query is gone from {state.path}"
         return
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     sides = ("left", "right") if isinstance(declared, Join) and declared.mode == "stream" else (None,)
     for operator in operators:
         for side in sides:
-            reader = spark().read.format("statestore").option("operatorId", operator).option("batchId", last)
-            reader = reader if side is None else reader.option("joinSide", side)
-            try:
-                reader.load(path).count()
-            except (PySparkException, Py4JJavaError) as error:
-                cause = first_line(error)[:200]
-                yield f"{declared.table}: Spark cannot load the state in {state.path}/{operator}: {cause}"
+            options = {"operatorId": operator, "batchId": str(last)} | ({"joinSide": side} if side else {})
+            fault = _state_fault(declared.table, path, options, spark())
+            if fault is not None:
+                yield f"{declared.table}: Spark cannot load the state in {state.path}/{operator}: {fault}"
                 return
+
+
+def _state_fault(table: str, path: str, options: Mapping[str, str], spark: SparkSession) -> str | None:
+    """What is damaged of one operator's state, in words; None if the state can be read.
+
+    Raises:
+        QueryFailedError: Spark failed at it for another reason than damage.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    _ = spark.streams  # creates the coordinator of state stores, which the first query of a session creates
+    try:
+        spark.read.format("statestore").options(**options).load(path).count()
+    except (PySparkException, Py4JJavaError) as error:
+        cause = one_line(str(error))[:200]
+        if _STATE_DAMAGE.search(f"{error}\n{causes_text(error)}") is not None:
+            return cause
+        raise QueryFailedError(
+            table,
+            f"Spark did not read its state in {path}/state, which may be whole: {cause}. Nothing was "
+            f"changed. Run the command again",
+        ) from error
+    return None
 
 
 def has_state(declared: Table) -> bool:

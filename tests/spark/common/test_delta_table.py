@@ -42,6 +42,27 @@ def struct(spark: Any, ddl: str) -> Any:
     return spark.createDataFrame([], ddl).schema
 
 
+@pytest.mark.parametrize(
+    "left",
+    [(), ("_staged_commits/",), ("_staged_commits/", ".00000000000000000000.json.5f1c.tmp")],
+    ids=["an empty log", "a folder", "a draft"],
+)
+def test_a_creation_that_was_killed_is_begun_again(spark: Any, tmp_path: Path, left: tuple[str, ...]) -> None:
+    """Delta takes a log without a commit for a table, and then does not find it."""
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    for name in left:
+        if name.endswith("/"):
+            (log / name).mkdir()
+        else:
+            (log / name).write_text("{", encoding="utf-8")
+    path = str(tmp_path / "t")
+    delta_table.ensure(spark, "silver.t", path, struct(spark, "id string"), PROPERTIES)
+    assert DeltaTable(path).version() == 0
+    delta_table.append(spark.createDataFrame([("a",)], "id string"), path, batch(0), "append", {})
+    assert rows(path) == [("a",)]
+
+
 def test_a_table_is_made_once_with_its_properties_and_later_only_looked_at(
     spark: Any, tmp_path: Path
 ) -> None:

@@ -91,3 +91,18 @@ def test_a_change_of_rows_is_refused_where_it_is_not_followed(tmp_path: Path) ->
     watch(tmp_path, follows_changes=True).look()
     DeltaTable(str(tmp_path)).restore(2)
     watch(tmp_path, follows_changes=True).look()
+
+
+def test_a_restore_that_brings_rows_back_is_refused_where_appends_are_read(tmp_path: Path) -> None:
+    """Not at a first start that reads the table as it is: its rows are those of now."""
+    append(tmp_path, OWN, 1)
+    append(tmp_path, OWN, 2)
+    DeltaTable(str(tmp_path)).restore(0)
+    DeltaTable(str(tmp_path)).restore(1)
+    follows: dict[str, Any] = {"follows_changes": True}
+    watch(tmp_path, **follows).look()  # by the feed, which has removed and added rows
+    with pytest.raises(ForeignChangeError, match=r"version 3 \(RESTORE.* medallion recover silver\.orders"):
+        watch(tmp_path, **follows, reads_appends=lambda: True).look()
+    watch(tmp_path, **follows, reads_appends=lambda: True, begins_with_state=True).look()
+    with pytest.raises(ForeignChangeError, match=r"version 3 \(RESTORE"):
+        watch(tmp_path, accepted=["bronze.orders@2"]).look()

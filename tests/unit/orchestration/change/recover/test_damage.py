@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.errors import SparkRuntimeException
 
 from common.delta.checkpoint import DeltaPosition
 from common.delta.log import snapshot
-from orchestration.change.recover.damage import _source_fault, table_damage
+from common.errors import QueryFailedError
+from orchestration.change.recover.damage import _source_fault, _state_fault, table_damage
 
 
 @pytest.fixture
@@ -44,7 +47,13 @@ def test_a_whole_table_and_no_table_have_no_damage(table: Path, tmp_path: Path) 
         (lambda table: (table / "_delta_log" / f"{1:020}.json").unlink(), "commit 1 is gone from the log"),
         (lambda table: cut(newest(table), 40), ""),
         (lambda table: newest(table).write_bytes(b"x" * 100), ""),
-        (lambda table: [one.unlink() for one in (table / "_delta_log").glob("*.json")], "has no commit"),
+        (
+            lambda table: [
+                (table / "_delta_log" / "_last_checkpoint").write_text("{}"),
+                *(one.unlink() for one in (table / "_delta_log").glob("*.json")),
+            ],
+            "has no commit",
+        ),
     ],
 )
 def test_a_damaged_table_is_named(table: Path, damage: Callable[[Path], object], words: str) -> None:
@@ -52,6 +61,47 @@ def test_a_damaged_table_is_named(table: Path, damage: Callable[[Path], object],
     (found,) = table_damage("silver.x", str(table))
     assert found.startswith("silver.x: ")
     assert words in found
+
+
+def test_a_table_whose_creation_was_cut_off_is_no_damage(tmp_path: Path) -> None:
+    """The next start creates it."""
+    log = tmp_path / "t" / "_delta_log"
+    (log / "_staged_commits").mkdir(parents=True)
+    assert list(table_damage("silver.x", str(tmp_path / "t"))) == []
+    (log / ".00000000000000000000.json.5f1c.tmp").write_text("{")
+    assert list(table_damage("silver.x", str(tmp_path / "t"))) == []
+
+
+class Failing:
+    """A session whose reads of a state fail with one error."""
+
+    streams: object = None
+
+    def __init__(self, error: str) -> None:
+        self._error = error
+
+    @property
+    def read(self) -> Any:
+        """The reader."""
+        raise SparkRuntimeException(self._error)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_damage"),
+    [
+        ("[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] An error occurred", True),
+        ("Job aborted: java.io.FileNotFoundException: File file:/c/state/0/1/2.delta does not exist", True),
+        ("RpcEndpointNotFoundException: Cannot find endpoint: spark://StateStoreCoordinator@h:1", False),
+        ("java.lang.OutOfMemoryError: Java heap space", False),
+    ],
+)
+def test_only_a_named_damage_of_a_state_is_damage(error: str, *, is_damage: bool) -> None:
+    session: Any = Failing(error)
+    if is_damage:
+        assert _state_fault("silver.x", "/c", {}, session)
+        return
+    with pytest.raises(QueryFailedError, match=r"silver\.x failed: Spark did not read its state"):
+        _state_fault("silver.x", "/c", {}, session)
 
 
 def at(table: Path, version: int, table_id: str | None = None) -> DeltaPosition:
