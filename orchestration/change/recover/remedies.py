@@ -49,7 +49,13 @@ from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from common.machine.storage_folder import StorageFolder
 from orchestration.access.declaration.lineage import in_data_order, sources
 from orchestration.access.history.effort import Effort, effort_of
-from orchestration.change.recover.damage import SparkSource, damage, needs_positions_only, table_damage
+from orchestration.change.recover.damage import (
+    SparkSource,
+    damage,
+    needs_positions_only,
+    other_history,
+    table_damage,
+)
 
 Kind = Literal["repair", "refill", "rebuild", "publish again"]
 
@@ -91,7 +97,8 @@ def plan(
         pipeline: The pipeline.
         layout: Where its tables and checkpoints are.
         spark: Gives a session, if a state is to be read.
-        only: A query to look at; others are included only if they read what is filled again.
+        only: A query to look at; others are included only if they read what is filled again, or have read
+            what a repaired table has lost.
 
     Raises:
         CheckpointMismatchError: A bronze table cannot be made again.
@@ -99,6 +106,7 @@ def plan(
     """
     steps: list[Step] = []
     renewed: set[str] = set()
+    repaired: set[str] = set()
     for declared in queries_in_order(pipeline):
         if layout.bronze is not None and isinstance(declared, Bronze):
             continue  # the sandbox only reads it
@@ -111,7 +119,10 @@ def plan(
             reasons = damage(layout, declared, spark)
             if reasons and (changes := _sufficient_repair(layout, declared, reasons, spark)) is not None:
                 steps.append(Step(declared.table, "repair", reasons, changes=tuple(changes)))
+                repaired |= {declared.table, *getattr(declared, "side_tables", ())}
                 continue
+        elif not reasons and not isinstance(declared, Bronze) and not repaired.isdisjoint(sources(declared)):
+            reasons = tuple(other_history(layout, declared))
         if reasons and (step := _filled_again(layout, declared, reasons)) is not None:
             steps.append(step)
             if step.kind == "refill" and not isinstance(declared, Publish):
