@@ -326,7 +326,9 @@ def _may_be_retried(error: Exception, path: str, since: Sequence[Commit]) -> boo
     return True
 
 
-def roll_back_torn_commit(path: str, query_id: str | None = None, committed: int | None = None) -> None:
+def roll_back_torn_commit(
+    path: str, query_id: str | None = None, committed: int | None = None
+) -> Callable[[], object]:
     """Roll back the newest commit where a power cut has left it without its text or its files.
 
     delta-rs links a commit to its name before the disk has all of it, and the query goes on once the disk has
@@ -337,18 +339,40 @@ def roll_back_torn_commit(path: str, query_id: str | None = None, committed: int
         path: The table.
         query_id: The query that writes it, by its checkpoint.
         committed: The newest micro-batch that the checkpoint has as done: its files must exist.
+
+    Returns:
+        Puts the commit back as it was, for a start that is refused; does nothing where none was rolled back.
     """
     if not StorageFolder(path).is_local or (version := LogReader(path).latest_version()) is None:
-        return
+        return lambda: None
     log = Path(StorageFolder(path).path) / "_delta_log"
     commit = log / f"{version:020}.json"
     if _is_whole(commit.read_bytes()) and not _lacks_files(path, version, query_id, committed):
-        return
+        return lambda: None
     for side in ("checkpoint.parquet", "crc"):
         (log / f"{version:020}.{side}").unlink(missing_ok=True)
     (log / "_last_checkpoint").unlink(missing_ok=True)  # a hint, which is written again
-    commit.rename(log / f".{commit.name}.cut_off")
+    cut_off = commit.rename(log / f".{commit.name}.cut_off")
     _log.warning("a power cut tore the newest commit; it is rolled back", commit=str(commit))
+    return lambda: cut_off.rename(commit)
+
+
+def delete_dangling_hint(path: str) -> None:
+    """Delete ``_last_checkpoint`` where it names a checkpoint of the log that is gone: only a hint is lost.
+
+    Delta refuses to read a table with such a hint, and finds the newest checkpoint itself without one.
+    """
+    log = StorageFolder(path) / "_delta_log"
+    try:
+        version = int(json.loads(log.read("_last_checkpoint") or b"")["version"])
+    except (ValueError, KeyError, TypeError):
+        return
+    name = f"{version:020}.checkpoint"
+    if log.exists(f"{name}.parquet") or any(one.startswith(name) for one in log.names()):
+        return
+    log.delete("_last_checkpoint")
+    log.delete("._last_checkpoint.crc")
+    _log.warning("the log's hint named a checkpoint that is gone; the hint is deleted", table=path)
 
 
 def _is_whole(content: bytes) -> bool:

@@ -325,6 +325,7 @@ def _micro_batch_function(
             identity = sources.begin(_identity(stream, checkpoint, frame, batch_id))
             with attempt(mark, replace(identity, is_first=is_first), jvm.answers) as batch:
                 stream.write(frame, batch)
+            tables.check(is_written=True)
             sources.end(identity)
             tables.remember()
             notifier.notify((stream.name, *stream.beside))

@@ -8,6 +8,7 @@ a record are published without it (``without_values``): pages, state files and m
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,8 +18,10 @@ from common.errors import (
     DiskFullError,
     HistoryGoneError,
     MedallionError,
+    QueryFailedError,
     RecordsGoneError,
     StateDamagedError,
+    TableShapeError,
     TransientFailureError,
     first_line,
 )
@@ -173,6 +176,24 @@ def _disk_full(query: FailedQuery, found: re.Match[str], text: str) -> Medallion
     )
 
 
+def _too_many_files(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return QueryFailedError(
+        query.name,
+        f"the process may not open more files: ulimit -n is {soft} (at most {hard}). What is committed "
+        "stays. Raise it, then start again: ulimit -n 8192; of a service: LimitNOFILE=8192",
+    )
+
+
+def _constraint(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    name = found[1] or "?"
+    return TableShapeError(
+        f"{query.name}: a row breaks the constraint {name} of the table, which the pipeline does not "
+        "declare: another tool has added it. Nothing of the micro-batch is lost. Take the constraint away "
+        f"(ALTER TABLE … DROP CONSTRAINT {name}), declare it as a rule of the table, and start again."
+    )
+
+
 def _no_permission(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
     return BrokerError(
         f"{query.name}: {query.broker} refuses this user: {_sentence(found[1])} Grant the permission (an "
@@ -232,6 +253,8 @@ _KNOWN: Iterable[tuple[re.Pattern[str], _Explained]] = tuple(
     (re.compile(pattern), explained)
     for pattern, explained in (
         (r"No space left on device|Disk quota exceeded", _disk_full),
+        (r"Too many open files", _too_many_files),
+        (r"DELTA_VIOLATE_CONSTRAINT\w*\](?:.*?CHECK constraint (\S+))?", _constraint),
         (r"SslAuthenticationException: ([^\n]*)", _no_tls),
         (r"SSLHandshakeException: ([^\n]*)", _no_tls),
         (r"SaslAuthenticationException: ([^\n]*)", _login_refused),

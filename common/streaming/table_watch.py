@@ -34,11 +34,16 @@ class TableWatch:
             if version is not None:
                 self._known[path] = version, _created_ms(path)
 
-    def check(self) -> None:
-        """Refuse to write where a table is not what it was after the micro-batch before.
+    def check(self, *, is_written: bool = False) -> None:
+        """Refuse to go on where a table is not what it was after the micro-batch before.
+
+        Args:
+            is_written: The micro-batch has written its rows; its commits may follow a RESTORE that came after
+                the look before it.
 
         Raises:
-            CheckpointMismatchError: Names the table and what became of it; nothing is written.
+            CheckpointMismatchError: Names the table and what became of it; nothing is written, or the
+                micro-batch does not count as done.
         """
         if not self._known:
             self.remember()  # before the first micro-batch of a run
@@ -58,10 +63,12 @@ class TableWatch:
                     "Restore its newest copy",
                 )
             elif now > version:
-                self._refuse_restore(path, version, now)
+                self._refuse_restore(path, version, now, is_written=is_written)
 
-    def _refuse_restore(self, path: str, version: int, now: int) -> None:
+    def _refuse_restore(self, path: str, version: int, now: int, *, is_written: bool) -> None:
         log = LogReader(path)
+        # A RESTORE back would bring rows twice to what reads appends, and take away what was written since.
+        must_refill = is_written or self._query.startswith("silver.")
         for number in range(version + 1, now + 1):
             commit = log.commit(number)
             if commit is not None and commit.operation == RESTORE:
@@ -70,13 +77,16 @@ class TableWatch:
                     self._refuse(
                         path,
                         f"was restored to an older version by version {number}",
-                        f"RESTORE it to version {number - 1}",
+                        f"Have it filled again: medallion recover {self._query}"
+                        if must_refill
+                        else f"RESTORE it to version {number - 1}",
                     )
 
     def _refuse(self, path: str, what: str, remedy: str) -> None:
         raise CheckpointMismatchError(
             f"{self._query}: the table at {path} {what}, while the query was running. Going on would leave "
-            f"out the rows in between. The micro-batch was not written. {remedy}, and start the job again."
+            f"out the rows in between. The micro-batch does not count as done. {remedy}, and start the job "
+            "again."
         )
 
 

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from common.config.paths import Layout
@@ -22,7 +23,7 @@ from common.delta.match.checkpoint_match import (
 )
 from common.delta.match.source_match import SourceNote, refuse_other_history
 from common.delta.micro_batch import SOURCE_COMMITS
-from common.errors import CheckpointMismatchError, PipelineError, Problem
+from common.errors import CheckpointMismatchError, MedallionError, PipelineError, Problem
 from common.machine.console import say
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.file_list import FileList
@@ -49,8 +50,8 @@ def check_table(context: Context, declared: Table) -> LastCommit | None:
         CheckpointMismatchError: The checkpoint does not belong to the tables.
     """
     make_checkpoint_startable(context, declared)
-    _roll_back_torn_commits(context, declared)
-    last = check_checkpoint_and_tables(context.layout, declared)
+    with _torn_commits_rolled_back(context, declared):
+        last = check_checkpoint_and_tables(context.layout, declared)
     if isinstance(declared, Bronze):
         return last
     if not isinstance(declared, Silver):
@@ -199,12 +200,27 @@ def declaration_problem(
     return judge_declaration(declared, last, marks_of(declared), accepted)
 
 
-def _roll_back_torn_commits(context: Context, declared: Table) -> None:
-    """Remove the newest commit of a table if a power cut left it without its text or its files."""
+@contextmanager
+def _torn_commits_rolled_back(context: Context, declared: Table) -> Iterator[None]:
+    """Remove the newest commit of a table if a power cut left it without its text or its files.
+
+    A start that the block refuses has changed nothing.
+    """
     checkpoint = Checkpoint(context.layout.checkpoint_path(declared.table))
     query_id, committed = checkpoint.query_id(), checkpoint.last_committed()
+    put_back: list[Callable[[], object]] = []
+    for source in streamed_tables(context.layout, declared):
+        delta_rs.delete_dangling_hint(source.path)
     for table in (declared.table, *declared.side_tables):
-        delta_rs.roll_back_torn_commit(context.layout.table_path(table), query_id, committed)
+        path = context.layout.table_path(table)
+        delta_rs.delete_dangling_hint(path)
+        put_back.append(delta_rs.roll_back_torn_commit(path, query_id, committed))
+    try:
+        yield
+    except MedallionError:
+        for put in put_back:
+            put()
+        raise
 
 
 def check_checkpoint_and_tables(layout: Layout, declared: Table) -> LastCommit | None:

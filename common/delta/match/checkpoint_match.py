@@ -7,7 +7,7 @@ says which checkpoint has written it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,10 @@ from common.errors import CheckpointMismatchError
 
 _MOST_COMMITS = 1000
 """How many commits are searched for one by the query; commits of maintenance may come after it."""
+
+
+_LOOKED_AT = 2
+"""How many of a query's newest micro-batches are looked for: the newest may have followed a RESTORE."""
 
 
 def check_checkpoint(  # noqa: PLR0913
@@ -143,7 +147,11 @@ class _Start:
     @property
     def way_back(self) -> str:
         """Commands that bring back the rows that a RESTORE has removed, for an error message."""
+        if self.table.startswith("silver."):  # a RESTORE back would bring rows twice to what reads appends
+            return f"have it filled again: medallion recover {self.table}"
         rebuild = f"rebuild it with: medallion rebuild {self.table}, or " if self.may_begin_anew else ""
+        if _has_written_since(self.table_path, self.query, self.restore or 0):
+            return rebuild.removesuffix(", or ") or f"have it filled again: medallion recover {self.table}"
         return f"{rebuild}RESTORE it to version {(self.restore or 0) - 1}"
 
 
@@ -247,10 +255,12 @@ def check_side_table(table: str, table_path: str, checkpoint_path: str, query: s
     if committed is None:
         return
     if (restore := _undoing_restore(table_path, query)) is not None:
+        has_more = _has_written_since(table_path, query, restore)
+        back = "H" if has_more else f"Restore it to version {restore - 1}, or h"
         raise CheckpointMismatchError(
             f"{table}: version {restore} of the table at {table_path} is a RESTORE to an older one: rows "
-            f"that {query} has written there are not in it, and are not written again. Restore it to version "
-            f"{restore - 1}, or have all tables of the query filled again: medallion recover {query}"
+            f"that {query} has written there are not in it, and are not written again. {back}ave all tables "
+            f"of the query filled again: medallion recover {query}"
         )
     if LogReader(table_path).latest_version() is None:
         raise CheckpointMismatchError(
@@ -274,25 +284,48 @@ def commits_metadata(table_path: str, query: str) -> Iterator[dict[str, Any]]:
 
 
 def _undoing_restore(table_path: str, query: str) -> int | None:
-    """The version of a RESTORE that removed the query's newest commit from the table, if one did."""
+    """The version of a RESTORE that removed one of the query's two newest micro-batches, if one did.
+
+    Two, because the newest may have been written after the RESTORE. A commit whose step was written again
+    since is not looked at.
+    """
     restores: list[Commit] = []
-    last: Commit | None = None
+    seen: set[tuple[Any, Any]] = set()
+    batches: set[Any] = set()
+    newest: Mapping[str, Any] | None = None
     for commit in _newest_commits(table_path):
-        if _is_by(commit, query):
-            last = commit
-            break
         if commit.operation == RESTORE:
             restores.append(commit)
-    if last is None or not restores:
-        return None
-    top = restores[0].version
+        if not _is_by(commit, query):
+            continue
+        metadata = commit.metadata
+        newest = newest or metadata
+        batches.add(metadata["batch_id"])
+        if metadata["query_id"] != newest["query_id"] or len(batches) > _LOOKED_AT:
+            break
+        step = metadata["batch_id"], metadata.get("step")
+        if step not in seen and (found := _removing(restores, commit.version)) is not None:
+            return found
+        seen.add(step)
+    return None
+
+
+def _removing(restores: Sequence[Commit], version: int) -> int | None:
+    """The version of the RESTORE, of those after a commit, newest first, that has removed the commit."""
+    top = restores[0].version if restores else 0
     for restore in restores:
         if restore.version > top:
             continue  # a later RESTORE has undone this one
-        if restore.restored_to is None or restore.restored_to < last.version:
+        if restore.restored_to is None or restore.restored_to < version:
             return restore.version
         top = restore.restored_to
     return None
+
+
+def _has_written_since(table_path: str, query: str, version: int) -> bool:
+    """Whether a query has written a table since a version, so that a RESTORE would take those rows away."""
+    newest = next((commit for commit in _newest_commits(table_path) if _is_by(commit, query)), None)
+    return newest is not None and newest.version > version
 
 
 def is_log_cleaned(table_path: str) -> bool:

@@ -149,11 +149,12 @@ def _written(pipeline: Pipeline, layout: Layout) -> tuple[str, ...]:
 
 
 def _roll_back_torn_commits(pipeline: Pipeline, layout: Layout) -> None:
-    """Take back commits that a power cut has torn, as a start does: a micro-batch is then run again."""
+    """Take back commits that a power cut has torn, and hints that lead nowhere, as a start does."""
     for declared in queries_in_order(pipeline):
         checkpoint = Checkpoint(layout.checkpoint_path(declared.table))
         for table in _written_by(declared) if layout.bronze is None else ():
             path = layout.table_path(table)
+            delta_rs.delete_dangling_hint(path)
             delta_rs.roll_back_torn_commit(path, checkpoint.query_id(), checkpoint.last_committed())
 
 

@@ -19,6 +19,7 @@ from common.errors import (
     QueryFailedError,
     RecordsGoneError,
     StateDamagedError,
+    TableShapeError,
     TransientFailureError,
 )
 from common.streaming.query import failure_of, told
@@ -97,6 +98,21 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         ),
         BrokerAwayError,
         ["Kafka at b:1 does not answer", "partition orders-0"],
+    ),
+    (
+        SILVER,
+        "java.nio.file.FileSystemException: /w/silver/orders/_delta_log: Too many open files\n\t... 24 more",
+        QueryFailedError,
+        ["ulimit -n is ", "ulimit -n 8192"],
+    ),
+    (
+        SILVER,
+        (
+            "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint positive (amount > 0) violated by row "
+            "with values:\n - amount : -7"
+        ),
+        TableShapeError,
+        ["constraint positive of the table", "DROP CONSTRAINT positive"],
     ),
     (
         BRONZE,

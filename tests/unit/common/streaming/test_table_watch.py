@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from common.delta.match.source_match import Source
+from common.delta.micro_batch import MicroBatch
 from common.errors import CheckpointMismatchError
-from common.streaming.table_watch import TableWatch
+from common.streaming.table_watch import SourceWatch, TableWatch
 
 
 def commit(
@@ -78,6 +80,32 @@ def test_a_restore_is_refused(table: Path, watch: TableWatch, back: dict[str, st
     commit(table, 5, "OPTIMIZE")
     commit(table, 6, "RESTORE", back)
     refuse(watch, "restored to an older version by version 6")
+
+
+def test_a_restore_between_the_look_and_the_commit_is_found_after_it(table: Path, watch: TableWatch) -> None:
+    """The micro-batch does not count as done; to put the table back would take its rows away."""
+    watch.check()
+    commit(table, 5, "RESTORE", {"version": "3"})
+    commit(table, 6)
+    with pytest.raises(CheckpointMismatchError, match=r"by version 5, .* medallion recover silver\.orders"):
+        watch.check(is_written=True)
+
+
+def test_a_source_that_loses_what_was_read_is_refused_between_two_micro_batches(table: Path) -> None:
+    sources = SourceWatch("gold.latest", [Source("silver.orders", str(table))], None)
+
+    def batch(number: int, version: int) -> MicroBatch:
+        ends = {"reservoirVersion": version, "index": -1}
+        return MicroBatch("shop", "gold.latest", "q", number, (ends,))
+
+    sources.end(sources.begin(batch(0, 4)))
+    commit(table, 5)
+    first = sources.begin(batch(1, 5))
+    assert [one["version"] for one in first.source_commits] == [4]
+    sources.end(first)
+    commit(table, 4, "another")
+    with pytest.raises(CheckpointMismatchError, match=r"another version 4 of silver\.orders"):
+        sources.begin(batch(2, 6))
 
 
 def test_a_log_whose_first_commits_were_cleaned_up_goes_on(table: Path, watch: TableWatch) -> None:

@@ -1,0 +1,74 @@
+"""A log that a kill, a power cut or an unfinished copy has left: what is mended, and what is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from common.delta import delta_rs
+from common.delta.log import LogReader, is_creation_cut_off, snapshot
+from common.errors import HistoryGoneError
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Four commits, a file each."""
+    for number in range(4):
+        write_deltalake(str(tmp_path / "t"), pa.table({"n": [number]}), mode="append")
+    return tmp_path / "t"
+
+
+def test_a_hint_of_a_checkpoint_that_is_gone_is_deleted(table: Path) -> None:
+    hint = table / "_delta_log" / "_last_checkpoint"
+    delta_rs.delete_dangling_hint(str(table))  # there is none
+    hint.write_text('{"version": 2, "size": 5}', encoding="utf-8")
+    delta_rs.delete_dangling_hint(str(table))
+    assert not hint.exists()
+    assert LogReader(str(table)).latest_version() == 3
+
+
+@pytest.mark.parametrize("name", ["checkpoint.parquet", "checkpoint.0000000001.0000000002.parquet"])
+def test_a_hint_of_a_checkpoint_that_is_there_stays(table: Path, name: str) -> None:
+    hint = table / "_delta_log" / "_last_checkpoint"
+    (table / "_delta_log" / f"{2:020}.{name}").touch()
+    hint.write_text('{"version": 2, "size": 5}', encoding="utf-8")
+    delta_rs.delete_dangling_hint(str(table))
+    assert hint.exists()
+
+
+def test_a_torn_commit_that_is_rolled_back_can_be_put_back(table: Path) -> None:
+    newest = table / "_delta_log" / f"{3:020}.json"
+    torn = newest.read_bytes()[:40]
+    newest.write_bytes(torn)
+    put_back = delta_rs.roll_back_torn_commit(str(table))
+    assert LogReader(str(table)).latest_version() == 2
+    put_back()
+    assert newest.read_bytes() == torn
+    delta_rs.roll_back_torn_commit(str(table))
+    delta_rs.roll_back_torn_commit(str(table))()  # nothing is left to be put back
+    assert LogReader(str(table)).latest_version() == 2
+
+
+def test_a_gap_in_the_log_is_named_with_the_file(table: Path) -> None:
+    (table / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(HistoryGoneError, match=r"commit 1 is gone from its log, .*/0{19}1\.json") as told:
+        snapshot(str(table))
+    assert "FileMeta" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_cut_off"),
+    [((), True), (("_staged_commits/",), True), ((".0.json.1-2.tmp",), True), (("_last_checkpoint",), False)],
+)
+def test_a_log_without_a_commit_was_cut_off_unless_it_has_other_files(
+    tmp_path: Path, names: tuple[str, ...], *, is_cut_off: bool
+) -> None:
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    for name in names:
+        (log / name).mkdir() if name.endswith("/") else (log / name).touch()
+    assert is_creation_cut_off(str(tmp_path / "t")) == is_cut_off
+    assert not is_creation_cut_off(str(tmp_path / "none"))
