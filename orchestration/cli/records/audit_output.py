@@ -21,6 +21,7 @@ _NEXT = {
     "counts": "see that version in the history of the table: which program wrote it, and what changed since",
     "changed": "fill the gold table again with medallion rebuild, or restore the version before; or accept "
     "the change by name",
+    "history": "type the command, or restore the newest copies of the source and of its checkpoint",
     "lost commit": "restore the newest copy of the table together with its checkpoint",
     "topic": "start the bronze job: where it cannot go on, it writes nothing and names the command",
 }

@@ -31,7 +31,7 @@ from common.delta.table import ERASED
 from common.errors import AccountError, TableMissingError, UsageError, nearest
 from orchestration.records.audit import last_audit
 from orchestration.records.audit.accepted_gaps import read_gaps
-from orchestration.records.audit.gold_changes import gold_faults
+from orchestration.records.audit.gold_changes import gold_faults, history_faults
 from orchestration.records.audit.offset_ranges import why_full_audit
 from orchestration.records.audit.other_records import Decision
 from orchestration.records.audit.result import Account, Fault, PartitionAccount
@@ -186,7 +186,7 @@ def _audit_once(  # noqa: PLR0913, PLR0917  # see above
     covers_all = start is None or bool(start.counts)
     after = start.gold if start else {}
     in_gold, gold = gold_faults(pipeline, silver, layout, after=after, accepted=accepted)
-    faults = (*table_audit.faults, *in_gold)
+    faults = (*table_audit.faults, *in_gold, *history_faults(pipeline, silver, layout))
     if not faults and covers_all and not _save(layout, pins, total, gold):
         notes.append(
             f"{silver.table} has read a commit of {silver.reads} only in part: the next --since last "

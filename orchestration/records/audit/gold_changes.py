@@ -1,4 +1,5 @@
-"""Finds changes of gold tables by other programs, in the tables' logs: a micro-batch does not undo them.
+"""Finds changes of gold tables by other programs, in the tables' logs: a micro-batch does not undo them. And
+tables whose source has gone back.
 
 A gold table has no offsets of its own to account for: it equals a computation over silver, as long as only
 its query writes it.
@@ -6,13 +7,17 @@ its query writes it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from common.config.paths import Layout
 from common.declare import Custom, Gold, Pipeline, Silver
 from common.delta.commit import RESTORE, Commit
 from common.delta.foreign_commits import is_own
 from common.delta.log import LogReader
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.delta.match.source_match import source_faults
+from common.delta.micro_batch import SOURCE_COMMITS
+from orchestration.access.progress.rows_read import streamed_tables
 from orchestration.records.audit.result import Fault
 from orchestration.records.audit.table_log import utc_text
 
@@ -52,6 +57,24 @@ def gold_faults(
             found = _changes(log, begin, latest, gold)
             faults += [_fault(table, one) for one in found if f"{table}@{one.version}" not in accepted]
     return tuple(faults), versions
+
+
+def history_faults(pipeline: Pipeline, silver: Silver, layout: Layout) -> Iterator[Fault]:
+    """Tables whose query has read another history of its source than the source has now.
+
+    Such a table may lack rows, or have them twice, although every offset has its place.
+
+    Args:
+        pipeline: The pipeline.
+        silver: The silver table; it is asked itself, and the gold tables that are made of it.
+        layout: Paths of the tables.
+    """
+    for declared in (silver, *(gold for gold in pipeline.gold if _root(pipeline, gold) == silver.table)):
+        last = last_commit_metadata(layout.table_path(declared.table), declared.table) or {}
+        positions, commits = last.get("positions") or (), last.get(SOURCE_COMMITS) or ()
+        for fault in source_faults(positions, commits, streamed_tables(layout, declared)):
+            text = f"{declared.table}: {fault}. Have it filled again: medallion recover {declared.table}"
+            yield Fault("history", text)
 
 
 def _root(pipeline: Pipeline, gold: Gold) -> str:

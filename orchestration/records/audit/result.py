@@ -32,7 +32,7 @@ class Fault:
 
     Attributes:
         name: ``missing``, ``twice``, ``unknown``, ``no witness``, ``gap``, ``counts``, ``lost commit``,
-            ``topic``, or ``changed`` for a gold table.
+            ``topic``, ``history`` for a table whose source has gone back, or ``changed`` for a gold table.
         text: The explanation for a user.
         count: Number of offsets affected; 1 for a fault of counts or commits.
         examples: The first affected coordinates, as topic, partition, offset.

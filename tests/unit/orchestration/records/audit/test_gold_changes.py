@@ -10,8 +10,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from common.config.paths import Layout
 from common.declare import Aggregate, Json, Pipeline, Silver, Storage, Topic, Upsert
+from common.delta.match.source_match import last_commits
 from common.delta.micro_batch import MicroBatch
-from orchestration.records.audit.gold_changes import gold_faults
+from orchestration.access.progress.rows_read import streamed_tables
+from orchestration.records.audit.gold_changes import gold_faults, history_faults
 
 SILVER = Silver(
     "orders",
@@ -92,3 +94,24 @@ def test_what_an_earlier_audit_has_read_is_not_read_again(layout: Layout) -> Non
     assert faults(layout, dict(versions)) == []
     DeltaTable(layout.table_path("gold.latest")).delete()
     assert len(faults(layout, dict(versions))) == 1
+
+
+def test_a_table_whose_source_went_back_is_a_fault(layout: Layout) -> None:
+    """gold.counted has read both commits of gold.latest, which then has another second one."""
+    log = Path(layout.table_path("gold.latest")) / "_delta_log"
+    sources, ends = streamed_tables(layout, COUNTED), [{"reservoirVersion": 2, "index": -1}]
+    read = MicroBatch("shop", "gold.counted", "q", 2, tuple(ends), source_commits=last_commits(ends, sources))
+    write_deltalake(
+        layout.table_path("gold.counted"),
+        pa.table({"id": ["2"]}),
+        mode="append",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": read.metadata("merge", {})}),
+    )
+    assert list(history_faults(PIPELINE, SILVER, layout)) == []
+    (log / f"{1:020}.json").unlink()
+    (fault,) = history_faults(PIPELINE, SILVER, layout)
+    assert "gold.counted: it has read gold.latest up to version 1" in fault.text
+    write(layout, "gold.latest", 1)
+    (fault,) = history_faults(PIPELINE, SILVER, layout)
+    assert fault.name == "history"
+    assert fault.text.endswith("medallion recover gold.counted")
