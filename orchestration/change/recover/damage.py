@@ -21,6 +21,7 @@ from common.errors import QueryFailedError, TableError
 from common.machine.storage_folder import StorageFolder
 from common.streaming.failure_cause import causes_text
 from common.streaming.query import one_line
+from common.streaming.spark_errors import without_values
 from orchestration.access.declaration.lineage import sources
 from orchestration.run.start_checks import check_checkpoint_and_tables, check_sources
 
@@ -215,7 +216,7 @@ def _state_fault(table: str, path: str, options: Mapping[str, str], spark: Spark
     try:
         spark.read.format("statestore").options(**options).load(path).count()
     except (PySparkException, Py4JJavaError) as error:
-        cause = one_line(str(error))[:200]
+        cause = without_values(one_line(str(error)), str(error))[:200]
         if _STATE_DAMAGE.search(f"{error}\n{causes_text(error)}") is not None:
             return cause
         raise QueryFailedError(

@@ -127,19 +127,20 @@ BRONZE, SILVER, QUARANTINE, LATE = (
     "silver.events__quarantine",
     "silver.events__late",
 )
+SIDE = (QUARANTINE, LATE, *(table for one in KINDS.gold for table in one.side_tables))
 QUERIES = (BRONZE, SILVER, *sorted(CHOSEN))
 STAGES: Mapping[str, Stage] = {
     **{f"newest commit of {table} gone": newest_commit_gone(table) for table in QUERIES},
     **{f"newest commit of {table} torn": torn(table) for table in QUERIES},
     **{f"hint of {table} leads nowhere": hint_to_nothing(table) for table in QUERIES},
-    **{f"{table} gone": gone(table) for table in (SILVER, QUARANTINE, LATE, *sorted(CHOSEN))},
+    **{f"{table} gone": gone(table) for table in (SILVER, *SIDE, *sorted(CHOSEN))},
     **{f"checkpoint of {query} gone": checkpoint_gone(query) for query in QUERIES},
     **{f"metadata of {query} gone": checkpoint_gone(query, "metadata") for query in QUERIES},
     **{f"offsets of {query} emptied": entry_emptied(query, "offsets") for query in QUERIES},
     **{f"commits of {query} emptied": entry_emptied(query, "commits") for query in QUERIES},
     **{f"state of {query} gone": checkpoint_gone(query, "state") for query in (SILVER, "gold.by_hour")},
     **{f"{table} restored": restored(table) for table in (SILVER, QUARANTINE, *sorted(CHOSEN))},
-    **{f"older {table}": older_table(table) for table in (QUARANTINE, LATE)},
+    **{f"older {table}": older_table(table) for table in SIDE},
     **{
         f"older {part} of {layer}": older((layer, part))
         for layer in ("bronze", "silver", "gold")
