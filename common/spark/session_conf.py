@@ -147,6 +147,16 @@ RELIED_ON: Sequence[Conf] = (
         "INT96, the default, has no min/max statistics and is not what other readers expect.",
     ),
     _both(
+        "spark.hadoop.parquet.page.write-checksum.enabled",
+        "true",
+        "Each page of a data file has a checksum. Files that delta-rs writes in the driver have none.",
+    ),
+    _both(
+        "spark.hadoop.parquet.page.verify-checksum.enabled",
+        "true",
+        "A page whose bits have changed on the disk fails the query, instead of giving another value.",
+    ),
+    _both(
         "spark.databricks.delta.skipRecordingEmptyCommits",
         "false",
         "A micro-batch without rows commits too: by its commits a table recognizes a replayed micro-batch "

@@ -21,6 +21,7 @@ from common.errors import (
     QueryFailedError,
     RecordsGoneError,
     StateDamagedError,
+    TableError,
     TableShapeError,
     TransientFailureError,
     first_line,
@@ -132,6 +133,15 @@ def _file_gone(query: FailedQuery, found: re.Match[str], text: str) -> Medallion
         f"{query.name}: {query.read} has no longer the file {file}, which {query.name} has not read yet. "
         "VACUUM deletes a file some time after OPTIMIZE, DELETE or MERGE has replaced it. Restore the file "
         f"from a backup. {query.refill}."
+    )
+
+
+def _bits_changed(query: FailedQuery, found: re.Match[str], text: str) -> MedallionError:
+    file = _first(text, r"(\S+\.parquet)") or "a file"
+    return TableError(
+        f"{query.name}: bits of {file}, a file of {query.read}, have changed since it was written: a page of "
+        "it does not have its checksum. Nothing was written. Restore the file from a copy, and see to the "
+        "disk or the memory of the machine."
     )
 
 
@@ -253,6 +263,7 @@ _KNOWN: Iterable[tuple[re.Pattern[str], _Explained]] = tuple(
     (re.compile(pattern), explained)
     for pattern, explained in (
         (r"No space left on device|Disk quota exceeded", _disk_full),
+        (r"CRC checksum verification failed", _bits_changed),
         (r"Too many open files", _too_many_files),
         (r"DELTA_VIOLATE_CONSTRAINT\w*\](?:.*?CHECK constraint (\S+))?", _constraint),
         (r"SslAuthenticationException: ([^\n]*)", _no_tls),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Storage, Topic
 from common.errors import TableShapeError
+from common.streaming.failure_cause import causes_text
 from gold.table import create as tables
 from gold.table.context import Context
 from orchestration.access.query.duckdb_views import Database
@@ -112,3 +115,21 @@ def test_a_type_that_few_readers_know_is_refused(spark: Any, tmp_path: Path, ddl
     with pytest.raises(TableShapeError, match=rf"gold\.t: {ddl[0]}\w* would be of a type .*newer_types=True"):
         tables.ensure(context, "gold.t", schema, Storage(deletion_vectors=True))
     assert not Path(context.path("gold.t")).exists()
+
+
+def test_a_data_file_whose_bits_have_changed_is_an_error(spark: Any, tmp_path: Path) -> None:
+    """Bytes that no compression makes smaller, so that no decompression finds the change."""
+    values = [(Random(n).randbytes(64),) for n in range(3000)]  # noqa: S311  # a seeded case, no secret
+    path = tmp_path / "t"
+    spark.createDataFrame(values, "v binary").coalesce(1).write.format("delta").save(str(path))
+    (file,) = path.glob("*.parquet")
+    whole = file.read_bytes()
+    for part in (0.2, 0.5, 0.8):
+        place = int(part * len(whole))
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        with pytest.raises(PySparkException) as found:
+            spark.read.format("delta").load(str(path)).selectExpr("sum(crc32(v))").collect()
+        assert "CRC checksum verification failed" in f"{found.value}{causes_text(found.value)}"
+    file.write_bytes(whole)
+    assert spark.read.format("delta").load(str(path)).count() == len(values)

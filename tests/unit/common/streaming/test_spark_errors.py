@@ -19,6 +19,7 @@ from common.errors import (
     QueryFailedError,
     RecordsGoneError,
     StateDamagedError,
+    TableError,
     TableShapeError,
     TransientFailureError,
 )
@@ -98,6 +99,16 @@ CASES: list[tuple[FailedQuery, str, type[MedallionError], list[str]]] = [
         ),
         BrokerAwayError,
         ["Kafka at b:1 does not answer", "partition orders-0"],
+    ),
+    (
+        SILVER,
+        (
+            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///w/bronze/orders/p.parquet."
+            "\nCaused by: ParquetDecodingException: could not verify page integrity, CRC "
+            "checksum verification failed"
+        ),
+        TableError,
+        ["bits of file:///w/bronze/orders/p.parquet", "Restore the file from a copy"],
     ),
     (
         SILVER,
