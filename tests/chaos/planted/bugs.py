@@ -33,6 +33,7 @@ UNIT = "tests/unit"
 CHECKPOINT, MATCH = "common/delta/checkpoint.py", "common/delta/match/batch_match.py"
 OWNER, LOG = "common/delta/match/checkpoint_match.py", "common/delta/log.py"
 FOREIGN, WATCH = "common/delta/foreign_commits.py", "common/streaming/table_watch.py"
+SOURCE = "common/delta/match/source_match.py"
 TOPIC, CAUSE = "common/streaming/topic_identity.py", "common/streaming/failure_cause.py"
 SPACE, TURNS = "common/machine/free_space.py", "common/streaming/turns.py"
 RESTARTS, BROKER = "orchestration/run/failures/restarts.py", "orchestration/records/audit/topic_faults.py"
@@ -283,6 +284,34 @@ BUGS: tuple[Bug, ...] = (
         "            elif now > version:",
         "            elif now > version + 1_000:",
         f"{STREAMING}/test_table_watch.py",
+    ),
+    Bug(
+        "a source that went back together with its checkpoint is accepted once its numbers fit",
+        SOURCE,
+        'if found is not None and (entry is None or found == entry["sha256"]):',
+        "if found is not None:",
+        f"{DELTA}/test_source_match.py",
+    ),
+    Bug(
+        "a source that ends before what was read is accepted",
+        SOURCE,
+        "        if version > latest:",
+        "        if version > latest + 1:",
+        f"{DELTA}/test_source_match.py",
+    ),
+    Bug(
+        "a RESTORE that came before a query's newest commit is accepted",
+        OWNER,
+        "_LOOKED_AT = 2",
+        "_LOOKED_AT = 1",
+        f"{DELTA}/test_checkpoint_match.py",
+    ),
+    Bug(
+        "rows that a RESTORE brings back are read as new ones",
+        FOREIGN,
+        "return commit.operation == RESTORE and bool(commit.added) and not commit.is_change",
+        "return False",
+        f"{DELTA}/test_foreign_commits.py",
     ),
     # Topics.
     Bug(
