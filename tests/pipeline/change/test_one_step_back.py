@@ -163,7 +163,8 @@ def _read_by_bronze(engine: Engine) -> int:
 
 def _go_on(steps: Steps, engine: Engine) -> None:
     """A start of all layers, with all records that bronze lacks."""
-    start_checks.check_checkpoint_and_tables(engine.layout, engine.pipeline.bronze[0])
+    context = Context(engine.spark, engine.pipeline, engine.settings, engine.layout)
+    start_checks.check_table(context, engine.pipeline.bronze[0])
     steps.newer.read(engine, _read_by_bronze(engine), len(CUTS))
     engine.run("silver", "gold")
 
