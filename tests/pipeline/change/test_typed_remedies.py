@@ -208,6 +208,7 @@ def _typed(steps: Steps, stage: str, expected: Mapping[str, Any], number: int) -
     rows = content(engine)
     wrong = [f"{' > '.join(trail)}: {table} differs" for table in rows if rows[table] != expected[table]]
     wrong += [f"{' > '.join(trail)}: {fault}" for fault in engine.faults()]
+    print(" > ".join(trail), "; ".join(wrong), flush=True)  # noqa: T201  # what was typed is a result
     shutil.rmtree(engine.layout.local.parents[1])
     release_tables()
     return named, wrong
