@@ -344,7 +344,7 @@ class SupervisionSettings(_Section):
 
 
 class MaintenanceSettings(_Section):
-    """Upkeep of the tables by the jobs that write them, between micro-batches."""
+    """Maintenance of the tables by the jobs that write them, between micro-batches."""
 
     cpu_share: float = Field(
         default=0.1,

@@ -1,4 +1,4 @@
-"""Who may write the tables of a query now: its micro-batch, or upkeep and commands between two of them.
+"""Who may write the tables of a query now: its micro-batch, or maintenance and commands between two of them.
 
 A table has one writer process, which holds its lease. Within the process a micro-batch and a compaction of
 the same table would still conflict. Both take the query's turn, in the order in which they come, so neither

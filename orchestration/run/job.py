@@ -40,14 +40,14 @@ from orchestration.observe.lineage.reporter import Reporter
 from orchestration.records.expiry.regular import RegularExpiry
 from orchestration.records.expiry.regular import running as expiring
 from orchestration.run import topic_checks
+from orchestration.run.background_maintenance import BackgroundMaintenance
+from orchestration.run.background_maintenance import running as maintaining
 from orchestration.run.failures.restarts import RestartPolicy
 from orchestration.run.quality_gates import QualityGates
 from orchestration.run.recorder import Recorder, recording
 from orchestration.run.serving.channel import Channel, serving
 from orchestration.run.serving.commands import Commands
 from orchestration.run.supervisor import StopSignal, Supervisor, term_interrupts
-from orchestration.run.upkeep import Upkeep
-from orchestration.run.upkeep import running as upkeeping
 from orchestration.run.wiring import LAYERS, Layer, Wiring
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Job:
             self.supervisor.start(self.wiring.publications(), when=self.wiring.has_begun)
 
     @contextmanager
-    def upkeep(self) -> Iterator[None]:
+    def maintenance(self) -> Iterator[None]:
         """Compact the tables that the queries write, delete their old files and expired records, inside the
         block.
         """
@@ -102,7 +102,7 @@ class Job:
         if settings.maintenance.cpu_share == 0:
             yield
             return
-        upkeep = Upkeep(
+        maintenance = BackgroundMaintenance(
             wiring.pipeline,
             wiring.layout,
             [table for layer in self.layers for table in wiring.tables(layer)],
@@ -113,12 +113,12 @@ class Job:
         expiry = RegularExpiry(
             wiring.pipeline,
             wiring.layout,
-            upkeep.tables,
+            maintenance.tables,
             self.supervisor.turns,
             seconds_of(settings.maintenance.delete_every),
             settings.gold.accept_commits,
         )
-        with upkeeping(upkeep, wiring.spark), expiring(expiry, wiring.spark):
+        with maintaining(maintenance, wiring.spark), expiring(expiry, wiring.spark):
             yield
 
     @contextmanager

@@ -30,10 +30,10 @@ from tests.bench.workloads import (
     gold_tables,
     heap,
     idle,
+    maintenance,
     restart,
     soak,
     state,
-    upkeep,
 )
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -45,7 +45,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "gold_tables": gold_tables.gold_tables,
     "restart": restart.restart,
     "files": files.files,
-    "upkeep": upkeep.upkeep,
+    "maintenance": maintenance.maintenance,
     "endurance": endurance.endurance,
     "idle": idle.idle,
     "heap": heap.heap,

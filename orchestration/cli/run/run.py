@@ -120,7 +120,7 @@ def _run(job: Job, *, available_now: bool = False) -> None:
     say(f"running {', '.join(job.supervisor.names)}; Ctrl-C stops at a micro-batch boundary")
     with contextlib.ExitStack() as beside:
         if not available_now:
-            beside.enter_context(job.upkeep())
+            beside.enter_context(job.maintenance())
             beside.enter_context(job.channel())
         job.supervisor.run(reporter.tick, keep_open=available_now)
     if available_now:

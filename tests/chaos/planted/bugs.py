@@ -386,7 +386,7 @@ BUGS: tuple[Bug, ...] = (
         f"{UNIT}/common/machine/test_free_space.py",
     ),
     Bug(
-        "upkeep does not wait for the micro-batch",
+        "maintenance does not wait for the micro-batch",
         TURNS,
         "self._changed.wait_for(lambda: line[0] is own)",
         "self._changed.wait_for(lambda: True)",

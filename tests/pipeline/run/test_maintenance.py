@@ -1,4 +1,4 @@
-"""Upkeep changes no row, stops no stream, and deletes nothing that a query has yet to read."""
+"""Maintenance changes no row, stops no stream, and deletes nothing that a query has yet to read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def wanted(commits: int) -> Counter[tuple[str, int]]:
 def engine(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """Six commits of silver, of which gold has read four; it compacts after every third micro-batch."""
     settings = make_settings(
-        tmp_path_factory.mktemp("upkeep"),
+        tmp_path_factory.mktemp("maintenance"),
         "none:1",
         "gold.max_files_per_trigger=1",
         "gold.compact_every=3",

@@ -32,9 +32,9 @@ from tests.bench.workloads import (
     gold_tables,
     heap,
     idle,
+    maintenance,
     restart,
     state,
-    upkeep,
 )
 from tests.bench.workloads.files import Count, Files, Part
 from tests.bench.workloads.flat import Flat
@@ -413,20 +413,22 @@ def test_a_footprint_counts_what_is_on_the_disk_and_in_the_processes(tmp_path: P
     assert min(seen.handles, seen.threads) > 0
 
 
-def test_upkeep_is_judged_by_files_freshness_and_time() -> None:
-    def kept(p99: float, files: int, share: float) -> upkeep.Kept:
+def test_background_maintenance_is_judged_by_files_freshness_and_time() -> None:
+    def kept(p99: float, files: int, share: float) -> maintenance.Kept:
         ages = Ages(99, 0, Quantile(p99 / 2, at_least=False), Quantile(p99, at_least=False), [])
         usage = Usage(60.0, 45.0, 2**30, {}, 0.0, 0.0)
         fresh = Fresh("ours", 2_000, 30, 60, 20.0, usage, dict.fromkeys(TABLES, ages), kept_up=True)
-        return upkeep.Kept(fresh, {"bronze": Count(files, 2**20, 90), "silver": Count(3, 10, 4)}, 7, share)
+        return maintenance.Kept(
+            fresh, {"bronze": Count(files, 2**20, 90), "silver": Count(3, 10, 4)}, 7, share
+        )
 
     with_, without = kept(6.0, 31, 0.04), kept(5.0, 900, float("nan"))
-    assert [(goal.measured, goal.is_met) for goal in upkeep.goals(with_, without)] == [
+    assert [(goal.measured, goal.is_met) for goal in maintenance.goals(with_, without)] == [
         (31, True),
         (pytest.approx(1.2), True),
         (0.04, True),
     ]
-    text = "\n".join(upkeep.lines(with_, without))
+    text = "\n".join(maintenance.lines(with_, without))
     assert "| bronze | 31 | 900 | 1.0 MiB |" in text
     assert "7 compactions and worked for 4.0 % of the time" in text
 

@@ -154,7 +154,7 @@ def test_what_may_begin_anew_must_not_number_its_micro_batches_again(
 
 
 def test_an_idle_table_may_lose_the_commits_that_say_who_wrote_it(tmp_path: Path) -> None:
-    """Upkeep goes on, and the log is cleaned behind it."""
+    """Maintenance goes on, and the log is cleaned behind it."""
     path = table(tmp_path, None, *own(0, 1), None, None)
     for version in range(3):
         (Path(path) / "_delta_log" / f"{version:020}.json").unlink()

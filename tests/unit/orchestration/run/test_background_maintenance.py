@@ -1,4 +1,4 @@
-"""What upkeep does and when, on tables of delta-rs; without Spark, which it needs to delete files."""
+"""What maintenance does and when, on tables of delta-rs; without Spark, which it needs to delete files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from common.delta.log import LogReader
 from common.delta.maintenance import compaction
 from common.delta.maintenance.compaction import TIERS, due_tier
 from common.streaming.turns import Turns
-from orchestration.run.upkeep import Budget, Upkeep
+from orchestration.run.background_maintenance import BackgroundMaintenance, Budget
 
 MIB = 2**20
 NO_SPARK: Any = None
@@ -95,8 +95,10 @@ def _layout(tmp_path: Path) -> Layout:
     return Layout(str(tmp_path / "tables"), str(tmp_path / "checkpoints"), tmp_path)
 
 
-def upkeep(layout: Layout, clock: Clock, turns: Turns | None = None, **settings: Any) -> Upkeep:
-    return Upkeep(
+def maintenance(
+    layout: Layout, clock: Clock, turns: Turns | None = None, **settings: Any
+) -> BackgroundMaintenance:
+    return BackgroundMaintenance(
         PIPELINE,
         layout,
         PIPELINE.bronze,
@@ -121,7 +123,7 @@ def test_the_table_with_the_most_files_comes_first(layout: Layout) -> None:
     """Where there is little room, a table that is declared early does not take all of it."""
     clock = Clock()
     pipeline = Pipeline(name="shop", bronze=[Topic("orders"), Topic("others")])
-    keeping = Upkeep(
+    keeping = BackgroundMaintenance(
         pipeline,
         layout,
         pipeline.bronze,
@@ -147,7 +149,7 @@ def test_the_table_with_the_most_files_comes_first(layout: Layout) -> None:
 
 def test_many_small_files_become_one_and_no_stream_sees_a_change(layout: Layout) -> None:
     clock = Clock()
-    keeping = upkeep(layout, clock)
+    keeping = maintenance(layout, clock)
     keeping.look(NO_SPARK)  # there is no table yet
     append(layout, 0, 19)
     keeping.look(NO_SPARK)
@@ -168,7 +170,7 @@ def test_many_small_files_become_one_and_no_stream_sees_a_change(layout: Layout)
 
 def test_a_compaction_waits_for_the_turn_of_the_query(layout: Layout) -> None:
     turns, clock = Turns(), Clock()
-    keeping = upkeep(layout, clock, turns)
+    keeping = maintenance(layout, clock, turns)
     append(layout, 0, 25)
     thread = threading.Thread(target=keeping.look, args=(NO_SPARK,))
     with turns.take("bronze.orders"):
@@ -181,7 +183,7 @@ def test_a_compaction_waits_for_the_turn_of_the_query(layout: Layout) -> None:
     assert rows(layout) == Counter(range(26))
 
 
-def test_upkeep_that_fails_is_tried_again_and_ends_nothing(
+def test_background_maintenance_that_fails_is_tried_again_and_ends_nothing(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, tries = Clock(), list[int]()
@@ -190,7 +192,7 @@ def test_upkeep_that_fails_is_tried_again_and_ends_nothing(
         tries.append(1)
         raise OSError("the disk is slow")
 
-    keeping = upkeep(layout, clock)
+    keeping = maintenance(layout, clock)
     append(layout, 0, 20)
     with monkeypatch.context() as patch:
         patch.setattr(compaction, "compact_tier", failing)
@@ -205,7 +207,7 @@ def test_upkeep_that_fails_is_tried_again_and_ends_nothing(
 def test_old_files_are_deleted_once_in_a_while(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, swept = Clock(), list[str]()
     monkeypatch.setattr(compaction, "delete_old_files", lambda _, path: swept.append(path))
-    keeping = upkeep(layout, clock, delete_every="1 hour")
+    keeping = maintenance(layout, clock, delete_every="1 hour")
     append(layout, 0, 1)
     for _ in range(3 * 3600):
         clock.now += 1
@@ -220,7 +222,7 @@ def test_a_job_that_is_restarted_every_day_deletes_old_files_too(
     clock, swept = Clock(), list[float]()
     monkeypatch.setattr(compaction, "delete_old_files", lambda *_: swept.append(clock.now / 3600))
     append(layout, 0, 1)
-    keeping = upkeep(layout, clock)
+    keeping = maintenance(layout, clock)
     for _ in range(48 * 60):
         clock.now += 60
         keeping.look(NO_SPARK)
@@ -235,7 +237,7 @@ def test_small_files_of_many_partitions_are_not_tried_again_and_again(layout: La
             write_deltalake(path, rows_, mode="append", partition_by=["part"])
 
     clock = Clock()
-    keeping = upkeep(layout, clock)
+    keeping = maintenance(layout, clock)
     partitions(0, 25)
     keeping.look(NO_SPARK)
     partitions(25, 15)

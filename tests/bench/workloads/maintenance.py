@@ -1,8 +1,8 @@
-"""W12, upkeep: files, freshness and CPU of a job that compacts its own tables, beside one that does not.
+"""W12, maintenance: files, freshness and CPU of a job that compacts its own tables, beside one that does not.
 
 ``medallion up`` under a steady stream with nobody typing, twice from nothing: with its default settings, and
 with ``maintenance.cpu_share=0``. Live files are counted at the end of each run; the job says itself how long
-its upkeep worked.
+its maintenance worked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.bench.workloads.files import Count, counts
 from tests.bench.workloads.freshness import Fresh, measured
 
 MOST_FILES, MOST_TIMES, MOST_SHARE = 60, 1.5, 0.1
-_SAID = re.compile(r"upkeep: (\d+) compactions, ([\d.]+) s of ([\d.]+) s")
+_SAID = re.compile(r"maintenance: (\d+) compactions, ([\d.]+) s of ([\d.]+) s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Kept:
     Attributes:
         fresh: Ages of its rows, and what it used.
         tables: Each table at the end.
-        compactions: Compactions of its upkeep.
-        share: Share of the time in which upkeep worked; not a number where it does not say so.
+        compactions: Compactions of its maintenance.
+        share: Share of the time in which maintenance worked; not a number where it does not say so.
     """
 
     fresh: Fresh
@@ -58,17 +58,19 @@ def kept(run: Run, name: str, *settings: str) -> Kept:
     return Kept(fresh, counts(ours.tables(folder)), 0 if said is None else int(said[1]), share)
 
 
-def upkeep(run: Run) -> Section:
+def maintenance(run: Run) -> Section:
     """W12."""
-    without = kept(run, "ours-without-upkeep", "maintenance.cpu_share=0")
-    with_ = kept(run, "ours-with-upkeep")
+    without = kept(run, "ours-without-maintenance", "maintenance.cpu_share=0")
+    with_ = kept(run, "ours-with-maintenance")
     failures = [
         f"{one.fresh.contender}: its tables do not equal the oracle's"
         for one in (without, with_)
         if not one.fresh.kept_up
     ]
-    title = "Upkeep: a job that compacts its own tables"
-    return Section("upkeep", title, lines(with_, without), goals(with_, without), (with_, without), failures)
+    title = "Maintenance: a job that compacts its own tables"
+    return Section(
+        "maintenance", title, lines(with_, without), goals(with_, without), (with_, without), failures
+    )
 
 
 def goals(with_: Kept, without: Kept) -> list[Goal]:
@@ -76,8 +78,8 @@ def goals(with_: Kept, without: Kept) -> list[Goal]:
     times = ratio(with_.fresh.gold("p99").seconds, without.fresh.gold("p99").seconds)
     return [
         Goal("W12 live files of the table with the most", with_.most_files, MOST_FILES, "at most", ""),
-        Goal("W12 p99 from event to gold, times that without upkeep", times, MOST_TIMES, "at most", ""),
-        Goal("W12 share of the time in which upkeep works", with_.share, MOST_SHARE, "at most", ""),
+        Goal("W12 p99 from event to gold, times that without maintenance", times, MOST_TIMES, "at most", ""),
+        Goal("W12 share of the time in which maintenance works", with_.share, MOST_SHARE, "at most", ""),
     ]
 
 
@@ -87,8 +89,8 @@ def lines(with_: Kept, without: Kept) -> list[str]:
     what = (
         f"`medallion up` with its default settings under {fresh.per_second:,} messages a second for "
         f"{fresh.seconds:.0f} s with nobody typing, and the same with `maintenance.cpu_share=0`. Live files "
-        f"are those at the end. Upkeep made {with_.compactions} compactions and worked for {with_.share:.1%} "
-        "of the time."
+        f"are those at the end. Maintenance made {with_.compactions} compactions and worked for "
+        f"{with_.share:.1%} of the time."
     )
     rows = [
         (name, f"{count.files:,}", f"{without.tables[name].files:,}", f"{count.bytes / 2**20:,.1f} MiB")
@@ -97,7 +99,7 @@ def lines(with_: Kept, without: Kept) -> list[str]:
     ]
     costs = [
         (
-            "with upkeep" if one is with_ else "without",
+            "with maintenance" if one is with_ else "without",
             f"{one.fresh.gold('p50').seconds:.1f} s",
             f"{one.fresh.gold('p99').seconds:.1f} s",
             f"{one.fresh.usage.cores:.2f}",
@@ -107,7 +109,7 @@ def lines(with_: Kept, without: Kept) -> list[str]:
     return [
         what.replace("%", " %"),
         "",
-        *table(("table", "live files", "without upkeep", "bytes"), rows),
+        *table(("table", "live files", "without maintenance", "bytes"), rows),
         "",
         *table(("run", "p50 to gold", "p99 to gold", "cores"), costs),
     ]

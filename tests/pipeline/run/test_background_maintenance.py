@@ -13,9 +13,9 @@ import pytest
 
 from common.declare import Aggregate, Pipeline, Topic, Upsert
 from common.delta.maintenance.compaction import delete_old_files
+from orchestration.run.background_maintenance import BackgroundMaintenance
 from orchestration.run.maintenance import reason_to_keep_files
 from orchestration.run.supervisor import StopSignal, Supervisor
-from orchestration.run.upkeep import Upkeep
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings
 from tests.support.engine import Engine
@@ -45,7 +45,7 @@ def records(commit: int) -> list[tuple[Any, ...]]:
 
 
 def delete_replaced_files(spark: Any, engine: Engine) -> None:
-    """What upkeep does once a day, with a retention of a second."""
+    """What maintenance does once a day, with a retention of a second."""
     for table in ("bronze.orders", "silver.orders"):
         path = Path(engine.path(table))
         spark.sql(
@@ -79,7 +79,7 @@ def test_tables_are_compacted_while_their_queries_run(spark: Any, tmp_path: Path
     wiring = Wiring(spark, PIPELINE, settings, engine.layout, "")
     for layer in ("silver", "gold"):
         supervisor.start(wiring.streams(layer))  # type: ignore[arg-type]
-    upkeep = Upkeep(
+    maintenance = BackgroundMaintenance(
         PIPELINE,
         engine.layout,
         PIPELINE.tables,
@@ -92,7 +92,7 @@ def test_tables_are_compacted_while_their_queries_run(spark: Any, tmp_path: Path
     def poll() -> None:
         nonlocal sent
         assert time.monotonic() < deadline, (sent, engine.version("silver.orders"))
-        upkeep.look(session)
+        maintenance.look(session)
         if len(engine.rows("silver.orders")) < sent:
             return
         if sent < COMMITS:

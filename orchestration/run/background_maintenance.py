@@ -1,4 +1,4 @@
-"""Upkeep by the job that writes a table: compacts small files, and deletes files that nothing needs.
+"""Maintenance by the job that writes a table: compacts small files, and deletes files that nothing needs.
 
 One thread per process looks at the tables of the process's queries. A compaction takes the query's turn
 (``common.streaming.turns``), so it happens between two micro-batches and under the job's own lease. Streams
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS, _SHORTEST_SWEEP_SECONDS = 5.0, 3_600.0
 
-_log = logging.getLogger("medallion.upkeep")
+_log = logging.getLogger("medallion.maintenance")
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Budget:
 
 @dataclass
 class _Kept:
-    """A table under upkeep.
+    """A table under maintenance.
 
     Attributes:
         table: Its name.
@@ -119,7 +119,7 @@ class _Due:
     tier: int
 
 
-class Upkeep:
+class BackgroundMaintenance:
     """Compacts the tables of a process and deletes their old files, until it is stopped."""
 
     def __init__(  # noqa: PLR0913  # where, with what, and how much
@@ -173,13 +173,13 @@ class Upkeep:
                 self._guarded(kept, lambda: self._sweep(spark, kept))  # noqa: B023  # called at once
 
     def _guarded(self, kept: _Kept, work: Callable[[], None]) -> None:
-        """Upkeep that fails is tried again later; the query goes on."""
+        """Maintenance that fails is tried again later; the query goes on."""
         from deltalake.exceptions import DeltaError
 
         try:
             work()
         except (PySparkException, Py4JError, DeltaError, MedallionError, OSError) as error:
-            _log.warning("%s: no upkeep this time: %s", kept.table, first_line(error))
+            _log.warning("%s: no maintenance this time: %s", kept.table, first_line(error))
 
     def _due(self, kept: _Kept) -> Iterator[_Due]:
         """The compaction that a table needs, if it needs one."""
@@ -235,17 +235,17 @@ class Upkeep:
 
 
 @contextmanager
-def running(upkeep: Upkeep, spark: SparkSession) -> Iterator[None]:
-    """Upkeep in a thread of its own inside the block; the block's end waits for the work that has begun."""
+def running(maintenance: BackgroundMaintenance, spark: SparkSession) -> Iterator[None]:
+    """Maintenance in a thread of its own inside the block, whose end waits for work that has begun."""
     ending = threading.Event()
 
     def loop() -> None:
         # A session of its own: a compaction sets the metadata of its commits in the session.
         session = spark.newSession()
         while not ending.wait(_LOOK_SECONDS):
-            upkeep.look(session)
+            maintenance.look(session)
 
-    thread = threading.Thread(target=loop, name="upkeep")
+    thread = threading.Thread(target=loop, name="maintenance")
     thread.start()
     began = time.monotonic()
     try:
@@ -253,9 +253,12 @@ def running(upkeep: Upkeep, spark: SparkSession) -> Iterator[None]:
     finally:
         ending.set()
         thread.join()
-        if upkeep.compactions:
+        if maintenance.compactions:
             seconds = time.monotonic() - began
-            say(f"upkeep: {upkeep.compactions} compactions, {upkeep.budget.spent:.1f} s of {seconds:.0f} s")
+            say(
+                f"maintenance: {maintenance.compactions} compactions, "
+                f"{maintenance.budget.spent:.1f} s of {seconds:.0f} s"
+            )
 
 
 def _is_clustered(pipeline: Pipeline, table: str) -> bool:
