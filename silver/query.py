@@ -27,9 +27,9 @@ from common.streaming.dropped_rows import count_rows
 from common.streaming.query import Stream
 from silver.judge import lookups
 from silver.judge.dedupe import drop_duplicates
-from silver.judge.judge import judge, read_rows, without_message_bytes
 from silver.judge.late_verdict import mark_late
-from silver.judge.rules import changed_rules, rule_marks, rules_version
+from silver.judge.read_and_judge import judge, read_rows, without_message_bytes
+from silver.judge.reasons_and_verdict import changed_rules, rule_marks, rules_version
 from silver.read.bronze_history import expired_records, needs_snapshot
 from silver.read.bronze_stream import bronze_stream
 from silver.read.column_names import ACCEPT, LATE, META, OTHER, VERDICT

@@ -10,7 +10,7 @@ from itertools import groupby
 from common.config.paths import Layout
 from common.declare import Quality
 from common.delta.log import latest_version
-from common.delta.published_version import read_published
+from common.delta.published_pointer import read_published
 from orchestration.quality import results
 from orchestration.quality.judgement import ExpectationResult
 from orchestration.quality.results import Row

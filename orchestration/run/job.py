@@ -42,7 +42,7 @@ from orchestration.records.expiry.regular import running as expiring
 from orchestration.run import topic_checks
 from orchestration.run.background_maintenance import BackgroundMaintenance
 from orchestration.run.background_maintenance import running as maintaining
-from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.failures.restart_schedule import RestartPolicy
 from orchestration.run.quality_gates import QualityGates
 from orchestration.run.recorder import Recorder, recording
 from orchestration.run.serving.channel import Channel, serving

@@ -20,7 +20,7 @@ from common.delta.commit import count_rows
 from common.delta.log import LogReader, Snapshot
 from common.delta.maintenance import compaction
 from common.delta.maintenance.retention import EXPIRED, FILES, retention
-from common.delta.published_version import SUFFIX, read_published
+from common.delta.published_pointer import SUFFIX, read_published
 from common.errors import UsageError, nearest
 from gold.table.compact_every import clustered_by
 from orchestration.access.declaration.lineage import Reader, readers, sources, written_by

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from common.declare import Quality
 from common.declare.intervals import parse_duration
 from common.delta.log import LogReader
-from common.delta.published_version import SUFFIX, publish_version, read_published
+from common.delta.published_pointer import SUFFIX, publish_version, read_published
 from common.errors import MedallionError, QualityFailedError
 from common.machine.console import say
 from common.streaming.query import told

@@ -1,8 +1,8 @@
 """Starts queries, supervises them, and stops them at a micro-batch boundary.
 
 A query that fails for a transient cause (broker, registry or object store away, a conflict of commits) is
-restarted, with growing pauses (``orchestration.run.failures.restarts``). A query that fails by its data, or
-by something that a person has to change, stays stopped. The other queries go on in both cases. The run ends
+restarted, with growing pauses (``orchestration.run.failures.restart_schedule``). A query that fails by its
+data, or by something that a person has to change, stays stopped. The other queries go on in both cases. The run ends
 at SIGINT, SIGTERM or SIGHUP, or when no query is left; with ``fail_fast``, and in runs with an end, at the
 first failure.
 
@@ -39,7 +39,7 @@ from common.streaming.query import Gate, RunningQuery, Stream, failure_of, start
 from common.streaming.turns import Turns
 from common.streaming.wake_up import CommitNotifier
 from orchestration.run.failures.restart_notices import RestartNotices
-from orchestration.run.failures.restarts import RestartPolicy, Restarts
+from orchestration.run.failures.restart_schedule import RestartPolicy, Restarts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

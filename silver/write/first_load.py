@@ -26,7 +26,7 @@ from common.machine.storage_folder import StorageFolder
 from common.machine.terminal import say
 from common.rows.spark_rows import SparkRows
 from common.spark import jvm
-from silver.judge.judge import without_message_bytes
+from silver.judge.read_and_judge import without_message_bytes
 from silver.read.column_names import (
     ACCEPT,
     DROP,

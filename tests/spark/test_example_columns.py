@@ -9,7 +9,7 @@ from typing import Any
 
 from common.declare import Silver
 from orchestration.access.declaration.load_file import load_pipeline
-from silver.judge.rules import judge_rows
+from silver.judge.reasons_and_verdict import judge_rows
 from silver.read.column_names import REASONS
 from silver.read.declared_columns import parse_values, select_columns
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from common.config.paths import Layout, is_local
 from common.delta.log import latest_version
-from common.delta.published_version import SUFFIX, read_published
+from common.delta.published_pointer import SUFFIX, read_published
 from common.errors import TableError, TableMissingError, UsageError, first_line, nearest
 from common.machine.object_store import storage_options
 from common.sql.quoting import standard_text

@@ -167,7 +167,7 @@ class Judging:
     def _tables(self, builder: Builder, declared: Silver) -> Layout:
         """Where the empty tables of a silver query are; they are created once per declaration."""
         from bronze.table import SCHEMA
-        from silver.judge.rules import rules_version
+        from silver.judge.reasons_and_verdict import rules_version
 
         version = rules_version(declared)
         for known, its_version, layout in self._created:

@@ -60,7 +60,7 @@ def rebuild(  # the options of the command
 
 
 def _rebuild_gold(ready: Context, table: str, *, as_json: bool) -> None:
-    from orchestration.records.rejudge.refill_gold import rebuild as move_checkpoint
+    from orchestration.records.rejudge.refill_gold import refill as move_checkpoint
 
     asked = ask_holder(ready, [table], "rebuild", {"table": table})
     moved = move_checkpoint(ready.pipeline, ready.layout, table) if asked is None else asked["moved"]
@@ -95,7 +95,7 @@ def _rebuild_silver(ready: Context, silver: Silver, *, plan: bool, undo: bool, a
         _print_effort(ready, silver, as_json=as_json)
         return
     from common.spark.session import build_session
-    from orchestration.change.rebuild import rebuild as shadow
+    from orchestration.change.rebuild import rebuild_silver as shadow
 
     work = shadow.undo if undo else shadow.rebuild_silver
     spark = build_session(ready.settings, f"rebuild_{silver.table}", ready.layout.log)

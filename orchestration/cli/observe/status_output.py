@@ -16,7 +16,7 @@ from common.machine.terminal import packed
 from orchestration.access.declaration.field_use import FieldUse
 from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.progress.query_states import QueryState
-from orchestration.observe.status.late_rows import Late, OtherRecords
+from orchestration.observe.status.late_counts import Late, OtherRecords
 from orchestration.observe.status.model import Kept, Quarantine, Status, TableStatus, TimeToLoss
 from orchestration.observe.status.problems import LATER_SECONDS, SOON_SECONDS, duration, problems, together
 

@@ -30,7 +30,7 @@ from orchestration.access.progress.rows_read import rows_between
 from orchestration.access.progress.unread_commits import UnreadCounter
 from orchestration.observe.status import time_to_loss
 from orchestration.observe.status.freshness import TIMESTAMP, UNKNOWN, RecordTrail
-from orchestration.observe.status.late_rows import Late, LateCounter, OtherRecords, counts_late_rows
+from orchestration.observe.status.late_counts import Late, LateCounter, OtherRecords, counts_late_rows
 from orchestration.observe.status.lease_holder import Holder, Holders
 from orchestration.observe.status.model import (
     Freshness,

@@ -18,7 +18,7 @@ from orchestration.access.history.alert_state import AlertsFile
 from orchestration.access.history.catalog_state import CatalogEntry
 from orchestration.access.history.job_state import BatchFacts
 from orchestration.access.progress.query_states import QueryState
-from orchestration.observe.status.late_rows import Late, OtherRecords
+from orchestration.observe.status.late_counts import Late, OtherRecords
 from orchestration.observe.status.lease_holder import Holder
 from orchestration.observe.status.recent_rows import RecentRows
 

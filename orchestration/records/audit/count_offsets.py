@@ -40,7 +40,7 @@ from orchestration.records.audit.table_log import (
     kafka_positions,
     missing_batches,
 )
-from silver.judge.rules import NULL_EVENT_TIME, NULL_KEY
+from silver.judge.reasons_and_verdict import NULL_EVENT_TIME, NULL_KEY
 from silver.read.poison import POISON
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from common.declare import Silver
 from common.errors import PipelineError
 from orchestration.records.audit.offset_places import PLACE
-from silver.judge.judge import read_rows
+from silver.judge.read_and_judge import read_rows
 from silver.read.column_names import META
 from silver.read.where import is_other_record
 

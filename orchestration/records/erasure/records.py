@@ -33,7 +33,7 @@ from orchestration.records.rejudge.select import (
     tables_with_own_row,
 )
 from silver.judge.dedupe import event_key, key_text
-from silver.judge.judge import read_rows
+from silver.judge.read_and_judge import read_rows
 from silver.read.column_names import COORDINATES, META, PLACE
 from silver.read.where import is_other_record
 from silver.write.table_columns import PLACED

@@ -175,7 +175,7 @@ def rows(  # noqa: PLR0913  # one per option
 
 def _rule_version(silver: Silver) -> str:
     """The rule version of the current declaration."""
-    from silver.judge.rules import rules_version  # imported here, because it imports PySpark
+    from silver.judge.reasons_and_verdict import rules_version  # imported here, because it imports PySpark
 
     return rules_version(silver)
 

@@ -24,13 +24,13 @@ from common.delta.log import LogReader
 from common.errors import TableMissingError, UsageError
 from common.rows.spark_rows import SparkRows
 from orchestration.records.quarantine.contents import missing
-from orchestration.records.rejudge.decide import kept, rows_of_events
+from orchestration.records.rejudge.judge_again import kept, rows_of_events
 from orchestration.records.rejudge.select import Say, condition, renamed
 from orchestration.records.rejudge.stage import newest, refuse_unfinished
 from silver.judge import lookups
 from silver.judge.dedupe import event_key
-from silver.judge.judge import judge, read_rows
-from silver.judge.rules import rules_version
+from silver.judge.read_and_judge import judge, read_rows
+from silver.judge.reasons_and_verdict import rules_version
 from silver.read.column_names import (
     ACCEPT,
     COORDINATES,

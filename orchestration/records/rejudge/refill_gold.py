@@ -16,7 +16,7 @@ from common.delta.lease.job_leases import TableLeases
 from common.errors import UsageError
 
 
-def rebuild(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
+def refill(pipeline: Pipeline, layout: Layout, table: str) -> str | None:
     """Move a gold table's checkpoint aside.
 
     Returns:

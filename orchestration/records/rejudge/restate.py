@@ -6,6 +6,8 @@
 3. Quarantine and late table get what differs, each by one commit; then silver by one MERGE by Kafka's
    coordinates. A table that has the commit of this restatement already is left as it is.
 
+Rows in quarantine are judged again by ``orchestration.records.quarantine.replay``.
+
 The checkpoint of the query stays: it has read these records, and its state goes on. The caller holds the
 leases of ``followers.written_tables``.
 """
@@ -34,13 +36,13 @@ from common.rows.spark_rows import SparkRows
 from orchestration.access.progress.record_range import BRONZE, RecordRange
 from orchestration.records.audit.offset_places import read_files
 from orchestration.records.rejudge.apply import ReplacedTable, has_run
-from orchestration.records.rejudge.decide import RestatedRows
 from orchestration.records.rejudge.followers import (
     can_be_filled_again,
     cannot_follow,
     fill_again,
     filled_again,
 )
+from orchestration.records.rejudge.judge_again import RestatedRows
 from orchestration.records.rejudge.select import Say, coordinates_of, read_until
 from orchestration.records.rejudge.stage import (
     Restatement,

@@ -26,7 +26,7 @@ from orchestration.access.progress.query_states import (
     kept,
     write_state,
 )
-from orchestration.run.failures.restarts import Restarts
+from orchestration.run.failures.restart_schedule import Restarts
 
 _log = logging.getLogger("medallion.supervisor")
 

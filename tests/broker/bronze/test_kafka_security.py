@@ -24,7 +24,7 @@ from orchestration.access.kafka import client as kafka
 from orchestration.access.kafka.connectivity import probe_broker
 from orchestration.access.kafka.producer import produce
 from orchestration.access.kafka.topic_sample import sample
-from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.failures.restart_schedule import RestartPolicy
 from orchestration.run.job import open_broker, require_topics
 from orchestration.run.supervisor import StopSignal, Supervisor
 from tests.conftest import make_settings

@@ -22,7 +22,7 @@ from common.schema import avro as avro_schema
 from common.streaming.query import registry_failure
 from orchestration.access.kafka.schema_registry import schema_text
 from orchestration.run.failures import restart_notices
-from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.failures.restart_schedule import RestartPolicy
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings

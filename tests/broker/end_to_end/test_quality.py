@@ -29,7 +29,7 @@ from common.declare import (
     Topic,
     Upsert,
 )
-from common.delta.published_version import read_published
+from common.delta.published_pointer import read_published
 from common.errors import QualityFailedError
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.change.backfill.catch_up import catch_up

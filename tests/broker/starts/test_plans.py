@@ -37,7 +37,7 @@ from common.declare import (
 )
 from common.spark.session_conf import SHUFFLE_PARTITIONS
 from common.streaming.query import RunningQuery
-from orchestration.records.rejudge.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import refill
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
@@ -355,7 +355,7 @@ def test_a_state_stays_as_it_was_divided_until_its_table_is_filled_anew(
     assert [line.partition(":")[0] for line in said] == ["silver.orders", "gold.update"]
     assert "has 2 state partitions since its first start" in said[1]
     assert "medallion rebuild gold.update" in said[1]
-    rebuild(declared, engine.layout, "gold.update")
+    refill(declared, engine.layout, "gold.update")
     found, said = run(5, 16)
     assert found == {"silver.orders": [2], "gold.update": [5], "gold.latest": []}
     assert [line.partition(":")[0] for line in said] == ["silver.orders"]

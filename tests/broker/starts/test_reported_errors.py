@@ -25,7 +25,7 @@ from common.errors import (
     StateDamagedError,
 )
 from common.streaming.topic_identity import TopicIdentity
-from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.failures.restart_schedule import RestartPolicy
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Layer
 from tests.conftest import make_settings

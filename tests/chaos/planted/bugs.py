@@ -36,7 +36,8 @@ FOREIGN, WATCH = "common/delta/foreign_commits.py", "common/streaming/table_watc
 SOURCE = "common/delta/match/source_match.py"
 TOPIC, CAUSE = "common/streaming/topic_identity.py", "common/streaming/failure_cause.py"
 SPACE, TURNS = "common/machine/free_space.py", "common/streaming/turns.py"
-RESTARTS, BROKER = "orchestration/run/failures/restarts.py", "orchestration/records/audit/topic_faults.py"
+RESTARTS = "orchestration/run/failures/restart_schedule.py"
+BROKER = "orchestration/records/audit/topic_faults.py"
 GAPS, TOPICS = "orchestration/records/audit/accepted_gaps.py", "orchestration/run/topic_checks.py"
 DAMAGE, POISON = "orchestration/change/recover/damage.py", "silver/write/poison_search.py"
 LEASE, COUNTS = "common/delta/lease/local_leases.py", "orchestration/records/audit/batch_counts.py"
@@ -658,7 +659,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "an event of the year 2099 moves the watermark",
-        "silver/judge/rules.py",
+        "silver/judge/reasons_and_verdict.py",
         "F.when(F.col(event_time) > bound, F.lit(FUTURE_EVENT_TIME)),",
         "F.when(F.col(event_time) < F.lit(None), F.lit(FUTURE_EVENT_TIME)),",
         ACCOUNTS,
@@ -666,7 +667,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "a rule that is null is met",
-        "silver/judge/rules.py",
+        "silver/judge/reasons_and_verdict.py",
         "return ~F.coalesce(met, F.lit(False))",
         "return ~F.coalesce(met, F.lit(True))",
         VERBS,

@@ -27,8 +27,8 @@ from common.delta.log import column_types
 from common.errors import MedallionError, UnknownFieldError
 from orchestration.change.plan.change import Effect
 from orchestration.change.plan.plan import plan
-from orchestration.change.rebuild.rebuild import rebuild_silver
-from orchestration.records.rejudge.refill_gold import rebuild
+from orchestration.change.rebuild.rebuild_silver import rebuild_silver
+from orchestration.records.rejudge.refill_gold import refill
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import (
@@ -369,7 +369,7 @@ def rebuilds(engine: Engine, case: Case) -> None:
         rebuild_silver(engine.spark, shop, engine.settings, engine.layout, silver, lambda text: None)
         assert engine.faults() == ()
     else:
-        rebuild(engine.pipeline, engine.layout, case.query)
+        refill(engine.pipeline, engine.layout, case.query)
     engine.run(layer)
     found = rows(engine, case.query)
     for table in (case.query, *engine.pipeline.table(case.query).side_tables):

@@ -16,7 +16,7 @@ from common.delta import table as delta_table
 from common.delta.lease.local_leases import Leases
 from common.delta.log import LogReader
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
-from orchestration.change.rebuild import rebuild as shadow
+from orchestration.change.rebuild import rebuild_silver as shadow
 from orchestration.change.rebuild import switch
 from tests.support.engine import Engine
 from tests.support.oracles.plan_shop import COLUMNS, orders, record

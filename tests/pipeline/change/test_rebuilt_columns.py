@@ -24,7 +24,7 @@ from common.declare import (
     Upsert,
 )
 from common.errors import CheckpointMismatchError, QueryFailedError, SourceReplacedError, TableShapeError
-from orchestration.records.rejudge.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import refill
 from tests.conftest import IN_DRIVER, make_settings
 from tests.pipeline.gold.test_starts import BY_COUNTRY, COMMITS, READS, Ran
 from tests.support.engine import Engine
@@ -90,7 +90,7 @@ def test_every_kind_gets_other_columns_by_one_commit(spark: Any, tmp_path: Path)
     declare(ran, tmp_path, *NOW)
     held = {gold.table: ran.engine.version(gold.table) for gold in NOW}
     for gold in NOW:
-        assert rebuild(ran.engine.pipeline, ran.engine.layout, gold.table)
+        assert refill(ran.engine.pipeline, ran.engine.layout, gold.table)
     full = mock.patch.object(DataFrameWriter, "save", side_effect=OSError("no space left on device"))
     with full, pytest.raises(QueryFailedError, match="no space left on device"):
         ran.engine.run("gold")
@@ -129,7 +129,7 @@ def test_a_table_without_declared_columns_gets_those_of_its_source(spark: Any, t
     ran.bring(COMMITS[1])
     ran.engine.run("gold")
     assert "more" not in ran.engine.rows("gold.latest")[0]
-    assert rebuild(ran.engine.pipeline, ran.engine.layout, gold.table)
+    assert refill(ran.engine.pipeline, ran.engine.layout, gold.table)
     ran.engine.run("gold")
     assert {row["more"] for row in ran.engine.rows("gold.latest")} == {None}
 
@@ -142,7 +142,7 @@ def test_a_history_that_keeps_earlier_rows_refuses_other_columns(spark: Any, tmp
     before = ran.content()
     later = replace(STATES, columns=["country"], reading=Reading(starting_version=1))
     declare(ran, tmp_path, later)
-    assert rebuild(ran.engine.pipeline, ran.engine.layout, later.table)
+    assert refill(ran.engine.pipeline, ran.engine.layout, later.table)
     with pytest.raises((TableShapeError, QueryFailedError), match="new name"):
         ran.engine.run("gold")
     assert ran.content() == before
@@ -178,7 +178,7 @@ def test_readers_of_a_table_whose_columns_were_replaced_are_refused_in_words(
 
     now = replace(latest, columns={"k": "k", "n": "n", "land": "country"})
     ran.engine = Engine(spark, declared(now), settings)
-    assert rebuild(ran.engine.pipeline, ran.engine.layout, "gold.latest")
+    assert refill(ran.engine.pipeline, ran.engine.layout, "gold.latest")
     with pytest.raises(
         SourceReplacedError, match=r"gold\.latest were replaced.*medallion rebuild gold\.numbers"
     ):
@@ -186,7 +186,7 @@ def test_readers_of_a_table_whose_columns_were_replaced_are_refused_in_words(
     with pytest.raises(SourceReplacedError, match=r"gold\.latest were replaced.*under a new name"):
         ran.engine.publish()
     assert sent.read_text(encoding="utf-8") == rows
-    assert rebuild(ran.engine.pipeline, ran.engine.layout, "gold.numbers")
+    assert refill(ran.engine.pipeline, ran.engine.layout, "gold.numbers")
     ran.bring(COMMITS[1])
     ran.engine.run("gold")
     newest = {k: n for k, _, n in sorted((*COMMITS[0], *COMMITS[1]), key=lambda row: row[2])}

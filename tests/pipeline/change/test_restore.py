@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from common.declare import Aggregate, Custom, Pipeline, Topic, Upsert
 from common.delta.lease.local_leases import Leases
 from common.errors import CheckpointMismatchError, LeaseHeldError, UsageError
-from orchestration.records.rejudge.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import refill
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.shops import plain_silver
@@ -88,12 +88,12 @@ def test_a_restored_table_is_refused_and_made_anew_or_put_back(ran: Engine) -> N
         Leases(ran.layout.leases, ["gold.latest"], "run-gold"),
         pytest.raises(LeaseHeldError, match=r"gold\.latest is being written by run-gold"),
     ):
-        rebuild(PIPELINE, ran.layout, "gold.latest")
-    moved = rebuild(PIPELINE, ran.layout, "gold.latest")
+        refill(PIPELINE, ran.layout, "gold.latest")
+    moved = refill(PIPELINE, ran.layout, "gold.latest")
     assert moved is not None
     assert (Path(moved) / "commits" / "2").exists()
     assert not ran.checkpoint("gold.latest").exists()
-    assert rebuild(PIPELINE, ran.layout, "gold.latest") is None
+    assert refill(PIPELINE, ran.layout, "gold.latest") is None
     assert found(ran, "gold.latest") == state("gold.latest", 2)  # people read it until it is filled anew
     ran.run("gold")
     assert found(ran, "gold.latest") == state("gold.latest", 3)
@@ -110,4 +110,4 @@ def test_what_cannot_be_made_anew_is_refused(ran: Engine) -> None:
         "gold.own": "own",
     }.items():
         with pytest.raises(UsageError, match=f"{table} .*{told}"):
-            rebuild(declared, ran.layout, table)
+            refill(declared, ran.layout, table)

@@ -14,7 +14,7 @@ import pytest
 from common.delta.checkpoint import Checkpoint
 from common.errors import MedallionError
 from orchestration.change.recover.carry_out import recover_all
-from orchestration.records.rejudge.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import refill
 from tests.pipeline.change.test_one_step_back import (
     Steps,
     _copy,
@@ -166,7 +166,7 @@ def type_in(engine: Engine, command: tuple[str, str, str]) -> None:
                 engine.pipeline, engine.settings, engine.layout, only=name, spark=lambda: engine.spark
             )
         case ("medallion", "rebuild", name):
-            rebuild(engine.pipeline, engine.layout, name)
+            refill(engine.pipeline, engine.layout, name)
         case ("RESTORE", path, version):
             engine.spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version}")
 

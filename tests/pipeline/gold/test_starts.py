@@ -20,7 +20,7 @@ from common.delta.user_writes import APPLICATION, VERSION, clear_transaction_ids
 from common.errors import PipelineError, QueryFailedError
 from gold.table.create import RANDOM_FOLDERS
 from orchestration.access.progress.rows_read import RowsRead
-from orchestration.records.rejudge.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import refill
 from silver.write.table_columns import properties
 from tests.conftest import IN_DRIVER, make_settings
 from tests.support.engine import Engine
@@ -176,7 +176,7 @@ def test_a_first_micro_batch_that_dies_may_come_again(spark: Any, tmp_path: Path
         raise OSError("no space left on device")
 
     for gold in GOLD:
-        assert rebuild(ran.engine.pipeline, ran.engine.layout, gold.table)
+        assert refill(ran.engine.pipeline, ran.engine.layout, gold.table)
     with mock.patch.object(DataFrameWriter, "save", full), mock.patch.object(DeltaRsTable, "append", full):
         for _ in range(2):
             with pytest.raises(QueryFailedError, match="no space left on device"):
@@ -274,7 +274,7 @@ def test_a_declaration_that_means_something_else_is_refused_until_the_table_is_f
             ran.engine.run("gold")
         assert ran.content()[table] == before
     declare(UPSERT, least)
-    assert rebuild(ran.engine.pipeline, ran.engine.layout, "gold.counts")
+    assert refill(ran.engine.pipeline, ran.engine.layout, "gold.counts")
     ran.engine.run("gold")
     rows = [(stored(c), k, n) for commit in COMMITS[:2] for k, c, n in commit]
     wanted = {(c, k): min(n for c2, k2, n in rows if (c2, k2) == (c, k)) for c, k, _ in rows}

@@ -26,7 +26,7 @@ from common.errors import LeaseHeldError, UsageError
 from orchestration.cli.records import erase as command
 from orchestration.records.audit.result import Account
 from orchestration.records.erasure.erase import Plan, planned
-from orchestration.records.rejudge.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import refill
 from orchestration.run.maintenance import maintain
 from silver.write import first_load
 from tests.conftest import make_settings
@@ -217,7 +217,7 @@ def test_erased_records_are_in_no_table_and_the_audit_balances(copy: Engine) -> 
     assert [nonzero(one)["erased"] for one in found.partitions] == [5, 4]
     assert found.offsets == sum(ends.values())
     assert erase(engine).records == 1
-    rebuild(engine.pipeline, engine.layout, "gold.totals")
+    refill(engine.pipeline, engine.layout, "gold.totals")
     engine.run("gold")
     assert gold_sums(engine, "gold.totals") == gold_sums(engine, "gold.spent") == summed(engine)
 

@@ -18,7 +18,7 @@ from common.errors import UsageError
 from orchestration.access.query.duckdb_views import Database
 from orchestration.records.quarantine.contents import Group, Place, groups, rows
 from orchestration.records.quarantine.replay import Replay, replay
-from silver.judge.rules import rules_version
+from silver.judge.reasons_and_verdict import rules_version
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 from tests.support.processes import medallion

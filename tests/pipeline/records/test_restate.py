@@ -17,7 +17,7 @@ from common.declare import Rule, Silver
 from common.delta import merge as delta_merge
 from common.errors import CheckpointMismatchError, MedallionError, UsageError
 from orchestration.access.progress.record_range import parse_range
-from orchestration.change.rebuild import rebuild as shadow
+from orchestration.change.rebuild import rebuild_silver as shadow
 from orchestration.records.erasure.erase import planned
 from orchestration.records.quarantine.replay import require_replayable
 from orchestration.records.rejudge import restate as restatement

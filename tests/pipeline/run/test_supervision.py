@@ -17,7 +17,7 @@ from common.errors import MedallionError
 from common.machine.processes import free_port
 from orchestration.access.progress.query_states import read_state
 from orchestration.run.failures import restart_notices
-from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.failures.restart_schedule import RestartPolicy
 from orchestration.run.supervisor import StopSignal, Supervisor
 from orchestration.run.wiring import Wiring
 from tests.conftest import make_settings

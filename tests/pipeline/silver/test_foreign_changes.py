@@ -12,7 +12,7 @@ from common.declare import Upsert
 from common.delta import merge as delta_merge
 from common.delta import table as delta_table
 from common.errors import ForeignChangeError
-from orchestration.records.rejudge.refill_gold import rebuild
+from orchestration.records.rejudge.refill_gold import refill
 from tests.conftest import make_settings
 from tests.pipeline.silver.test_verbs import ORDERS, event, keys, records, shop
 from tests.support.engine import Engine
@@ -111,7 +111,7 @@ def test_rows_that_others_append_are_refused_and_a_delete_on_gold_is_found_by_th
     spark.sql(f"delete from delta.`{engine.path('gold.latest')}` where order_id = 'a'")
     (text,) = changed()
     assert text.startswith(f"gold.latest version {engine.version('gold.latest')} (DELETE, ")
-    rebuild(engine.pipeline, engine.layout, "gold.latest")
+    refill(engine.pipeline, engine.layout, "gold.latest")
     known.run("gold")
     assert changed() == []
     assert sorted(row["order_id"] for row in known.rows("gold.latest")) == ["a", "b"]

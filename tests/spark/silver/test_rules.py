@@ -13,7 +13,7 @@ import pytest
 
 from common.declare import Json, Lookup, Rule, Silver
 from common.errors import PipelineError
-from silver.judge.rules import check_rules, judge_rows, rule_marks, rules_version
+from silver.judge.reasons_and_verdict import check_rules, judge_rows, rule_marks, rules_version
 from silver.query import rule_change_notice
 from silver.read.column_names import REASONS, VERDICT, WARNED
 

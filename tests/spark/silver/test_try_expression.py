@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from bronze.table import SCHEMA
 from common.declare import Json, Rule
-from silver.judge.rules import judge_rows
+from silver.judge.reasons_and_verdict import judge_rows
 from silver.read.column_names import META, REASONS
 from silver.read.declared_columns import parse_values, select_expressions
 

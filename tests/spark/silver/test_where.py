@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from bronze.table import SCHEMA
 from common.declare import Bytes, Csv, Debezium, Json, Silver, Text
 from common.errors import PipelineError
-from silver.judge.judge import judge, read_rows
+from silver.judge.read_and_judge import judge, read_rows
 from silver.read.column_names import META, OTHER_RECORD
 from silver.read.where import keeps_undecided
 

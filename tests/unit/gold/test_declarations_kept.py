@@ -15,7 +15,7 @@ import pytest
 from common import declare
 from gold.table.declaration_marks import meaning
 from orchestration.access.declaration.load_file import load_pipeline
-from silver.judge.rules import rules_version
+from silver.judge.reasons_and_verdict import rules_version
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -17,7 +17,7 @@ from common.config.paths import Layout, queryable_tables
 from common.config.settings import load_settings
 from common.declare import Aggregate, InRange, Pipeline, Quality, Topic
 from common.delta.log import LogReader
-from common.delta.published_version import read_published
+from common.delta.published_pointer import read_published
 from common.errors import QualityFailedError, TableMissingError
 from orchestration.access.query.duckdb_views import Database, run_query
 from orchestration.quality import results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.config.settings import SupervisionSettings
-from orchestration.run.failures.restarts import RestartPolicy, Restarts
+from orchestration.run.failures.restart_schedule import RestartPolicy, Restarts
 
 
 class Clock:

@@ -25,7 +25,7 @@ from common.errors import (
 from orchestration.access.progress.query_states import QueryState, read_state
 from orchestration.run import supervisor as supervising
 from orchestration.run.failures import restart_notices
-from orchestration.run.failures.restarts import RestartPolicy
+from orchestration.run.failures.restart_schedule import RestartPolicy
 from orchestration.run.supervisor import StopSignal, Supervisor, term_interrupts
 
 

@@ -18,10 +18,10 @@ from common.config.settings import Settings
 from common.declare import Aggregate, Json, Pipeline, Silver, Topic, Upsert, Window
 from common.delta.log import LogReader
 from orchestration.cli.observe.status_output import render
-from orchestration.observe.status import late_rows
+from orchestration.observe.status import late_counts as late_rows
 from orchestration.observe.status.collect import Collector
 from orchestration.observe.status.document import document
-from orchestration.observe.status.late_rows import Late
+from orchestration.observe.status.late_counts import Late
 from orchestration.observe.status.topic_offsets import BrokerOffsets
 
 SILVER = Silver(

@@ -1,7 +1,8 @@
 """The version of a table that readers shall read, kept in a Delta table of one row beside the table.
 
 Grain of ``<table>__published``: one row, with the columns table, table_id, version and published_at (UTC).
-Each move is one commit, so a reader sees the old row or the new one.
+Each move is one commit, so a reader sees the old row or the new one. What moves it is a quality gate
+(``orchestration.run.quality_gates``).
 """
 
 from __future__ import annotations

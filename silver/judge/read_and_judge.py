@@ -15,7 +15,7 @@ from common.declare import Silver
 from common.declare.declared import source_of
 from silver.judge.dedupe import check_types, event_key, with_event_key
 from silver.judge.lookups import join_lookups
-from silver.judge.rules import check_rules, judge_rows
+from silver.judge.reasons_and_verdict import check_rules, judge_rows
 from silver.read import poison
 from silver.read.column_names import META
 from silver.read.declared_columns import parse_values, select_columns
