@@ -2,9 +2,9 @@
 
 A query that fails for a transient cause (broker, registry or object store away, a conflict of commits) is
 restarted, with growing pauses (``orchestration.run.failures.restart_schedule``). A query that fails by its
-data, or by something that a person has to change, stays stopped. The other queries go on in both cases. The run ends
-at SIGINT, SIGTERM or SIGHUP, or when no query is left; with ``fail_fast``, and in runs with an end, at the
-first failure.
+data, or by something that a person has to change, stays stopped. The other queries go on in both cases.
+The run ends at SIGINT, SIGTERM or SIGHUP, or when no query is left; with ``fail_fast``, and in runs with
+an end, at the first failure.
 
 A stop first closes the gate, so that no query starts another micro-batch, and then stops each query as soon
 as it is idle. A second signal or the deadline stops queries inside a micro-batch; the next start replays it.
