@@ -61,7 +61,13 @@ def test_a_gap_in_the_log_is_named_with_the_file(table: Path) -> None:
 
 @pytest.mark.parametrize(
     ("names", "is_cut_off"),
-    [((), True), (("_staged_commits/",), True), ((".0.json.1-2.tmp",), True), (("_last_checkpoint",), False)],
+    [
+        ((), True),
+        ((".0.json.cut_off",), True),
+        (("_staged_commits/",), True),
+        ((".0.json.1-2.tmp",), True),
+        (("_last_checkpoint",), False),
+    ],
 )
 def test_a_log_without_a_commit_was_cut_off_unless_it_has_other_files(
     tmp_path: Path, names: tuple[str, ...], *, is_cut_off: bool
