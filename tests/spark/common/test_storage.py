@@ -10,13 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from common.config.paths import Layout
 from common.declare import Pipeline, Storage, Topic
 from common.errors import TableShapeError
-from common.streaming.failure_cause import causes_text
 from gold.table import create as tables
 from gold.table.context import Context
 from orchestration.access.query.duckdb_views import Database
@@ -128,8 +128,7 @@ def test_a_data_file_whose_bits_have_changed_is_an_error(spark: Any, tmp_path: P
         place = int(part * len(whole))
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-        with pytest.raises(PySparkException) as found:
+        with pytest.raises((PySparkException, Py4JJavaError), match="CRC checksum verification failed"):
             spark.read.format("delta").load(str(path)).selectExpr("sum(crc32(v))").collect()
-        assert "CRC checksum verification failed" in f"{found.value}{causes_text(found.value)}"
     file.write_bytes(whole)
     assert spark.read.format("delta").load(str(path)).count() == len(values)
