@@ -201,19 +201,26 @@ class Supervisor:
         Returns:
             The error that ends the run: of the first failed query with an end, or of any with ``fail_fast``.
         """
-        with self._changing:
-            self._stop_closed()
-            for waiting in list(self._waiting):
-                stream, is_ready = waiting
-                if is_ready() and not self._stop.is_requested():
-                    self._waiting.remove(waiting)
-                    is_bounded = stream.name in self._bounded
-                    self.queries.append(self._begin(stream, available_now=is_bounded))
-            for place, query in enumerate(self.queries):
-                self._supervise(place, query)
+        # While another thread has the queries to itself, for minutes at times, the loop goes on and is alive.
+        if self._changing.acquire(blocking=False):
+            try:
+                self._look_at_all()
+            finally:
+                self._changing.release()
         if self._stop.is_requested():
             return None
         return next((e for name, e in self._failed.items() if self._ends_run(name)), None)
+
+    def _look_at_all(self) -> None:
+        self._stop_closed()
+        for waiting in list(self._waiting):
+            stream, is_ready = waiting
+            if is_ready() and not self._stop.is_requested():
+                self._waiting.remove(waiting)
+                is_bounded = stream.name in self._bounded
+                self.queries.append(self._begin(stream, available_now=is_bounded))
+        for place, query in enumerate(self.queries):
+            self._supervise(place, query)
 
     @contextmanager
     def between_batches(self, queries: Sequence[str]) -> Iterator[None]:

@@ -391,6 +391,25 @@ def test_a_data_error_stops_its_query_alone_and_is_raised_at_the_stop(
     assert state.error == "silver.x failed: rule known: 1 row"
 
 
+def test_the_loop_is_alive_while_another_thread_has_the_queries_to_itself() -> None:
+    """A rebuild that takes minutes is no job that hangs: a service manager would end it."""
+    supervisor = Supervisor(None, StopSignal(), stop_timeout_seconds=1)  # type: ignore[arg-type]
+    begun, done = threading.Event(), threading.Event()
+
+    def long() -> None:
+        begun.set()
+        done.wait(20)
+
+    other = threading.Thread(target=lambda: supervisor.begin_again("gold.x", long), daemon=True)
+    other.start()
+    assert begun.wait(10)
+    began = time.monotonic()
+    assert supervisor.poll() is None
+    assert time.monotonic() - began < 5
+    done.set()
+    other.join(10)
+
+
 def test_when_every_query_has_failed_the_run_ends(restarts: list[tuple[str, bool]], said: list[str]) -> None:
     bronze, silver = Query("bronze.x"), Query("silver.x")
     bronze.die()
