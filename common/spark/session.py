@@ -25,6 +25,8 @@ from common.schema import avro as avro_schema
 from common.spark import class_archive, jvm
 from common.spark import session_conf as spark_conf
 from common.spark.private_properties import submitted_by_file
+from common.spark.temporary_files import FOLDER as TEMPORARY
+from common.spark.temporary_files import folder_of, temporary_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,18 +71,21 @@ def build_session(
     Raises:
         JavaError: No usable Java.
         JarError: A locked jar is missing and cannot be fetched.
+        SetupError: No native library can be loaded from the folder of temporary files.
     """
     java = find_java(settings)
     jars = (*require(settings, *sets, *object_store.jar_sets(settings)), reader_jar(settings))
     with umask(settings.umask):
         log_dir.mkdir(parents=True, exist_ok=True)
         _log_python(log_dir / f"{app}.python.log")
+        temporary = temporary_folder(log_dir.parent / TEMPORARY, app)
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = _submitted()
     is_small = spark_conf.profile_of(submitted.get(spark_conf.MASTER, settings.spark.master)) == "small"
     options = [
         *_java_options(log_dir / f"{app}.log"),
+        f'"-Djava.io.tmpdir={temporary}"' if " " in str(temporary) else f"-Djava.io.tmpdir={temporary}",
         *_log_options(settings, app, log_dir),
         *_native_memory(java),
         *_COMPILER[compiled],
@@ -128,6 +133,8 @@ def session_conf(  # noqa: PLR0913, PLR0917  # every source of the configuration
         **loaded,
     }
     warehouse = {spark_conf.WAREHOUSE: (log_dir.parent / "spark-warehouse").as_uri()}
+    if profile == "small":
+        warehouse[spark_conf.LOCAL_DIR] = str(folder_of(log_dir.parent / TEMPORARY, app))
     metrics = {spark_conf.STREAMING_METRICS: "true"} if settings.http.spark_metrics else {}
     referred = [name for name, value in settings.spark.conf.items() if is_reference(name, value)]
     always[spark_conf.REDACTION] = _redaction(own.get(spark_conf.REDACTION), referred)

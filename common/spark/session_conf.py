@@ -31,6 +31,7 @@ LOADED: Mapping[Profile, tuple[str, str]] = {"small": (CLASS_PATH, ":"), "cluste
 
 STREAMING_METRICS = "spark.sql.streaming.metricsEnabled"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+LOCAL_DIR = "spark.local.dir"
 WAREHOUSE = "spark.sql.warehouse.dir"
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 S3_LOG_STORE = "spark.delta.logStore.s3a.impl"
@@ -234,6 +235,12 @@ _PAUSED = (
 )
 
 CHOSEN: Sequence[Conf] = (
+    Conf(
+        LOCAL_DIR,
+        OfRun("`tmp` beside the logs"),
+        None,
+        "What Spark puts down while it computes, on the disk of the data; `java.io.tmpdir` is there too.",
+    ),
     Conf("spark.network.timeout", "30d", None, _PAUSED),
     Conf("spark.storage.blockManagerHeartbeatTimeoutMs", "30d", None, _PAUSED),
     Conf("spark.executor.heartbeat.maxFailures", "2147483647", None, _PAUSED),

@@ -200,6 +200,10 @@ class Server:
             f"-Dlog4j2.configurationFile={LOG_LAYOUT.as_uri()}",
             f"-Dmedallion.log={log_file(self.folder)}",
         ]
+        # The libraries of compression are unpacked and loaded there; /tmp may be mounted with noexec.
+        temporary = self.folder / "tmp"
+        temporary.mkdir(parents=True, exist_ok=True)
+        logging.append(f"-Djava.io.tmpdir={temporary}")
         path = os.pathsep.join(map(str, self.jars))
         return [str(self.java), f"-Xmx{heap_mb}m", *_JVM, *logging, "-cp", path]
 

@@ -28,6 +28,7 @@ from common.java.sealed_file import state_of
 from common.machine.extras import EXTRAS, install, missing
 from common.machine.processes import describe_listener, is_port_free
 from common.spark.class_archive import archive_file
+from common.spark.temporary_files import loading_fault
 from orchestration.access.declaration.load_file import load_pipeline
 from orchestration.access.kafka.connectivity import ProbeResult, probe_broker
 
@@ -213,6 +214,17 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
         yield Finding("settings", "secrets", "warn", f"held by {', '.join(named)}", advice)
 
 
+def _libraries(settings: Settings) -> Iterator[Finding]:
+    """Whether a native library can be loaded where a run unpacks it: on the disk of the data."""
+    folder = settings.data_dir.resolve()
+    nearest = next(path for path in (folder, *folder.parents) if path.is_dir())
+    if (why := loading_fault(nearest)) is None:
+        yield Finding("disk", "libraries", "ok", f"can be loaded from {nearest}")
+    else:
+        advice = "Set data_dir to a folder of another disk, or mount it without noexec."
+        yield Finding("disk", "libraries", "fail", f"cannot be loaded from {nearest}: {why}", advice)
+
+
 def _named_broker(settings: Settings) -> Iterator[Finding]:
     options: dict[str, str] = {}
     if settings.pipeline is not None and not settings.kafka.bootstrap_servers:
@@ -278,6 +290,7 @@ PROBES: dict[str, Probe] = {
     "jars": _jars,
     "packages": _imports,
     "disk": _disk,
+    "libraries": _libraries,
     "pipeline": _pipeline,
     "embedded broker": _embedded,
     "broker": _named_broker,
