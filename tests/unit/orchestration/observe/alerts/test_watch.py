@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +25,7 @@ from orchestration.observe.alerts.messages import test_message as channel_test
 from orchestration.observe.alerts.watch import Watch, watching
 from orchestration.observe.page.live import Live
 from tests.support.oracles.lived_in import PIPELINE, LivedIn
+from tests.support.processes import ROOT
 from tests.support.servers.receivers import Inbox, http_receiver, smtp_receiver
 
 DEAD = {"dead": {"when": "query_dead", "severity": "critical"}}
@@ -145,6 +149,47 @@ def test_a_process_that_is_frozen_is_taken_over_and_yields_when_it_goes_on(
     frozen.look()
     assert frozen._holds_lock()
     assert len(inbox.received) == 2
+
+
+WATCHES = """
+import sys, time
+from pathlib import Path
+from tests.unit.orchestration.observe.alerts.test_watch import lived_in, watch_of, watching
+
+pipeline = lived_in(Path(sys.argv[1]), {"team": sys.argv[2]})
+with watching(watch_of(pipeline)):
+    print("watches", flush=True)
+    time.sleep(120)
+"""
+
+
+def test_a_frozen_process_silences_no_alert_and_repeats_none(tmp_path: Path, inbox: Inbox) -> None:
+    """A real one, which gets SIGSTOP while it holds the lock."""
+    frozen = subprocess.Popen(
+        [sys.executable, "-c", WATCHES, str(tmp_path), inbox.address],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    try:
+        pipeline = LivedIn(
+            tmp_path, alerts={"channels": {"team": inbox.address}, "rules": DEAD, "interval": "200 ms"}
+        )
+        assert frozen.stdout is not None
+        assert frozen.stdout.readline() == b"watches\n"
+        await_(lambda: read_alerts(pipeline.layout.alerts) is not None)
+        frozen.send_signal(signal.SIGSTOP)
+        pipeline.job("failed", error="x")
+        with watched(pipeline):
+            inbox.await_title("(critical)", seconds=40)
+            assert kept(pipeline).pid != frozen.pid
+            frozen.send_signal(signal.SIGCONT)
+            time.sleep(1)  # it looks several times
+            pipeline.job()
+            inbox.await_title("(resolved)")
+        assert len(inbox.received) == 2
+    finally:
+        frozen.kill()
+        frozen.wait()
 
 
 def test_a_raised_alert_is_an_event_of_its_severity(
