@@ -96,6 +96,8 @@ def test_a_narrow_page_of_many_tables_is_short_and_has_nothing_beside_it(
         assert size[0] == 360
         assert size[1] < 2_200  # 9 tables; it was 3,353 of one with ten
         assert "UTC" in page.locator("#updated").inner_text()
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+        assert [one["id"] for one in axe.Axe().run(page).response["violations"]] == []
         page.close()
 
 

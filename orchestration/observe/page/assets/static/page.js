@@ -3,6 +3,7 @@
 
 const POLL_MS = 2000, HISTORY_MS = 20000, SILENT_MS = 5000, TIMEOUT_MS = 8000;
 const LAYERS = ["bronze", "silver", "gold", "publish"];
+const NARROW = matchMedia("(max-width: 559px)");
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWS_RECORDS = document.querySelector("meta[name=shows-records]").content === "yes";
 
@@ -169,7 +170,8 @@ function card(status, table, lost) {
       fresh ? number("behind Kafka", waiting === null ? "?" : waiting < .05 ? "0 s" : age(waiting), null, waiting > 600 ? "warn" : "") : number("batch", table.last_batch_id === null ? "none" : whole(table.last_batch_id)),
       number("rows", table.fault ? "?" : table.exists ? short(table.rows) : "none yet", null, table.fault ? "warn" : "")),
     spark(table),
-    h("p", { class: "more" }, details(status, table).map((text) => h("span", {}, text))));
+    // On a narrow screen it is one line, to be moved sideways, also by the keyboard.
+    h("p", NARROW.matches ? { class: "more", tabindex: "0" } : { class: "more" }, details(status, table).map((text) => h("span", {}, text))));
 }
 // A long name breaks after an underscore, not inside a word.
 const broken = (name) => name.split(/(?<=_)/).flatMap((part, n) => (n ? [h("wbr"), part] : [part]));
