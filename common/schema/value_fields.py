@@ -34,11 +34,27 @@ __all__ = ["Field", "fields", "paths_in", "spark_schema_text"]
 Structured = Json | Debezium | Csv
 """Formats that are declared with a Spark schema."""
 
-_SOURCE = (
-    "connector string, db string, schema string, `table` string, ts_ms bigint, lsn bigint, file string, "
-    "pos bigint, row bigint"
+_TRANSACTION_FIELDS = [("id", "string"), ("total_order", "long"), ("data_collection_order", "long")]
+_SOURCE_FIELDS = [
+    *((name, "string") for name in ("connector", "db", "schema", "table")),
+    *((name, "long") for name in ("ts_ms", "lsn")),
+    ("file", "string"),
+    *((name, "long") for name in ("pos", "row")),
+    # Positions of Oracle and SQL Server, and what PostgreSQL and MySQL have besides.
+    *((name, "string") for name in ("scn", "commit_scn", "change_lsn", "commit_lsn")),
+    ("event_serial_no", "long"),
+    *((name, "string") for name in ("sequence", "gtid")),
+]
+
+
+def _ddl(members: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"`{name}` {JSON_TYPES.get(kind, kind)}" for name, kind in members)
+
+
+_ENVELOPE = (
+    f"op string, ts_ms bigint, source struct<{_ddl(_SOURCE_FIELDS)}>, "
+    f"transaction struct<{_ddl(_TRANSACTION_FIELDS)}>"
 )
-_ENVELOPE = "op string, ts_ms bigint, source struct<" + _SOURCE + ">"
 
 
 def fields(value: Structured | Text | Bytes, folder: Path) -> tuple[Field, ...]:
@@ -105,18 +121,12 @@ def spark_schema_text(value: Structured, folder: Path) -> str:
     document = _document(value, folder)[0]
     if isinstance(value, Debezium):
         members = [_nullable(name, document) for name in ("before", "after")]
-        source = {"type": "struct", "fields": [_nullable(*each) for each in _SOURCE_FIELDS]}
-        members += [_nullable("op", "string"), _nullable("ts_ms", "long"), _nullable("source", source)]
+        members += [_nullable("op", "string"), _nullable("ts_ms", "long")]
+        for name, inner in (("source", _SOURCE_FIELDS), ("transaction", _TRANSACTION_FIELDS)):
+            kind = {"type": "struct", "fields": [_nullable(*each) for each in inner]}
+            members.append(_nullable(name, kind))
         document = {"type": "struct", "fields": members}
     return json.dumps(document)
-
-
-_SOURCE_FIELDS = [
-    *((name, "string") for name in ("connector", "db", "schema", "table")),
-    *((name, "long") for name in ("ts_ms", "lsn")),
-    ("file", "string"),
-    *((name, "long") for name in ("pos", "row")),
-]
 
 
 def _nullable(name: str, kind: object) -> dict[str, object]:

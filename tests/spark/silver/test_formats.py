@@ -85,12 +85,12 @@ def test_columns_of_json_have_the_declared_names_and_types(rows: Callable[..., A
 
 ROW = "id bigint, name string"
 FLAT = b'{"before":null,"after":{"id":1,"name":"a"},"op":"c","ts_ms":5,"source":{"db":"d","table":"t","x":1}}'
-SOURCE = (None, "d", None, "t", None, None, None, None, None)
+SOURCE = (None, "d", None, "t", *(None,) * 12)
 
 
 def test_an_envelope_is_read_with_and_without_its_schema(rows: Callable[..., Any]) -> None:
-    same = (None, None, None, (1, "a"), "c", 5, SOURCE)
-    nothing = (None,) * 5
+    same = (None, None, None, (1, "a"), "c", 5, SOURCE, None)
+    nothing = (None,) * 6
     cases = [
         (FLAT, same),
         (b'{"schema":{"type":"struct"},"payload":' + FLAT + b"}", same),
@@ -98,6 +98,43 @@ def test_an_envelope_is_read_with_and_without_its_schema(rows: Callable[..., Any
     ]
     found = rows([value for value, _ in cases], Debezium(ROW))
     assert [(value, row) for (value, _), row in zip(cases, found, strict=True)] == cases
+
+
+ORACLE = (
+    b'{"op":"u","after":{"id":1},"source":{"connector":"oracle","scn":"2122","commit_scn":"2125"},'
+    b'"transaction":{"id":"5.6.641","total_order":2,"data_collection_order":1}}'
+)
+SQL_SERVER = (
+    b'{"op":"u","after":{"id":1},"source":{"connector":"sqlserver","change_lsn":"00000027:00000758:0003",'
+    b'"commit_lsn":"00000027:00000758:0005","event_serial_no":2},"transaction":null}'
+)
+POSTGRES = b'{"op":"c","after":{"id":1},"source":{"lsn":24,"sequence":"[\\"24\\",\\"24\\"]","txId":7}}'
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "transaction"),
+    [
+        (ORACLE, {"connector": "oracle", "scn": "2122", "commit_scn": "2125"}, ("5.6.641", 2, 1)),
+        (
+            SQL_SERVER,
+            {
+                "connector": "sqlserver",
+                "change_lsn": "00000027:00000758:0003",
+                "commit_lsn": "00000027:00000758:0005",
+                "event_serial_no": 2,
+            },
+            None,
+        ),
+        (POSTGRES, {"lsn": 24, "sequence": '["24","24"]'}, None),
+    ],
+)
+def test_the_positions_of_each_connector_are_read(
+    rows: Callable[..., Any], value: bytes, source: dict[str, Any], transaction: Any
+) -> None:
+    ((fault, *_, found, of_transaction),) = rows([value], Debezium(ROW))
+    assert fault is None
+    assert {name: each for name, each in found.asDict().items() if each is not None} == source
+    assert of_transaction == transaction
 
 
 def test_unknown_fields_of_an_envelope_are_rescued_from_its_payload(told: Callable[..., Any]) -> None:
