@@ -33,8 +33,10 @@ from gold.table.context import Context
 from gold.table.maintained import Maintained, Work
 from gold.table.row_order import COORDINATES
 from gold.table.sql_columns import columns, each, misfit, named
+from gold.table.unchanged import Unchanged
 
 _ENDS, _REMOVED, _KNOWN, _TO, _UNSURE = "__ends", "__removed", "__known", "__to", "__unsure"
+_LIFE = "__life"
 
 _PLACED = "valid_from IS NOT NULL"
 """A version without a time has no place in a history."""
@@ -171,7 +173,7 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
     state = F.when(~F.col(_ENDS), F.struct(*(F.col(f"`{name}`") for name in kept)))
     begins = ~state.eqNullSafe(F.lag(state).over(in_time))
     return (
-        _last_of_ties(found, gold.key)
+        _last_of_ties(_whole(found, gold), gold.key)
         .withColumn("__run", F.sum(begins.cast("int")).over(in_time))
         .groupBy(*key, "__run")
         .agg(
@@ -198,6 +200,43 @@ def _history(found: DataFrame, gold: History) -> DataFrame:
     )
 
 
+def _whole(found: DataFrame, gold: History, within: Sequence[str] = ()) -> DataFrame:
+    """Versions and runs with the values that they left unchanged: those of the last one before that has them.
+
+    A delete ends what is known. A value that no version before has is null.
+
+    Args:
+        found: Runs and versions of some keys.
+        gold: The table.
+        within: Columns besides the key whose values are not left: ``valid_from`` for versions of the same
+            time, where what they leave unchanged stays the placeholder.
+    """
+    unchanged = _unchanged(found, gold)
+    if unchanged is None:
+        return found
+    group = [F.col(f"`{name}`") for name in (*gold.key, *within)]
+    place = (F.col("valid_from"), F.struct(_REMOVED, *COORDINATES))
+    in_order = Window.partitionBy(*group).orderBy(*place)
+    # Windows of one partitioning and order are one sort.
+    found = found.withColumn(_LIFE, F.sum(F.col(_ENDS).cast("int")).over(in_order))
+    so_far = Window.partitionBy(*group, _LIFE).orderBy(*place).rowsBetween(Window.unboundedPreceding, 0)
+    values = {}
+    for name in unchanged.columns:
+        value = F.col(f"`{name}`")
+        is_left = unchanged.is_in(name, value)
+        sent = F.when(~is_left & ~F.col(_ENDS) & ~F.col(_REMOVED), F.struct(value.alias("sent")))
+        last = F.last(sent, ignorenulls=True).over(so_far)
+        known = last["sent"] if not within else F.when(last.isNull(), value).otherwise(last["sent"])
+        values[name] = F.when(is_left, known).otherwise(value)
+    return found.withColumns(values).drop(_LIFE)
+
+
+def _unchanged(found: DataFrame, gold: History) -> Unchanged | None:
+    """The columns whose value a version may leave as it was."""
+    kept = (F.col(f"`{name}`") for name in named(gold.columns))
+    return Unchanged.of(gold.unchanged, found.select(*kept).schema, gold.key)
+
+
 def _last_of_ties(found: DataFrame, key: Sequence[str]) -> DataFrame:
     """On equal times keep a removed version, else the highest coordinates."""
     in_order = Window.partitionBy(*(F.col(f"`{name}`") for name in key)).orderBy(
@@ -213,12 +252,16 @@ def _with_runs(new: DataFrame, runs: DataFrame, gold: History) -> DataFrame:
     """New versions and the table's runs of their keys, and whether a key has to be recomputed from silver."""
     known = runs.withColumn(_ENDS, F.lit(False)).withColumn(_REMOVED, F.lit(False))
     known = known.withColumn(_KNOWN, F.lit(True)).withColumnRenamed("valid_to", _TO).drop("is_current")
-    late = _last_of_ties(new, gold.key).withColumn(_KNOWN, F.lit(False))
+    late = _last_of_ties(_whole(new, gold, ["valid_from"]), gold.key).withColumn(_KNOWN, F.lit(False))
     found = known.unionByName(late, allowMissingColumns=True)
     of_key = Window.partitionBy(*(F.col(f"`{name}`") for name in gold.key))
     before = of_key.orderBy("valid_from").rowsBetween(Window.unboundedPreceding, -1)
     is_within = F.coalesce(F.max("last_at").over(before) >= F.col("valid_from"), F.lit(False))
     unsure = is_within | F.col(_REMOVED)
+    if _unchanged(new, gold) is not None:
+        # What the runs after it left unchanged may be this version's.
+        last_run = F.max(F.when(F.col(_KNOWN), F.col("valid_from"))).over(of_key)
+        unsure |= ~F.col(_KNOWN) & F.coalesce(F.col("valid_from") <= last_run, F.lit(False))
     if gold.delete_when is not None or gold.reading.has_start:
         # Only after a run that still holds is nothing known; of a key that the table lacks, anything may be.
         open_at = F.max(F.when(F.col(_KNOWN) & F.col(_TO).isNull(), F.col("last_at"))).over(of_key)

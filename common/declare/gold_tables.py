@@ -136,6 +136,9 @@ class Upsert(GoldTable):
         delete_when: SQL condition over silver's columns: a key whose newest row meets it has no row in the
             table. ``gold.<name>__deleted`` keeps the order of that row, so that an older row does not bring
             the key back, and a newer one does.
+        unchanged: A text that stands for a value which the row leaves as it was, such as Debezium's
+            ``__debezium_unavailable_value``: the table has the value of the newest row before it that has
+            one, also where that row comes late.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -148,6 +151,7 @@ class Upsert(GoldTable):
     newest_by: Names
     columns: Expressions | None = None
     delete_when: str | None = None
+    unchanged: str | None = field(default=None, kw_only=True)
 
     @property
     def deleted(self) -> str:
@@ -181,6 +185,10 @@ class ChangeFeed(GoldTable):
             name.
         columns: Columns of the table, or ``{"name": "SQL expression"}``; unset: all of silver's, with those
             that silver gets later.
+        unchanged: The text that stands for a value which a change leaves as it was, as for PostgreSQL's
+            large values (TOAST): the connector's ``unavailable.value.placeholder``. The table has the value
+            of the newest change before it that has one, also where that change comes late; null after a
+            delete. ``None``: such a text is a value like others.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -196,6 +204,7 @@ class ChangeFeed(GoldTable):
     deletes: Names = ("d",)
     ignores: Annotated[Sequence[str], BeforeValidator(refuse_bare_text), AfterValidator(tuple)] = ("m",)
     columns: Expressions | None = None
+    unchanged: str | None = field(default="__debezium_unavailable_value", kw_only=True)
 
     def mistakes(self) -> Iterator[str]:
         """Faults of the field values in combination."""
@@ -233,6 +242,8 @@ class History(GoldTable):
         columns: Columns whose change starts a new row, or ``{"name": "SQL expression"}``.
         delete_when: SQL condition over silver's columns: a version that meets it ends the previous interval
             and starts none.
+        unchanged: The text that stands for a value which a version leaves as it was, as in a ``ChangeFeed``:
+            the version has the value of the one before it.
     """
 
     EXAMPLES: ClassVar[Mapping[str, str]] = {
@@ -246,6 +257,7 @@ class History(GoldTable):
     valid_by: str
     columns: Expressions
     delete_when: str | None = None
+    unchanged: str | None = field(default="__debezium_unavailable_value", kw_only=True)
 
     @property
     def replaces_columns(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -23,15 +24,16 @@ from common.delta.match.checkpoint_match import last_commit_metadata
 from common.delta.micro_batch import MicroBatch
 from common.errors import ChangeRefusedError
 from common.rows import latest_in_spark
-from common.rows.expressions import column, is_null
+from common.rows.expressions import column, greater, greatest, is_null
 from common.rows.latest_in_driver import NotComparableError
-from common.rows.rows import Rows
+from common.rows.rows import ORDER, Rows
 from common.streaming.query import Stream
 from gold.source.stream import at_version, changes
 from gold.table import create
 from gold.table.context import Context
 from gold.table.maintained import Maintained, Work
 from gold.table.row_order import total_order
+from gold.table.unchanged import Unchanged
 from gold.upsert.outcome import (
     END,
     FIRST_UNKNOWN,
@@ -44,11 +46,14 @@ from gold.upsert.outcome import (
     ROW,
     decide,
     is_recomputed,
+    may_lack_values,
     placed,
     recomputed,
     reduced,
+    with_values_before,
 )
-from gold.upsert.row_versions import table_columns, versions
+from gold.upsert.row_versions import table_columns, unchanged_of, versions
+from gold.upsert.sent_values import IS_PARTIAL, newest_whole
 
 _COVERS = "covers"
 """The version of the source whose state a commit has written whole."""
@@ -139,6 +144,11 @@ class _Upserted(Maintained):
     order: tuple[str, ...]
     steps: StepHistory
 
+    @cached_property
+    def unchanged(self) -> Unchanged | None:
+        """The columns whose value a change may leave as it was."""
+        return unchanged_of(self.gold, self.schema)
+
     def whole(self, work: Work) -> Rows | None:
         """What becomes of each key of the source's first state, whatever part of it the batch has.
 
@@ -210,14 +220,21 @@ class _Upserted(Maintained):
         """Changes in the driver, compared with the tables there.
 
         Raises:
-            NotComparableError: A row was removed, or its operation is unknown: Spark looks after them.
+            NotComparableError: A row was removed, leaves values unchanged, may have one that newer rows left
+                unchanged, or its operation is unknown: Spark looks after them.
         """
-        marks = (IS_REMOVED, IS_UNKNOWN_OPERATION, MAY_BE_REMOVED)
+        marks = (IS_REMOVED, IS_UNKNOWN_OPERATION, MAY_BE_REMOVED, IS_PARTIAL)
         counts = changes.count_where({name: column(name) for name in marks if name in changes.columns})
         if any(counts.values()):
-            raise NotComparableError("rows were removed from the source, or have an unknown operation")
+            raise NotComparableError("rows were removed from the source, or need more than themselves")
         before = self._before(changes, work, self.columns[IN_DELETED])
-        return changes.compare(before, key=self.key, order=self.order)
+        compared = changes.compare(before, key=self.key, order=self.order)
+        if self.unchanged is not None:
+            known = greatest(column(ROW), column(END))
+            is_late = ~(is_null(known) | greater(column(ORDER), known))
+            if compared.count_where({ROW: is_late})[ROW]:
+                raise NotComparableError("a late row may have a value that newer ones left unchanged")
+        return compared
 
     def _reduced(self, changes: Rows, work: Work) -> Rows:
         """Changes reduced to one row per key by Spark, then compared.
@@ -225,7 +242,7 @@ class _Upserted(Maintained):
         Raises:
             ChangeRefusedError: A change's operation is unknown.
         """
-        one_per_key = reduced(changes.frame, key=self.key, order=self.order)
+        one_per_key = reduced(changes.frame, key=self.key, order=self.order, unchanged=self.unchanged)
         work.keys = keys = work.keep(changes.derive(one_per_key), whole=work.batch.batch_id == 0)
         self._refuse_unknown_operations(keys)
         # What had to be reduced by Spark may be few rows all the same.
@@ -240,15 +257,29 @@ class _Upserted(Maintained):
         compared = latest_in_spark.with_orders(
             keys.frame, frames, key=self.key, order=self.order, count=keys.count
         )
-        if keys.count_by(MAY_BE_REMOVED).get(True):
-            compared = work.keep(keys.derive(compared)).frame
-            names = (F.col(f"`{name}`") for name in self.key)
-            again = work.keep(keys.derive(compared.where(is_recomputed(self.order)).select(*names)))
-            work.counts["recomputed"] = again.count
-            if again.count:
-                newest = self._newest(again, work.batch.source_version())
-                compared = recomputed(compared, newest, key=self.key, order=self.order)
+        compared = self._recomputed(compared, keys, work)
+        if self.unchanged is not None:
+            compared = with_values_before(
+                compared, frames[ROW], self.unchanged, key=self.key, order=self.order
+            )
         return keys.derive(placed(compared, self.order), keys.count)
+
+    def _recomputed(self, compared: DataFrame, keys: Rows, work: Work) -> DataFrame:
+        """The compared rows, with the source's newest row of those keys that only the source can tell."""
+        is_again, begins_later = is_recomputed(self.order), self.gold.reading.has_start
+        may_lack = self.unchanged is not None and (work.batch.batch_id > 0 or begins_later)
+        if may_lack:
+            is_again |= may_lack_values(self.order, begins_later=begins_later)
+        if not may_lack and not keys.count_by(MAY_BE_REMOVED).get(True):
+            return compared
+        compared = work.keep(keys.derive(compared)).frame
+        names = (F.col(f"`{name}`") for name in self.key)
+        again = work.keep(keys.derive(compared.where(is_again).select(*names)))
+        work.counts["recomputed"] = again.count
+        if not again.count:
+            return compared
+        newest = self._newest(again, work.batch.source_version())
+        return recomputed(compared, newest, key=self.key, is_again=is_again)
 
     def _before(
         self, keys: Rows, work: Work, columns: Sequence[str] | None = None
@@ -265,6 +296,9 @@ class _Upserted(Maintained):
         found = self._versions_at(keys.session, version)
         found = found.select(*(F.col(f"`{name}`") for name in (*self.schema.names, IS_DELETE)))
         found = delta_merge.frame_with_keys(found, keys, self.key)
+        if self.unchanged is not None:
+            delete = F.col(IS_DELETE)
+            return newest_whole(found, self.unchanged, is_delete=delete, key=self.key, order=self.order)
         return latest_in_spark.latest_per_key(found, key=self.key, order=self.order)
 
     def _refuse_unknown_operations(self, keys: Rows) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from common.declare import ChangeFeed, Upsert
 from common.declare.declared import source_of
 from gold.source.stream import CHANGE, FEED_COLUMNS, REMOVED
 from gold.table.create import as_stored
-from gold.table.row_order import COORDINATES
+from gold.table.row_order import COORDINATES, total_order
 from gold.table.sql_columns import columns, each, misfit, named
+from gold.table.unchanged import Unchanged
 from gold.upsert.outcome import IS_DELETE, IS_REMOVED, IS_UNKNOWN_OPERATION
+from gold.upsert.sent_values import IS_PARTIAL, is_partial
 
-_MARKERS = (IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION)
+_MARKERS = (IS_REMOVED, IS_DELETE, IS_UNKNOWN_OPERATION, IS_PARTIAL)
 
 
 def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
@@ -22,6 +25,7 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
 
     ``IS_DELETE``: while this is the newest version, its key has no row; never null. ``IS_REMOVED``, where the
     rows are changes: the version was removed from the source. ``IS_UNKNOWN_OPERATION``, of a change feed.
+    ``IS_PARTIAL``, where values may be left unchanged.
 
     Raises:
         PipelineError: An expression does not fit the source's columns.
@@ -38,13 +42,25 @@ def versions(rows: DataFrame, gold: Upsert | ChangeFeed) -> DataFrame:
             found = marked.select(*(name for name in rows.columns if name != IS_REMOVED), *markers)
         else:
             found = marked.select(*columns(kept), *COORDINATES, *markers)
-        return as_stored(found, gold.storage)
+        found = as_stored(found, gold.storage)
+        unchanged = unchanged_of(gold, found.schema)
+        return (
+            found
+            if unchanged is None
+            else found.withColumn(IS_PARTIAL, is_partial(unchanged, F.col(IS_DELETE)))
+        )
     except PySparkException as error:
         trials = each(kept or {}, "column", rows.select)
         for what in ("delete_when", "operation"):
             if (sql := getattr(gold, what, None)) is not None:
                 trials.append((what, lambda sql=sql: rows.select(F.expr(f"({sql})"))))  # type: ignore[misc]
         raise misfit(error, trials, gold.table, source_of(gold)) from error
+
+
+def unchanged_of(gold: Upsert | ChangeFeed, schema: StructType) -> Unchanged | None:
+    """The columns of the table whose value a change may leave as it was."""
+    order = total_order(gold.sequence_by if isinstance(gold, ChangeFeed) else gold.newest_by)
+    return Unchanged.of(gold.unchanged, schema, {*gold.key, *order})
 
 
 def table_columns(frame: DataFrame) -> list[str]:

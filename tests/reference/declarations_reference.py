@@ -160,6 +160,8 @@ def _default(value: ast.expr | None) -> str:  # noqa: PLR0911  # a return per ki
         return "unset"
     if text == "()":
         return "`[]`"
+    if text.startswith("field(default=None"):
+        return "unset"
     if (constant := re.match(r"field\(default='(\w+)'", text)) is not None:
         return f'`"{constant[1]}"`'
     if text.startswith("field("):

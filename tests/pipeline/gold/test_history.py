@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from common.errors import PipelineError
 from tests.conftest import make_settings
 from tests.support.engine import Engine
 
+UNAVAILABLE = "__debezium_unavailable_value"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = (
     "k string, region int, at int, status string, amount int, _kafka_topic string, _kafka_partition int,"
@@ -117,6 +119,46 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     made.append(made.rows(10, latest=60))
     made.engine.run("gold")
     return made
+
+
+@pytest.mark.long
+def test_a_value_that_a_version_leaves_as_it_was_is_that_of_the_one_before(
+    spark: Any, tmp_path: Path
+) -> None:
+    """In one micro-batch, over several, within one time, or late; after a delete it is unknown."""
+    made = Ran(Engine(spark, PIPELINE, make_settings(tmp_path, "none:1")))
+    empty = spark.createDataFrame([], SCHEMA).schema
+    delta_table.ensure(spark, "silver.orders", made.engine.path("silver.orders"), empty, {})
+
+    def after(*rows: tuple[Any, ...]) -> dict[str, list[tuple[Any, ...]]]:
+        made.append([(*row[:4], 1, *row[5:8], NOON, NOON) for row in rows])
+        made.engine.run("gold")
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        for row in made.engine.rows(LIVING.table):
+            found.setdefault(row["k"], []).append((row["valid_from"], row["valid_to"], row["status"]))
+        return {key: sorted(spans) for key, spans in found.items()}
+
+    assert after(
+        made.row(1, "a", 1, "x"), made.row(2, "a", 1, UNAVAILABLE), made.row(5, "b", 1, UNAVAILABLE)
+    ) == {"a": [(1, None, "x")], "b": [(5, None, None)]}
+    # In order; two of one time; before all that b has.
+    assert after(
+        made.row(3, "a", 1, UNAVAILABLE),
+        made.row(4, "a", 1, "y"),
+        made.row(4, "a", 1, UNAVAILABLE),
+        made.row(3, "b", 1, "late"),
+    ) == {"a": [(1, 4, "x"), (4, None, "y")], "b": [(3, None, "late")]}
+    # Between two runs of a, whose second has a value of its own; a delete of b, and what follows it.
+    assert after(
+        made.row(6, "a", 1, UNAVAILABLE),
+        made.row(7, "b", 1, "gone"),
+        made.row(8, "b", 1, UNAVAILABLE),
+        made.row(2, "b", 1, "first"),
+    ) == {"a": [(1, 4, "x"), (4, None, "y")], "b": [(2, 3, "first"), (3, 7, "late"), (8, None, None)]}
+    assert after(made.row(5, "a", 1, "z"), made.row(6, "b", 1, "end")) == {
+        "a": [(1, 4, "x"), (4, 5, "y"), (5, None, "z")],
+        "b": [(2, 3, "first"), (3, 6, "late"), (6, 7, "end"), (8, None, None)],
+    }
 
 
 @pytest.mark.long
