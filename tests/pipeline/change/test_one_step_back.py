@@ -192,6 +192,7 @@ def _run_mixtures(steps: Steps, mixtures: Sequence[frozenset[Any]]) -> None:
         was_refused = _recovers(steps, engine)
         if was_refused == (mixture in CONSISTENT):
             failed.append(f"{name}: {'refused' if was_refused else 'not refused'}")
+        print(name, "refused" if was_refused else "goes on", flush=True)  # noqa: T201
         found = content(engine)
         failed += [f"{name}: {table} differs" for table in found if found[table] != expected[table]]
         failed += [f"{name}: {fault}" for fault in engine.faults()]
