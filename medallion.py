@@ -141,6 +141,11 @@ def __getattr__(name: str) -> object:
     return found
 
 
+def __dir__() -> list[str]:
+    """The public names too that have not been loaded yet, for completion and ``help``."""
+    return sorted({*globals(), *__all__, "MedallionOperator", "build_dag", "main"})
+
+
 if __name__ == "__main__":
     from orchestration.__main__ import main
 

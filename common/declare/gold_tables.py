@@ -1,4 +1,4 @@
-"""The kinds of gold table that a pipeline may declare; a pipeline imports them from ``common.declare``."""
+"""The kinds of gold table that a pipeline may declare; a pipeline imports them from ``medallion``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats of message values that a pipeline may declare; a pipeline imports them from ``common.declare``."""
+"""Formats of message values that a pipeline may declare; a pipeline imports them from ``medallion``."""
 
 from __future__ import annotations
 

@@ -84,6 +84,20 @@ def test_the_readme_lists_exactly_the_verbs_there_are() -> None:
     assert table == verbs
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made for a link."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = (re.sub(r"[^\w\- ]", "", one.lower()) for one in re.findall(r"^#+ (.+)$", text, re.MULTILINE))
+    return {heading.strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_headings_that_the_documents_link_to_exist(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    ours = [(page.parent / file if file else page, at) for file, at in links if "://" not in file]
+    assert [(file.name, at) for file, at in ours if file.suffix == ".md" and at not in anchors(file)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_files_that_the_documents_name_exist(page: Path) -> None:
     """Links, and paths in backquotes."""

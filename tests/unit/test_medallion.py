@@ -27,6 +27,13 @@ def test_medallion_has_the_names_of_common_declare() -> None:
         assert getattr(medallion, name) is getattr(common.declare, name)
 
 
+def test_a_console_completes_every_public_name() -> None:
+    """Also before its first use."""
+    code = "import medallion; print(*dir(medallion))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {*medallion.__all__, "MedallionOperator", "build_dag", "main"} <= set(done.stdout.split())
+
+
 def test_python_m_medallion_runs_the_command_line() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "medallion", "--version"],

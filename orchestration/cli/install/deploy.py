@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from common.errors import SetupError, UsageError
+from common.machine import extras
 from common.machine.console import out
 from orchestration.access.declaration.context import context
 from orchestration.cli.options import PipelineOption, SetOption, SettingsOption
@@ -44,6 +45,8 @@ def deploy(  # the options of all places
     force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
 ) -> None:
     """Write the files that run a pipeline as a service; nothing is installed or started."""
+    if place == "systemd":  # its units start the program of this environment; an image has all extras
+        extras.require("page", "the page, metrics and health of a service")
     ready = context(pipeline, settings, set_)
     plan = plan_of(ready.settings, ready.pipeline)
     files = {

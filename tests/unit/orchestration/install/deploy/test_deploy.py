@@ -15,12 +15,16 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import typer.main
 import yaml
+from click.testing import CliRunner
 
 from common.config.settings import Settings, load_settings
 from common.declare import Pipeline, Topic
-from common.errors import SettingsError
+from common.errors import MissingExtraError, SettingsError
+from common.machine import extras
 from common.machine.service_manager import ServiceManager
+from orchestration.cli.main import app
 from orchestration.install.deploy import image, kubernetes, systemd
 from orchestration.install.deploy.deployment import Plan, plan_of
 
@@ -143,6 +147,24 @@ def test_what_only_sounds_like_a_secret_is_written(tmp_path: Path) -> None:
 def test_a_pipeline_without_a_broker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no broker is named, and my_shop reads topics"):
         plan(tmp_path)
+
+
+def test_units_whose_program_cannot_serve_the_page_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They start the program of this environment with ``--http``; an image has packages of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    (tmp_path / "shop.py").write_text(
+        "from medallion import Pipeline, Topic\npipeline = Pipeline(name='shop', bronze=[Topic('orders')])\n"
+    )
+    words = ["-p", "shop.py", "--set", LOCAL[0], "-o"]
+    command = typer.main.get_command(app)
+    refused = CliRunner().invoke(command, ["deploy", "systemd", *words, "units"]).exception
+    assert isinstance(refused, MissingExtraError)
+    assert 'pip install "medallion-lakehouse[page]"' in str(refused)
+    assert not (tmp_path / "units").exists()
+    assert CliRunner().invoke(command, ["deploy", "compose", *words, "compose"]).exit_code == 0
 
 
 def test_what_the_pipeline_and_the_settings_name_is_in_every_place(tmp_path: Path) -> None:
