@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
 from common.delta import table as delta_table
 from common.delta.match.batch_match import SideStep
 from common.streaming.query import Stream
@@ -19,6 +19,7 @@ from gold.table.compact_every import compacting
 from gold.table.context import Context
 from gold.table.declaration_marks import changed, meaning
 from gold.upsert import query as upsert
+from gold.view import query as view
 
 __all__ = ["Context", "build_query", "changed_attributes", "marks_of", "missing_feed_warning", "side_steps"]
 
@@ -66,7 +67,7 @@ def missing_feed_warning(context: Context, gold: Gold) -> str | None:
     )
 
 
-def _build(context: Context, gold: Gold) -> Stream:
+def _build(context: Context, gold: Gold) -> Stream:  # noqa: PLR0911  # one return per kind
     match gold:
         case Aggregate(mode="recompute"):
             return recompute.build_query(context, gold)
@@ -78,6 +79,8 @@ def _build(context: Context, gold: Gold) -> Stream:
             return history.build_query(context, gold)
         case Join():
             return join.build_query(context, gold)
+        case View():
+            return view.build_query(context, gold)
         case Custom():
             return custom.build_query(context, gold)
     raise NotImplementedError(gold.table)

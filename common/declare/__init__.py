@@ -48,6 +48,7 @@ from common.declare.pipeline import (
     Topic,
     Upsert,
     Value,
+    View,
     Window,
     Within,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "Upsert",
     "Value",
     "ValueShare",
+    "View",
     "Window",
     "Within",
     "gx",

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from common.declare.declared import declared
+from common.declare.declared import declared, folder_of
 from common.declare.field_types import Expressions, Interval, Names, TableName
 from common.declare.intervals import length_of
 from common.declare.table_options import Reading, Storage
 from common.declare.value_formats import refuse_bare_text
 from common.declare.windows import ZERO_WATERMARK, Session, Window, Within
+from common.errors import SqlError
 
 
 @declared
@@ -382,4 +385,109 @@ class Custom(GoldTable):
         return self.reading.changes == "feed"
 
 
-Gold = Aggregate | Upsert | ChangeFeed | History | Join | Custom
+@declared
+class View:
+    """A gold table that a SELECT statement defines, kept by the changes of its sources.
+
+    After each commit the table has exactly the rows, as a multiset, that Spark gives for the statement over
+    the versions of its sources that the commit names. It keeps no state and needs no watermark; late rows,
+    updates and deletes of the sources change its rows.
+
+    Attributes:
+        name: The table: ``gold.<name>``.
+        sql: The statement in Spark's SQL, or the name of a file ``….sql`` beside the pipeline file. It reads
+            silver and gold tables of the pipeline, and Delta tables by ``delta.`path```.
+        kept: The way that the statement must be kept in: ``by row``, ``by key`` or ``whole``; unset: the
+            cheapest that it allows, which ``medallion explain`` tells.
+        storage: How the table's files are laid out.
+    """
+
+    LAYER: ClassVar[str] = "gold"
+    EXAMPLES: ClassVar[Mapping[str, str]] = {
+        "sql": '"select country, count(*) as orders from silver.orders group by country"',
+    }
+
+    name: TableName
+    sql: str
+    kept: Literal["by row", "by key", "whole"] | None = field(default=None, kw_only=True)
+    storage: Storage = field(default_factory=Storage, kw_only=True)
+
+    def mistakes(self) -> Iterator[str]:
+        """Faults of the field values in combination."""
+        if self.is_file and not self.file.is_file():
+            yield f"sql is the file {self.file}, which there is not; write the statement, or the file's name"
+            return
+        try:
+            if not self.tables:
+                yield "sql reads no table; a view is kept by the changes of the tables that it reads"
+        except SqlError as error:
+            yield f"sql {error}"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the statement is in a file."""
+        return self.sql.endswith(".sql") and len(self.sql.split()) == 1
+
+    @property
+    def file(self) -> Path:
+        """The file of the statement; a relative path begins at the folder of the pipeline file."""
+        return folder_of(self) / self.sql
+
+    @cached_property
+    def statement(self) -> str:
+        """The text of the statement."""
+        return self.file.read_text(encoding="utf-8") if self.is_file else self.sql
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the statement reads, in the order of its text.
+
+        Raises:
+            SqlError: The text is not one SELECT statement.
+        """
+        from common.sql.statement import tables_of  # sqlglot, which most commands do not need
+
+        return tables_of(self.statement)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Its tables in the order of its query's sources: those of the pipeline before those by path."""
+        return tuple(sorted(self.tables, key=lambda table: "/" in table))
+
+    @property
+    def reads(self) -> str:
+        """The first of its tables."""
+        return self.tables[0] if self.tables else ""
+
+    @property
+    def reading(self) -> Reading:
+        """All of its sources, from the beginning."""
+        return Reading()
+
+    @property
+    def table(self) -> str:
+        """``gold.<name>``; also names its query and checkpoint."""
+        return f"gold.{self.name}"
+
+    @property
+    def side_tables(self) -> tuple[str, ...]:
+        """None: its query writes one table."""
+        return ()
+
+    @property
+    def takes_rows_back(self) -> bool:
+        """Rows that a source deletes or replaces leave the table too."""
+        return True
+
+    @property
+    def reads_removals(self) -> bool:
+        """Its query reads every change of its sources."""
+        return True
+
+    @property
+    def replaces_columns(self) -> bool:
+        """The first micro-batch of its query replaces all rows and columns."""
+        return True
+
+
+Gold = Aggregate | Upsert | ChangeFeed | History | Join | View | Custom

@@ -35,7 +35,7 @@ from common.declare.field_types import (
     at_least_one,
 )
 from common.declare.files import Files
-from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.declare.gold_tables import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
 from common.declare.intervals import length_of
 from common.declare.sinks import ConsoleSink, ForeachSink, KafkaSink, Publish
 from common.declare.table_options import Reading, Storage
@@ -75,6 +75,7 @@ __all__ = [
     "Topic",
     "Upsert",
     "Value",
+    "View",
     "Window",
     "Within",
 ]

@@ -150,6 +150,27 @@ def write_changes(  # noqa: PLR0913
         )
 
 
+def write_copies(frame: DataFrame, path: str, metadata: str, names: Sequence[str]) -> None:
+    """Delete all of the table's rows that are equal to one, and insert others; not idempotent by itself.
+
+    Args:
+        frame: The table's columns beside ``ACTION``: ``DELETED`` once per value, ``INSERTED`` once per row.
+        path: The table.
+        metadata: The commit's metadata.
+        names: The table's columns, all of which are compared, null-safe.
+    """
+    same = reduce(and_, (F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in names))
+    same = reduce(and_, SparkRows(frame).bounds(names, "t"), same)
+    values: dict[str, str | Column] = {f"`{name}`": F.col(f"s.`{name}`") for name in names}
+    with delta_table.commit_metadata(frame.sparkSession, metadata):
+        (
+            _merge(frame, path, same & (F.col(f"s.{ACTION}") == DELETED))
+            .whenMatchedDelete()
+            .whenNotMatchedInsert(condition=F.col(f"s.{ACTION}") == INSERTED, values=values)
+            .execute()
+        )
+
+
 def rows_with_keys(path: str, keys: Rows, key: Sequence[str], columns: Sequence[str] | None = None) -> Rows:
     """A table's rows that have one of some keys, as they are now; compared null-safe.
 

@@ -36,9 +36,12 @@ def bounds_in_driver(rows: pa.Table, schema: StructType, key: Sequence[str], tab
     """
     conditions = []
     for name in key:
-        kind, values = schema[name].dataType, _as_numbers(rows[name])
+        kind = schema[name].dataType
+        if not isinstance(kind, LITERAL_TYPES):
+            continue  # Arrow has no least value of a list or a struct
+        values = _as_numbers(rows[name])
         ends = pc.min_max(values)
-        if isinstance(kind, LITERAL_TYPES) and ends["min"].is_valid:
+        if ends["min"].is_valid:
             known = pc.unique(values.drop_null())
             try:
                 listed = known.to_pylist() if 1 < len(known) <= MOST_LISTED else None

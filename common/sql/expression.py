@@ -164,7 +164,7 @@ def aggregates_by_arrival(sql: str) -> tuple[str, ...]:
     """
     found = []
     for node in parse(sql).find_all(exp.Func):
-        name = _name(node)
+        name = function_name(node)
         if name in _BY_ARRIVAL and not _is_ordered(node):
             found.append(name)
     return tuple(dict.fromkeys(found))
@@ -177,7 +177,9 @@ def aggregated_fields(sql: str, names: Collection[str]) -> tuple[tuple[str, Path
         SqlError: The text is not one expression.
     """
     calls = (
-        (_name(node), path_of(node.this)) for node in parse(sql).find_all(exp.Func) if _has_argument(node)
+        (function_name(node), path_of(node.this))
+        for node in parse(sql).find_all(exp.Func)
+        if _has_argument(node)
     )
     return tuple((name, path) for name, path in calls if name is not None and name in names and path)
 
@@ -191,7 +193,7 @@ def _is_ordered(node: exp.Expr) -> bool:
         return True
     around = node.parent
     while around is not None:
-        if isinstance(around, exp.WithinGroup) or (_name(around) or "") in _IGNORES_ORDER:
+        if isinstance(around, exp.WithinGroup) or (function_name(around) or "") in _IGNORES_ORDER:
             return True
         around = around.parent
     return False
@@ -210,7 +212,9 @@ def _time_windows(sql: str) -> list[list[str]]:
     """The texts of the arguments of each ``window(…)`` and ``session_window(…)``."""
     if "window" not in sql.lower():
         return []
-    found = [node for node in parse(sql).find_all(exp.Func) if _name(node) in {"window", "session_window"}]
+    found = [
+        node for node in parse(sql).find_all(exp.Func) if function_name(node) in {"window", "session_window"}
+    ]
     return [[argument.sql(dialect="spark") for argument in _children(node)] for node in found]
 
 
@@ -323,7 +327,7 @@ class _Reader:
             return
         inside = self._function(node, inside)
         if isinstance(node, (exp.Filter, exp.WithinGroup)):
-            aggregate = _name(node.this) or node.this.key
+            aggregate = function_name(node.this) or node.this.key
             self.visit(node.this, bound, inside)
             for child in _children(node, but="this"):
                 self.visit(child, bound, aggregate)
@@ -341,7 +345,7 @@ class _Reader:
                 self.visit(index, bound, inside)
 
     def _window(self, node: exp.Window, bound: frozenset[str], inside: str | None) -> None:
-        name = next((found for part in node.this.walk() if (found := _name(part))), node.this.key)
+        name = next((found for part in node.this.walk() if (found := function_name(part))), node.this.key)
         self.windows.append(name)
         for part in _children(node, but="this"):
             self.visit(part, bound, inside)
@@ -350,7 +354,7 @@ class _Reader:
 
     def _function(self, node: exp.Expr, inside: str | None) -> str | None:
         """Record the function that a node calls; returns the enclosing aggregate of its children."""
-        name = _name(node)
+        name = function_name(node)
         if isinstance(node, exp.Distinct) and inside is not None:
             self.distinct.append(inside)
         if name is None:
@@ -370,7 +374,7 @@ class _Reader:
         return inside
 
 
-def _name(node: exp.Expr) -> str | None:
+def function_name(node: exp.Expr) -> str | None:
     """The name of the function that a node calls, lower-case; ``None`` where it calls none."""
     written = node.meta.get("name")
     if written is not None:
@@ -382,7 +386,7 @@ def _name(node: exp.Expr) -> str | None:
         return None if isinstance(node.parent, (exp.Like, exp.ILike)) else "any"
     if isinstance(node, _CLOCKS):
         # sqlglot parses ``unix_timestamp()`` as a clock inside a conversion
-        return (_name(node.parent) if node.parent is not None else None) or _spelled(node)
+        return (function_name(node.parent) if node.parent is not None else None) or _spelled(node)
     if isinstance(node, exp.AggFunc):
         # sqlglot parses ``first(a, true)`` as an aggregate inside a modifier that has the name
         around = str(node.parent.meta.get("name", "")) if node.parent is not None else ""

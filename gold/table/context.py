@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from common.config.driver_limits import DriverLimits
 from common.config.paths import Layout
 from common.config.settings import Settings
-from common.declare import Gold, Pipeline, Publish
+from common.declare import Gold, Pipeline, Publish, View
 from common.delta.micro_batch import MicroBatch
 from common.rows.spark_rows import BytesRead, SparkRows
 from common.streaming.query import OutputMode, Stream
@@ -30,6 +30,10 @@ class Context:
         """The path of a table of the pipeline."""
         return self.layout.table_path(table)
 
+    def path_of(self, table: str) -> str:
+        """The path of a table of the pipeline, or of a Delta table that is named by its path."""
+        return self.path(table) if table.startswith(("silver.", "gold.")) and "/" not in table else table
+
     @property
     def limits(self) -> DriverLimits:
         """What may be computed, read and written in the driver."""
@@ -39,6 +43,12 @@ class Context:
     def replaced(self) -> frozenset[str]:
         """Silver tables whose rows are replaced by newer ones."""
         return frozenset(each.table for each in self.pipeline.silver if each.keep == "newest")
+
+    @cached_property
+    def viewed(self) -> frozenset[str]:
+        """Tables that a view reads: they keep a change data feed by themselves."""
+        views = (gold for gold in self.pipeline.gold if isinstance(gold, View))
+        return frozenset(table for view in views for table in view.tables)
 
     def checkpoint(self, gold: Gold | Publish) -> str:
         """The checkpoint of a gold table's query."""

@@ -33,6 +33,7 @@ PROPERTIES = {
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
 
+_FEED = "delta.enableChangeDataFeed"
 REPLACED_FILES_KEPT = "interval 1 hour"
 """How long a table of which every micro-batch replaces all rows keeps its old files.
 
@@ -111,6 +112,9 @@ def ensure(  # noqa: PLR0913  # what a table is created with
             "Delta's reader version 3 know. Cast it, as in cast(at as timestamp) or to_json(document); or "
             "leave the other readers behind by name: storage=Storage(newer_types=True)."
         )
+    if table in context.viewed and not storage.change_feed:
+        storage = replace(storage, change_feed=True)
+        _keep_feed(context, table)
     gold = _filling(context, table)
     begins = gold is not None and begins_anew(context, gold)
     delta_table.ensure(
@@ -126,6 +130,15 @@ def ensure(  # noqa: PLR0913  # what a table is created with
         partition_by=storage.partition_by or (),
         cluster_by=storage.cluster_by or (),
     )
+
+
+def _keep_feed(context: Context, table: str) -> None:
+    """Turn on the change data feed of a table that was created without one, as a view reads it now."""
+    path = context.path(table)
+    if delta_table.exists(path) and delta_table.properties(context.spark, path).get(_FEED) != "true":
+        metadata = delta_table.maintenance_metadata(context.pipeline.name, table, "change feed")
+        with delta_table.commit_metadata(context.spark, metadata):
+            context.spark.sql(delta_table.enable_feed_statement(path))
 
 
 def begins_anew(context: Context, gold: Gold) -> bool:

@@ -33,7 +33,7 @@ app = typer.Typer(
 )
 
 COMMANDS = {
-    "author": ("init", "check", "cases"),
+    "author": ("init", "check", "explain", "cases"),
     "change": ("plan", "backfill", "rebuild", "recover"),
     "run": ("demo", "run", "maintain"),
     "observe": ("status", "page", "metrics", "alerts"),

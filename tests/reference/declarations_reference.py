@@ -18,7 +18,7 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Bronze tables", ("Topic", "Files", "Message")),
     ("Silver tables", ("Silver", "Rule", "Lookup")),
     ("Formats of values", ("Json", "Debezium", "Avro", "Csv", "Text", "Bytes")),
-    ("Gold tables", ("Aggregate", "Upsert", "ChangeFeed", "History", "Join", "Custom")),
+    ("Gold tables", ("Aggregate", "Upsert", "ChangeFeed", "History", "Join", "View", "Custom")),
     ("Windows and bounds of time", ("Window", "Session", "Within")),
     ("How a table is read and stored", ("Reading", "Storage")),
     ("Publishing", ("Publish", "KafkaSink", "ForeachSink", "ConsoleSink")),

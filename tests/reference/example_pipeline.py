@@ -43,6 +43,7 @@ from medallion import (
     Unique,
     Upsert,
     ValueShare,
+    View,
     Window,
     Within,
 )
@@ -194,6 +195,14 @@ pipeline = Pipeline(
             joins="gold.customers",
             on={"customer": "customer"},
             columns={"order_id": "order_id", "name": "customers.name"},
+        ),
+        View(
+            "orders_by_name",
+            sql="""
+                select c.name, count(*) as orders, max(o.ordered_at) as last_at
+                from silver.orders o left join gold.customers c on c.customer = o.customer
+                group by c.name
+            """,
         ),
         Join(
             "paid_in_an_hour",

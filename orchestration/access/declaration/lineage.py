@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from common.config.paths import all_tables
-from common.declare import Aggregate, ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Table, Upsert
+from common.declare import Aggregate, ChangeFeed, Gold, Join, Pipeline, Publish, Silver, Table, Upsert, View
 from common.declare.declared import source_of
 from common.errors import Problem, nearest
 
@@ -42,7 +42,14 @@ def sources(reader: Reader) -> tuple[str, ...]:
     """The tables of the pipeline that a table or publication reads."""
     if isinstance(reader, Join) and reader.joins_a_table:
         return reader.reads, reader.joins
+    if isinstance(reader, View):
+        return tuple(table for table in reader.sources if not is_path(table))
     return (reader.reads,)
+
+
+def is_path(table: str) -> bool:
+    """Whether a view names a Delta table by its path or URI, which is no table of the pipeline."""
+    return "/" in table
 
 
 def written_by(table: Table) -> tuple[str, ...]:
@@ -72,9 +79,11 @@ def _declared_twice(pipeline: Pipeline) -> Iterator[Problem]:
             first.setdefault(table, source)
 
 
-def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:
+def _read_fault(reader: Reader, pipeline: Pipeline) -> str | None:  # noqa: PLR0911  # one return per fault
     if isinstance(reader, Publish):
         return _publish_fault(reader, pipeline)
+    if isinstance(reader, View):
+        return _view_fault(reader, pipeline)
     wanted = _READS[reader.LAYER]
     right = [table.table for table in pipeline.tables if table.table.startswith(f"{wanted}.")]
     if reader.reads in right:
@@ -99,6 +108,14 @@ def _publish_fault(publish: Publish, pipeline: Pipeline) -> str | None:
     if publish.reads in right:
         return None
     return f"reads {publish.reads!r}, which is no silver or gold table; {nearest(publish.reads, right)}"
+
+
+def _view_fault(view: View, pipeline: Pipeline) -> str | None:
+    known = [name for table in (*pipeline.silver, *pipeline.gold) for name in written_by(table)]
+    for table in sources(view):
+        if table not in known:
+            return f"reads {table!r}, which is no silver or gold table; {nearest(table, known)}"
+    return None
 
 
 def _join_fault(reader: Reader, pipeline: Pipeline) -> str | None:

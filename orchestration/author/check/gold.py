@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View
 from common.declare.declared import source_of
 from common.errors import Problem, SqlError, nearest
 from common.schema.ddl import Field
@@ -19,6 +19,7 @@ from orchestration.author.check.expression import (
 from orchestration.author.check.names import each, name_faults, named, references
 from orchestration.author.check.publish import custom_problems, custom_scopes
 from orchestration.author.check.throwing_sql import division_faults
+from orchestration.author.check.view import view_problems, view_scope
 from orchestration.author.check.visible_columns import METADATA, Scope, unknown
 
 _INGESTED = "_ingested_at"
@@ -64,6 +65,8 @@ def gold_problems(gold: Gold, silver: Mapping[str, Scope], replaced: Collection[
             yield from _history(gold, seen)
         case Join():
             yield from _join(gold, seen, _joined(gold, silver))
+        case View():
+            yield from view_problems(gold, silver)
         case Custom():
             yield from custom_problems(gold)
 
@@ -79,6 +82,8 @@ def gold_scopes(gold: Gold, silver: Mapping[str, Scope]) -> Mapping[str, Scope]:
     match gold:
         case Aggregate():
             return {gold.table: Scope(gold.table, tuple(map(unknown, aggregate_columns(gold))))}
+        case View():
+            return {gold.table: view_scope(gold, silver)}
         case Custom():
             return custom_scopes(gold)
         case Upsert() | ChangeFeed():

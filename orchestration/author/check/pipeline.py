@@ -22,6 +22,7 @@ from common.declare import (
     References,
     Silver,
     SumsEqual,
+    View,
 )
 from common.declare.declared import FAULTY, UNFIT, Faulty, faulty_attributes, folder_of, source_of
 from common.errors import PipelineError, Problem, nearest
@@ -110,7 +111,7 @@ def _pipeline_problems(pipeline: Pipeline) -> Iterator[Problem]:
     replaced = {silver.table for silver in pipeline.silver if silver.keep == "newest"}
     of_silver = dict(scopes)
     for gold in in_data_order(pipeline.gold):
-        seen = scopes if isinstance(gold, Join | Aggregate) else of_silver
+        seen = scopes if isinstance(gold, Join | Aggregate | View) else of_silver
         yield from gold_problems(gold, seen, replaced)
         for table, scope in gold_scopes(gold, seen).items():
             scopes.setdefault(table, scope)
@@ -128,7 +129,7 @@ def table_scopes(pipeline: Pipeline) -> Mapping[str, Scope]:
         of_silver = {silver.table: _silver_scope(silver, _value(silver, [])) for silver in pipeline.silver}
         scopes |= of_silver
         for gold in in_data_order(pipeline.gold):
-            seen = scopes if isinstance(gold, Join | Aggregate) else of_silver
+            seen = scopes if isinstance(gold, Join | Aggregate | View) else of_silver
             scopes |= gold_scopes(gold, seen)
     for silver in pipeline.silver:
         fields = scopes[silver.table].fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, Window
+from common.declare import Aggregate, ChangeFeed, Custom, Gold, History, Join, Upsert, View, Window
 from common.declare.field_types import Expressions
 from common.sql.expression import Path
 from common.sql.quoting import backquoted
@@ -43,6 +43,9 @@ def of_gold(gold: Gold, table: str, columns: Mapping[str, Sequence[str]]) -> Col
             return _history(gold, own, resolve)
         case Join():
             return _join(gold, own, columns)
+        case View():
+            every = (of_all(own, table, columns.get(table, ())) for table in gold.tables)
+            return ColumnSources({name: once(*(each[name] for each in every)) for name in own})
         case Custom():
             return ColumnSources(of_all(own, gold.reads, columns.get(gold.reads, ())))
 

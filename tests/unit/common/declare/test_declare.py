@@ -128,7 +128,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: pipeline(bronze=Topic("a")), "Pipeline 'p': bronze: must be a list, even of one: [Topic(…)]"),
     (
         lambda: pipeline(gold=[Topic("a")]),
-        "Pipeline 'p': gold: expected Aggregate, ChangeFeed, Custom, History, Join or Upsert, not Topic(…)",
+        (
+            "Pipeline 'p': gold: expected Aggregate, ChangeFeed, Custom, History, Join, Upsert or View, "
+            "not Topic(…)"
+        ),
     ),
     (lambda: pipeline(silver=["s"]), "Pipeline 'p': silver: expected Silver, not 's'"),
     (

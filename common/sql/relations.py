@@ -1,0 +1,178 @@
+"""The relations of a statement as a small tree, each with its SQL text over the relations below it. Pure.
+
+A relation's text names its inputs ``__in0__`` and ``__in1__``. Its columns have names that no other relation
+of the same block has: a column of a source is ``<alias>__<column>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["inner", "cross", "left", "right", "full", "semi", "anti"]
+
+_TEXT_OF_KIND = {
+    "inner": "INNER JOIN",
+    "cross": "CROSS JOIN",
+    "left": "LEFT OUTER JOIN",
+    "right": "RIGHT OUTER JOIN",
+    "full": "FULL OUTER JOIN",
+    "semi": "LEFT SEMI JOIN",
+    "anti": "LEFT ANTI JOIN",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A table of the statement's FROM, once per place where it stands.
+
+    Attributes:
+        table: The table: ``silver.orders``, or the path of a Delta table.
+        read: The columns of the table that the statement uses, each with its name in the relation.
+    """
+
+    table: str
+    read: tuple[tuple[str, str], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The relation's columns."""
+        return tuple(name for _, name in self.read)
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        """None: a table is read from its files."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowWise:
+    """Rows of one relation, filtered, projected or multiplied by a generator: each row by itself.
+
+    Attributes:
+        input: The relation whose rows are read.
+        select: The SELECT list; None for all columns of the input.
+        rest: What follows FROM: a WHERE, or a LATERAL VIEW.
+        columns: The relation's columns.
+        kept: Columns that are a column of the input, unchanged: the name here, and there.
+    """
+
+    input: Relation
+    select: str | None
+    rest: str
+    columns: tuple[str, ...]
+    kept: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        """The one relation that is read."""
+        return (self.input,)
+
+    def text(self, *more: str) -> str:
+        """The SQL text over ``__in0__``, with further columns of the input that are passed on."""
+        listed = "*" if self.select is None else ", ".join([self.select, *more])
+        return f"SELECT {listed} FROM __in0__ {self.rest}"  # noqa: S608  # the statement of a declaration
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll:
+    """The rows of several relations, column by position; the first one gives the names."""
+
+    inputs: tuple[Relation, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the first relation."""
+        return self.inputs[0].columns
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Two relations joined.
+
+    Attributes:
+        left: The first relation.
+        right: The second one.
+        kind: The kind of join.
+        on: The condition over the columns of both; None for a cross join.
+        equal: Pairs of expressions, one over each side, that the condition demands to be equal.
+    """
+
+    left: Relation
+    right: Relation
+    kind: Kind
+    on: str | None
+    equal: tuple[tuple[str, str], ...]
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        """Both relations."""
+        return (self.left, self.right)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of both; of the first alone for a semi and an anti join."""
+        own = () if self.kind in {"semi", "anti"} else self.right.columns
+        return (*self.left.columns, *own)
+
+    @property
+    def text(self) -> str:
+        """The SQL text over ``__in0__`` and ``__in1__``."""
+        condition = "" if self.on is None else f" ON {self.on}"
+        return f"SELECT * FROM __in0__ {_TEXT_OF_KIND[self.kind]} __in1__{condition}"  # noqa: S608
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the change of the join follows from the changes of its sides (the bilinear rule)."""
+        return self.kind in {"inner", "cross"}
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A relation whose rows follow from all rows of a key: groups, distinct rows, windows.
+
+    Rows of the input with different keys never meet: the rows of a key are computed from the input's rows of
+    that key alone.
+
+    Attributes:
+        input: The relation whose rows are read.
+        kind: ``group``, ``distinct`` or ``window``.
+        keys: The key's expressions over the input's columns; empty: all rows have one key.
+        text: The SQL text, over ``__in0__``.
+        columns: The relation's columns.
+        shown: Keys that are columns of the relation: the column, and the key's place in ``keys``.
+        inexact: Aggregates whose result two evaluations over the same rows may give differently in its last
+            digit, because they may add floating-point numbers in another order.
+    """
+
+    input: Relation
+    kind: Literal["group", "distinct", "window"]
+    keys: tuple[str, ...]
+    text: str
+    columns: tuple[str, ...]
+    shown: tuple[tuple[str, int], ...]
+    inexact: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        """The one relation that is read."""
+        return (self.input,)
+
+
+Relation = Scan | RowWise | UnionAll | Joined | Keyed
+
+
+def scans(relation: Relation) -> Iterator[Scan]:
+    """The tables of a relation, from left to right, once per place where they stand."""
+    if isinstance(relation, Scan):
+        yield relation
+    for each in relation.inputs:
+        yield from scans(each)
+
+
+def below(relation: Relation) -> Iterator[Relation]:
+    """A relation and all relations below it."""
+    yield relation
+    for each in relation.inputs:
+        yield from below(each)

@@ -1,0 +1,521 @@
+"""A SELECT statement read without Spark: its tables, its output columns, and its relations.
+
+sqlglot parses the text and gives each column its table; the relations are made of that. A statement that is
+refused says so with line and column of its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import OptimizeError, ParseError, TokenError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.simplify import flatten
+
+from common.errors import SqlError, nearest
+from common.sql.expression import function_name
+from common.sql.relations import Joined, Keyed, Kind, Relation, RowWise, Scan, UnionAll
+
+Columns = Mapping[str, Sequence[str]]
+"""The columns of each table, in the table's order."""
+
+_DIALECT = "spark"
+_INEXACT = (
+    exp.Sum,
+    exp.Avg,
+    exp.Stddev,
+    exp.StddevPop,
+    exp.StddevSamp,
+    exp.Variance,
+    exp.VariancePop,
+    exp.Corr,
+    exp.CovarPop,
+    exp.CovarSamp,
+)
+_BY_PLACE = (
+    exp.RowNumber,
+    exp.Lag,
+    exp.Lead,
+    exp.First,
+    exp.FirstValue,
+    exp.Last,
+    exp.LastValue,
+    exp.NthValue,
+    exp.Ntile,
+)
+"""Window functions that tell rows of one place in the order apart, which Spark may do in another way."""
+
+
+class WholeError(Exception):
+    """A part of a statement has no delta rule, so all of it is computed whole. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement.
+
+    Attributes:
+        text: The text, as Spark gets it: without a semicolon at its end.
+        tables: The tables it reads, in the order of the text, each once.
+        over_inputs: The statement over ``__in0__``, ``__in1__`` and so on, in the order of ``tables``.
+        columns: Names of the output columns, as they are written.
+        relation: Its relations, with the output columns at the top; None if it is computed whole.
+        why_whole: Why there are no relations; empty otherwise.
+    """
+
+    text: str
+    tables: tuple[str, ...]
+    over_inputs: str
+    columns: tuple[str, ...]
+    relation: Relation | None
+    why_whole: str = ""
+
+
+def tables_of(sql: str) -> tuple[str, ...]:
+    """The tables that a statement reads, in the order of the text, each once.
+
+    Raises:
+        SqlError: The text is not one SELECT statement.
+    """
+    root = parse_statement(sql)
+    own = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
+    tables = sorted(root.find_all(exp.Table), key=lambda table: int(table.this.meta.get("start", 0)))
+    found = map(_table_name, tables)
+    return tuple(dict.fromkeys(name for name in found if name.lower() not in own))
+
+
+def parse_statement(sql: str) -> exp.Query:
+    """The syntax tree of a statement.
+
+    Raises:
+        SqlError: The text is not one SELECT statement; names line, column and word.
+    """
+    dialect = Dialect.get_or_raise(_DIALECT)
+    dialect.ORIGINAL_NAME_META_KEY = "name"  # functions keep the name that they are written with
+    try:
+        found = [each for each in dialect.parse(sql) if each is not None]
+    except TokenError as error:
+        raise SqlError("a quote is opened and never closed; the pairs are '…', \"…\" and `…`") from error
+    except ParseError as error:
+        raise _explained(error) from error
+    if len(found) != 1:
+        raise SqlError("is not one statement; write one SELECT")
+    (root,) = found
+    if not isinstance(root, exp.Query):
+        raise SqlError("is no SELECT; a view is what a SELECT returns")
+    return root
+
+
+def functions_of(sql: str) -> tuple[str, ...]:
+    """Names of the functions that a statement calls, lower-case, each once.
+
+    Raises:
+        SqlError: The text is not one SELECT statement.
+    """
+    found = (function_name(node) for node in parse_statement(sql).find_all(exp.Func))
+    return tuple(dict.fromkeys(name for name in found if name is not None))
+
+
+def read_statement(sql: str, columns: Columns) -> Statement:
+    """A statement over tables with these columns.
+
+    Raises:
+        SqlError: The text is not one SELECT statement, or it names a table or column that there is not.
+    """
+    root = parse_statement(sql)
+    tables = tables_of(sql)
+    text = sql.strip().rstrip(";").strip()
+    names = {name.lower(): name for each in columns.values() for name in each}
+    names |= {alias.alias.lower(): alias.alias for alias in root.find_all(exp.Alias)}
+    known: dict[str, object] = {
+        _internal(table): dict.fromkeys(given, "unknown") for table, given in columns.items()
+    }
+    try:
+        qualified = qualify(
+            _with_names(root.copy(), {table: _internal(table) for table in tables}),
+            schema=known,
+            dialect=_DIALECT,
+        )
+    except OptimizeError as error:
+        raise SqlError(_said(error, names.values())) from error
+    assert isinstance(qualified, exp.Query)  # what went in  # noqa: S101
+    output = tuple(names.get(name.lower(), name) for name in qualified.named_selects)
+    try:
+        relation: Relation | None = _Builder({_internal(table): table for table in columns}).top(
+            qualified, output
+        )
+        why = ""
+    except WholeError as error:
+        relation, why = None, str(error)
+    return Statement(text, tables, _over_inputs(root, tables), output, relation, why)
+
+
+def _explained(error: ParseError) -> SqlError:
+    fault = error.errors[0] if error.errors else {}
+    word = str(fault.get("highlight", ""))
+    line, end = int(fault.get("line", 1) or 1), int(fault.get("col", 1) or 1)
+    return SqlError(
+        f"cannot be read at {word!r} (line {line}, column {max(1, end - len(word) + 1)}); "
+        "an operator, a comma or a bracket is missing there, or a name needs backquotes: `…`",
+        word,
+    )
+
+
+def _said(error: OptimizeError, names: Collection[str]) -> str:
+    text = str(error).split("\n", 1)[0].replace("`", "'").rstrip(".")
+    found = re.fullmatch(r"Column '(.+)' could not be resolved\. Line: (\d+), Col: (\d+)", text)
+    if found is None:
+        return f"cannot be read: {text}"
+    name, line, end = found[1], int(found[2]), int(found[3])
+    where = f"line {line}, column {max(1, end - len(name) + 1)}"
+    return f"names {name!r} ({where}), which is no column of its tables; {nearest(name, sorted(set(names)))}"
+
+
+def _table_name(table: exp.Table) -> str:
+    if table.db.lower() == "delta":
+        return table.name
+    return f"{table.db}.{table.name}" if table.db else table.name
+
+
+def _internal(table: str) -> str:
+    """A table's name as one identifier: a path has signs that a name of several parts cannot have."""
+    return "t_" + table.encode().hex()
+
+
+def _over_inputs(root: exp.Query, tables: Sequence[str]) -> str:
+    places = {table: f"__in{place}__" for place, table in enumerate(tables)}
+    return _with_names(root.copy(), places).sql(dialect=_DIALECT)
+
+
+def _with_names(root: exp.Query, names: Mapping[str, str]) -> exp.Query:
+    """The statement with other names of its tables; each keeps the alias by which columns name it."""
+    own = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
+    for table in list(root.find_all(exp.Table)):
+        name = _table_name(table)
+        if name not in names or (not table.db and name.lower() in own):
+            continue
+        alias = table.alias or table.name
+        new = exp.alias_(exp.to_table(names[name]), alias, table=True, quoted=True)
+        for key in ("laterals", "joins", "pivots", "sample"):
+            if table.args.get(key):
+                new.set(key, table.args[key])
+        table.replace(new)
+    return root
+
+
+class _Builder:
+    """Makes relations of a qualified statement."""
+
+    def __init__(self, tables: Mapping[str, str]) -> None:
+        self._tables = tables
+        self._ctes: dict[str, exp.Query] = {}
+        self._blocks = 0
+
+    def top(self, query: exp.Query, output: Sequence[str]) -> Relation:
+        """The relation of the statement, with these names of its columns."""
+        relation = self._query(query)
+        return _renamed(relation, tuple(zip(relation.columns, output, strict=True)))
+
+    def _query(self, query: exp.Query) -> Relation:
+        """The relation of a query; its columns have the query's names."""
+        for cte in query.ctes:
+            if isinstance(query.args.get("with_"), exp.With) and query.args["with_"].recursive:
+                raise WholeError("a recursive WITH has no delta rule")
+            self._ctes[cte.alias.lower()] = cte.this
+        if query.args.get("limit") or query.args.get("offset"):
+            raise WholeError("LIMIT chooses among all rows")
+        if isinstance(query, exp.Subquery):
+            return self._inner(query)
+        if isinstance(query, exp.Union):
+            return self._union(query)
+        if isinstance(query, exp.Select):
+            return self._select(query)
+        raise WholeError(f"{type(query).__name__.upper()} has no delta rule")
+
+    def _inner(self, node: exp.Expr) -> Relation:
+        query = node.unnest()
+        if not isinstance(query, exp.Query):
+            raise WholeError(f"{node.sql(dialect=_DIALECT)[:60]} has no delta rule")
+        return self._query(query)
+
+    def _union(self, query: exp.Union) -> Relation:
+        first, second = self._query(query.left), self._query(query.right)
+        both = UnionAll((first, second))
+        return _distinct(both) if query.args.get("distinct") else both
+
+    def _select(self, query: exp.Select) -> Relation:
+        if query.args.get("qualify"):
+            raise WholeError("QUALIFY is read as a derived table with a window; write it as one")
+        relation = self._from(query)
+        relation = self._where(relation, query)
+        windows = [each for projection in query.selects for each in projection.find_all(exp.Window)]
+        group = query.args.get("group")
+        aggregates = any(_aggregates(projection) for projection in query.selects) or group is not None
+        relation = self._project(relation, query, windows, is_grouped=aggregates)
+        return _distinct(relation) if query.args.get("distinct") else relation
+
+    # FROM
+
+    def _from(self, query: exp.Select) -> Relation:
+        source = query.args.get("from_") or query.args.get("from")
+        if source is None:
+            raise WholeError("a SELECT without FROM")
+        relation = self._source(source.this)
+        for join in query.args.get("joins") or ():
+            relation = self._join(relation, join)
+        for lateral in query.args.get("laterals") or ():
+            relation = _generated(relation, lateral)
+        return relation
+
+    def _source(self, node: exp.Expr) -> Relation:
+        alias = node.alias
+        if isinstance(node, exp.Table) and node.name in self._tables:
+            relation: Relation = Scan(self._tables[node.name], ())
+            used = self._used(node, alias)
+            relation = Scan(self._tables[node.name], tuple((name, _name(alias, name)) for name in used))
+        elif isinstance(node, exp.Table):
+            inner = self._query(self._ctes[node.name.lower()].copy())
+            relation = _renamed(inner, tuple((name, _name(alias, name)) for name in inner.columns))
+        elif isinstance(node, exp.Subquery):
+            inner = self._inner(node)
+            relation = _renamed(inner, tuple((name, _name(alias, name)) for name in inner.columns))
+        else:
+            raise WholeError(f"{node.sql(dialect=_DIALECT)[:60]} in FROM has no delta rule")
+        for lateral in node.args.get("laterals") or ():
+            relation = _generated(relation, lateral)
+        for join in node.args.get("joins") or ():
+            relation = self._join(relation, join)
+        return relation
+
+    def _used(self, table: exp.Table, alias: str) -> tuple[str, ...]:
+        scope = table.find_ancestor(exp.Select)
+        root = scope if scope is not None else table.root()
+        found = (column.name for column in root.find_all(exp.Column) if column.table.lower() == alias.lower())
+        return tuple(dict.fromkeys(found))
+
+    def _join(self, left: Relation, join: exp.Join) -> Relation:
+        if join.args.get("using") or join.method:
+            raise WholeError(f"a {join.method or 'USING'} join; write the condition with ON")
+        if isinstance(join.this, exp.Lateral):
+            raise WholeError("LATERAL with a subquery; write LATERAL VIEW explode(…)")
+        right = self._source(join.this)
+        kind = _kind(join)
+        condition = join.args.get("on")
+        on = None if condition is None else _flat(condition)
+        return Joined(left, right, kind, on, _equalities(condition, left, right))
+
+    # WHERE
+
+    def _where(self, relation: Relation, query: exp.Select) -> Relation:
+        where = query.args.get("where")
+        if where is None:
+            return relation
+        plain = []
+        for part in _conjuncts(where.this):
+            if part.find(exp.Query) is None:
+                plain.append(part)
+            else:
+                relation = self._semi(relation, part)
+        if not plain:
+            return relation
+        return _filtered(relation, plain)
+
+    def _semi(self, relation: Relation, part: exp.Expr) -> Relation:
+        """A semi or anti join instead of ``x in (select …)``, ``exists`` and ``not exists``."""
+        self._blocks += 1
+        prefix = f"q{self._blocks}"
+        if isinstance(part, exp.In) and part.args.get("query") is not None:
+            inner = self._inner(part.args["query"])
+            right = _renamed(inner, tuple((name, _name(prefix, name)) for name in inner.columns))
+            if len(right.columns) != 1 or part.this.find(exp.Query) is not None:
+                raise WholeError("IN with a list of columns; write EXISTS")
+            equal = ((_flat(part.this), f"`{right.columns[0]}`"),)
+            return Joined(relation, right, "semi", f"{equal[0][0]} = {equal[0][1]}", equal)
+        kind: Kind = "semi"
+        if isinstance(part, exp.Not) and isinstance(part.this, exp.Exists):
+            kind, part = "anti", part.this
+        if not isinstance(part, exp.Exists) or not isinstance(part.this, exp.Select):
+            raise WholeError("a subquery that is no IN (SELECT …), EXISTS or NOT EXISTS of its own")
+        return self._exists(relation, part.this, kind)
+
+    def _exists(self, relation: Relation, inner: exp.Select, kind: Kind) -> Relation:
+        if any(inner.args.get(key) for key in ("group", "having", "limit", "distinct", "qualify")):
+            raise WholeError("EXISTS over groups or LIMIT")
+        right = self._from(inner)
+        own, outer = set(right.columns), set(relation.columns)
+        conditions: list[exp.Expr] = []
+        inside: list[exp.Expr] = []
+        for part in _conjuncts(inner.args["where"].this) if inner.args.get("where") else ():
+            if part.find(exp.Query) is not None:
+                raise WholeError("a subquery inside of EXISTS")
+            named = {_name(column.table, column.name) for column in part.find_all(exp.Column)}
+            if not named <= own | outer:
+                raise WholeError("EXISTS over columns of an outer query")
+            (inside if named <= own else conditions).append(part)
+        if not conditions:
+            raise WholeError("EXISTS that names no column of the outer query")
+        if inside:
+            right = _filtered(right, inside)
+        condition = exp.and_(*(part.copy() for part in conditions))
+        return Joined(relation, right, kind, _flat(condition), _equalities(condition, relation, right))
+
+    # SELECT
+
+    def _project(
+        self, relation: Relation, query: exp.Select, windows: Sequence[exp.Window], *, is_grouped: bool
+    ) -> Relation:
+        if any(each.find(exp.Query) is not None for each in query.selects):
+            raise WholeError("a subquery in the SELECT list")
+        if unnamed := [each for each in query.selects if re.fullmatch(r"_col_\d+", each.alias_or_name)]:
+            shown = unnamed[0].unalias().sql(dialect=_DIALECT)
+            raise SqlError(f"has an output column without a name, {shown}; give it one by AS")
+        projections = [(each.alias_or_name, _flat(each.unalias())) for each in query.selects]
+        columns = tuple(name for name, _ in projections)
+        if len({name.lower() for name in columns}) < len(columns):
+            raise SqlError("has two output columns of one name; give one another name by AS")
+        listed = ", ".join(f"{sql} AS `{name}`" for name, sql in projections)
+        if is_grouped and windows:
+            raise WholeError("a window function over groups; put the groups into a derived table")
+        if is_grouped:
+            return self._grouped(relation, query, projections, listed)
+        if windows:
+            return _windowed(relation, windows, projections, listed)
+        kept = tuple(
+            (name, sql[1:-1]) for name, sql in projections if sql[1:-1] in relation.columns and sql[0] == "`"
+        )
+        return RowWise(relation, listed, "", columns, kept)
+
+    def _grouped(
+        self, relation: Relation, query: exp.Select, projections: Sequence[tuple[str, str]], listed: str
+    ) -> Relation:
+        group, having = query.args.get("group"), query.args.get("having")
+        keys: tuple[str, ...] = ()
+        if group is not None:
+            if any(group.args.get(key) for key in ("grouping_sets", "cube", "rollup", "all")):
+                raise WholeError("GROUPING SETS, CUBE and ROLLUP have groups over all rows")
+            keys = tuple(_flat(each) for each in group.expressions)
+        text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
+        if keys:
+            text += f" GROUP BY {', '.join(keys)}"
+        if having is not None:
+            if having.find(exp.Query) is not None:
+                raise WholeError("a subquery in HAVING")
+            text += f" HAVING {_flat(having.this)}"
+        shown = tuple((name, keys.index(sql)) for name, sql in projections if sql in keys)
+        inexact = tuple(
+            dict.fromkeys(each.key for part in query.selects for each in part.find_all(*_INEXACT))
+        )
+        return Keyed(relation, "group", keys, text, tuple(name for name, _ in projections), shown, inexact)
+
+
+def _windowed(
+    relation: Relation, windows: Sequence[exp.Window], projections: Sequence[tuple[str, str]], listed: str
+) -> Relation:
+    lists = [[_flat(each) for each in window.args.get("partition_by") or ()] for window in windows]
+    keys = tuple(each for each in lists[0] if all(each in other for other in lists))
+    shown = tuple((name, keys.index(sql)) for name, sql in projections if sql in keys)
+    found = (each.key for window in windows for each in window.find_all(*_INEXACT, *_BY_PLACE))
+    inexact = tuple(dict.fromkeys(found))
+    text = f"SELECT {listed} FROM __in0__"  # noqa: S608  # the statement of a declaration
+    return Keyed(relation, "window", keys, text, tuple(name for name, _ in projections), shown, inexact)
+
+
+def _filtered(relation: Relation, conditions: Sequence[exp.Expr]) -> Relation:
+    condition = " AND ".join(f"({_flat(part)})" for part in conditions)
+    kept = tuple(zip(relation.columns, relation.columns, strict=True))
+    return RowWise(relation, None, f"WHERE {condition}", relation.columns, kept)
+
+
+def _distinct(relation: Relation) -> Relation:
+    columns = relation.columns
+    keys = tuple(f"`{name}`" for name in columns)
+    shown = tuple((name, place) for place, name in enumerate(columns))
+    return Keyed(relation, "distinct", keys, "SELECT DISTINCT * FROM __in0__", columns, shown)
+
+
+def _renamed(relation: Relation, names: tuple[tuple[str, str], ...]) -> Relation:
+    if all(before == now for before, now in names) and tuple(now for _, now in names) == relation.columns:
+        return relation
+    listed = ", ".join(f"`{before}` AS `{now}`" for before, now in names)
+    kept = tuple((now, before) for before, now in names)
+    return RowWise(relation, listed, "", tuple(now for _, now in names), kept)
+
+
+def _generated(relation: Relation, lateral: exp.Lateral) -> Relation:
+    """``lateral view [outer] explode(…) t as a, b``: the rows multiplied, with the generator's columns."""
+    if not lateral.args.get("view"):
+        raise WholeError("LATERAL with a subquery; write LATERAL VIEW explode(…)")
+    alias = lateral.args["alias"]
+    names = [_name(alias.name, each.name) for each in alias.columns]
+    if not names:
+        raise WholeError("LATERAL VIEW without names of its columns; write … t AS a")
+    outer = "OUTER " if lateral.args.get("outer") else ""
+    shown = ", ".join(f"`{name}`" for name in names)
+    view = f"LATERAL VIEW {outer}{_flat(lateral.this)} {alias.name} AS {shown}"
+    kept = tuple(zip(relation.columns, relation.columns, strict=True))
+    return RowWise(relation, None, view, (*relation.columns, *names), kept)
+
+
+def _kind(join: exp.Join) -> Kind:
+    side, kind = (join.side or "").lower(), (join.kind or "").lower()
+    found = kind if kind in {"semi", "anti", "cross"} else side or "inner"
+    if found == "inner" and join.args.get("on") is None:
+        return "cross"
+    if found not in {"inner", "cross", "left", "right", "full", "semi", "anti"}:
+        raise WholeError(f"a {found} join has no delta rule")
+    return found  # type: ignore[return-value]  # one of the above
+
+
+def _equalities(condition: exp.Expr | None, left: Relation, right: Relation) -> tuple[tuple[str, str], ...]:
+    if condition is None:
+        return ()
+    found = []
+    for part in _conjuncts(condition):
+        if not isinstance(part, exp.EQ):
+            continue
+        sides = [
+            {_name(column.table, column.name) for column in side.find_all(exp.Column)}
+            for side in (part.left, part.right)
+        ]
+        if not all(sides):
+            continue
+        first, second = _flat(part.left), _flat(part.right)
+        if sides[0] <= set(left.columns) and sides[1] <= set(right.columns):
+            found.append((first, second))
+        elif sides[1] <= set(left.columns) and sides[0] <= set(right.columns):
+            found.append((second, first))
+    return tuple(found)
+
+
+def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    root = flatten(condition.copy()) if isinstance(condition, exp.And) else condition
+    root = root.unnest() if isinstance(root, exp.Paren) else root
+    yield from root.flatten() if isinstance(root, exp.And) else (root,)
+
+
+def _aggregates(projection: exp.Expr) -> bool:
+    """Whether an expression aggregates; an aggregate with OVER is a window function."""
+    return any(
+        not isinstance(each.parent, exp.Window) and each.find_ancestor(exp.Window) is None
+        for each in projection.find_all(exp.AggFunc)
+    )
+
+
+def _name(alias: str, column: str) -> str:
+    return f"{alias}__{column}"
+
+
+def _flat(node: exp.Expr) -> str:
+    """The SQL text of an expression, with columns by the names that relations have."""
+
+    def rename(each: exp.Expr) -> exp.Expr:
+        if isinstance(each, exp.Column) and each.table and not isinstance(each.this, exp.Star):
+            column: exp.Expr = exp.column(exp.to_identifier(_name(each.table, each.name), quoted=True))
+            return column
+        return each
+
+    return node.copy().transform(rename).sql(dialect=_DIALECT)

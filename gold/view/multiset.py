@@ -1,0 +1,132 @@
+"""A view's table as a multiset: rows are told apart by all of their columns, equal ones by their number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, MapType, StructType
+
+from common.delta import table as delta_table
+from common.delta.delta_rs import ACTION, DELETED, INSERTED
+from common.delta.merge import frame_with_keys, rows_with_keys, write_changes, write_copies
+from common.delta.micro_batch import MicroBatch
+from common.errors import ForeignChangeError
+from common.rows.rows import Rows
+from common.spark.types import contains_type
+
+_HAVE, _WANT, _WEIGHT = "__have", "__want", "__weight"
+
+
+def change(changes: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any]) -> None:
+    """Take rows away and add rows, each as often as its ``__weight`` says; leaves a commit in any case.
+
+    Args:
+        changes: The table's columns and ``__weight``; one row per value.
+        path: The table.
+        batch: The batch's identity.
+        counts: For the commit's metadata.
+
+    Raises:
+        ForeignChangeError: The table lacks a row that is taken away: another program has changed it.
+    """
+    names = [name for name in changes.columns if name != _WEIGHT]
+    values = changes.derive(changes.frame.select(*_columns(names)), changes.count)
+    have = _counted(frame_with_keys(_table(changes, path), values, names), names, _HAVE)
+    same = reduce(and_, (F.col(f"c.`{name}`").eqNullSafe(F.col(f"h.`{name}`")) for name in names))
+    both = changes.frame.alias("c").join(have.alias("h"), same, "left")
+    there = F.coalesce(F.col(f"h.{_HAVE}"), F.lit(0))
+    found = both.select(
+        *(F.col(f"c.`{name}`").alias(name) for name in names),
+        there.alias(_HAVE),
+        (there + F.col(f"c.{_WEIGHT}")).alias(_WANT),
+    )
+    with changes.derive(found).kept() as counted:
+        if counted.frame.where(f"{_WANT} < 0").limit(1).count():
+            raise ForeignChangeError(
+                f"{batch.query}: its table at {path} lacks rows that it wrote and that a change takes away: "
+                f"another program has changed it. Fill it again: medallion rebuild {batch.query}."
+            )
+        _write(counted, path, batch, counts, names)
+
+
+def replace(rows: Rows, keys: Rows | None, path: str, batch: MicroBatch, counts: Mapping[str, Any]) -> None:
+    """Make the rows of some keys those given, by writing what differs; leaves a commit in any case.
+
+    Args:
+        rows: All rows that the keys are to have; the table's columns.
+        keys: The keys, one row each; its columns are columns of the table, compared null-safe. None: the
+            whole table.
+        path: The table.
+        batch: The batch's identity.
+        counts: For the commit's metadata.
+    """
+    names = list(rows.columns)
+    if keys is None:
+        before = _table(rows, path)
+    elif _has_compound(keys):
+        before = frame_with_keys(_table(rows, path), keys, list(keys.columns))
+    else:
+        before = rows_with_keys(path, keys, list(keys.columns)).frame
+    have, want = _counted(before, names, _HAVE), _counted(rows.frame, names, _WANT)
+    same = reduce(and_, (F.col(f"h.`{name}`").eqNullSafe(F.col(f"w.`{name}`")) for name in names))
+    both = have.alias("h").join(want.alias("w"), same, "full_outer")
+    is_there = F.col(f"w.{_WANT}").isNotNull()
+    found = both.select(
+        *(F.when(is_there, F.col(f"w.`{n}`")).otherwise(F.col(f"h.`{n}`")).alias(n) for n in names),
+        F.coalesce(F.col(f"h.{_HAVE}"), F.lit(0)).alias(_HAVE),
+        F.coalesce(F.col(f"w.{_WANT}"), F.lit(0)).alias(_WANT),
+    )
+    with rows.derive(found.where(f"{_HAVE} <> {_WANT}")).kept() as counted:
+        _write(counted, path, batch, counts, names)
+
+
+def _write(
+    counted: Rows, path: str, batch: MicroBatch, counts: Mapping[str, Any], names: Sequence[str]
+) -> None:
+    """Write values whose number differs: one row each, with how often the table has it and is to have it."""
+    totals = counted.frame.agg(
+        F.sum(F.greatest(F.col(_WANT) - F.col(_HAVE), F.lit(0))),
+        F.sum(F.greatest(F.col(_HAVE) - F.col(_WANT), F.lit(0))),
+        F.max(F.greatest(_HAVE, _WANT)),
+    ).collect()[0]
+    numbers = {"inserted": totals[0] or 0, "updated": 0, "deleted": totals[1] or 0}
+    metadata = batch.metadata(delta_table.MERGE, {**counts, **numbers})
+    if (totals[2] or 0) <= 1 and not _has_compound(counted):
+        action = F.when(F.col(_WANT) == 0, DELETED).otherwise(INSERTED).alias(ACTION)
+        changes = counted.derive(counted.frame.select(*_columns(names), action))
+        with changes.kept() as found:
+            write_changes(found, path, metadata, key=names, numbers=numbers)
+        return
+    # Of equal rows all are deleted, and as many as are wanted are inserted.
+    deleted = counted.frame.where(f"{_HAVE} > 0").select(*_columns(names), F.lit(DELETED).alias(ACTION))
+    copies = F.explode(F.sequence(F.lit(1), F.col(_WANT))).alias("__copy")
+    inserted = (
+        counted.frame.where(f"{_WANT} > 0")
+        .select(*_columns(names), F.lit(INSERTED).alias(ACTION), copies)
+        .drop("__copy")
+    )
+    write_copies(deleted.unionByName(inserted), path, metadata, names)
+
+
+def _has_compound(rows: Rows) -> bool:
+    """Whether rows have values that only Spark compares."""
+    return contains_type(rows.schema, ArrayType, MapType) or any(
+        isinstance(field.dataType, StructType) for field in rows.schema
+    )
+
+
+def _table(rows: Rows, path: str) -> DataFrame:
+    return rows.session.read.format("delta").load(path)
+
+
+def _counted(frame: DataFrame, names: Sequence[str], number: str) -> DataFrame:
+    return frame.groupBy(*_columns(names)).agg(F.count(F.lit(1)).alias(number))
+
+
+def _columns(names: Sequence[str]) -> list[Column]:
+    return [F.col(f"`{name}`") for name in names]

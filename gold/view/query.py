@@ -1,0 +1,177 @@
+"""The query of a view: its table equals the statement over its sources, at the versions that commits name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from common.declare import View
+from common.delta import table as delta_table
+from common.delta.match.checkpoint_match import last_commit_metadata
+from common.rows.rows import Rows
+from common.sql.relations import RowWise
+from common.sql.statement import Statement, read_statement
+from common.sql.way import Way, way_of
+from common.streaming.query import Stream
+from gold.source.stream import keeps_feed, stream
+from gold.table import create
+from gold.table.context import Context
+from gold.table.maintained import Maintained, Work
+from gold.view import multiset
+from gold.view.delta_rule import DeltaRule, Touched, consolidated, sql
+from gold.view.versions import Versions
+
+_VERSIONS = "versions"
+"""In the counts of each commit: the version of every source whose rows the table has."""
+
+
+def build_query(context: Context, gold: View) -> Stream:
+    """The query of one view; creates its table where there is none.
+
+    A micro-batch only says to which version each source was read; the changes since the versions of the
+    last commit are read by those numbers. So a commit that comes in several micro-batches is taken whole
+    with the first of them, and the others have nothing to do.
+
+    Raises:
+        SqlError: The statement names a column that there is not.
+        TableShapeError: The table exists with other columns, or a source keeps no change data feed.
+    """
+    paths = {table: context.path_of(table) for table in gold.sources}
+    for table, path in paths.items():
+        if not keeps_feed(context, path):
+            raise delta_table.change_feed_missing(gold.table, table, path)
+    tables = {name: context.spark.read.format("delta").load(path) for name, path in paths.items()}
+    statement = read_statement(gold.statement, {name: frame.columns for name, frame in tables.items()})
+    result = sql(statement.over_inputs, *(tables[name] for name in statement.tables))
+    names = [F.col(f"`{name}`") for name in result.columns]
+    schema = result.select(
+        *(one.alias(own) for one, own in zip(names, statement.columns, strict=True))
+    ).schema
+    create.ensure(context, gold.table, schema, gold.storage)
+    changes = (
+        stream(context, path, gold.reading, feed=True).select(F.lit(place).alias("source"))
+        for place, path in enumerate(paths.values())
+    )
+    target = _Kept(context.path(gold.table), gold.storage.cluster_by or (), gold, statement, paths)
+    return context.query(gold, reduce(DataFrame.unionByName, changes), target.write)
+
+
+@dataclass(frozen=True)
+class _Kept(Maintained):
+    """A view.
+
+    Attributes:
+        gold: The declaration.
+        statement: Its statement.
+        paths: The path of each of its tables, in the order of the query's sources.
+    """
+
+    gold: View
+    statement: Statement
+    paths: Mapping[str, str]
+
+    @cached_property
+    def way(self) -> Way:
+        """How it is kept."""
+        return way_of(self.statement)
+
+    def whole(self, work: Work) -> Rows | None:
+        before, now = self._before(work), self._now(work)
+        work.counts |= {_VERSIONS: now}
+        if work.batch.batch_id > 0 and before is not None:
+            return None
+        return work.keep(work.rows.derive(self._all_rows(self._versions(work))), whole=True)
+
+    def touched(self, work: Work) -> Rows | None:
+        """The changes of the rows, by row; the touched keys, by key; the micro-batch itself for the whole."""
+        versions = self._versions(work)
+        if not any(versions.changed(table) for table in self.paths):
+            return None
+        rule, way = self._rule(work, versions), self.way
+        if way.kept == "whole" or self.statement.relation is None:
+            return work.rows
+        if way.top is None:
+            change = rule.change(self.statement.relation)
+            found = None if change is None else work.keep(work.rows.derive(consolidated(change)))
+        else:
+            keys = rule.touched(way.top)
+            found = None if keys is None else keys.keys
+        return found if found is not None and found.count else None
+
+    def recompute(self, touched: Rows, work: Work) -> None:
+        versions, way = self._versions(work), self.way
+        if way.kept == "by row":
+            multiset.change(touched, self.path, work.batch, work.counts)
+            return
+        if way.kept == "whole" or way.top is None or self.statement.relation is None:
+            rows = work.rows.derive(self._all_rows(versions))
+            multiset.replace(rows, None, self.path, work.batch, work.counts)
+            return
+        places = list(dict.fromkeys(way.keys.values()))
+        own = {f"__key{place}": name for name, place in way.keys.items()}
+        shown = touched.renamed({f"__key{place}": own[f"__key{place}"] for place in places})
+        keys = work.keep(shown.derive(shown.frame.distinct()))
+        by = [way.top.keys[place] for place in places]
+        again = Touched(
+            keys.renamed({own[f"__key{place}"]: f"__key{at}" for at, place in enumerate(places)}), by
+        )
+        rule = self._rule(work, versions)
+        rows = work.rows.derive(_above(self.statement, way, rule.rows_of(way.top, again)))
+        work.counts |= {"keys": keys.count}
+        multiset.replace(rows, keys, self.path, work.batch, work.counts)
+
+    def _rule(self, work: Work, versions: Versions) -> DeltaRule:
+        return DeltaRule(versions, lambda frame: work.keep(work.rows.derive(frame)))
+
+    def _all_rows(self, versions: Versions) -> DataFrame:
+        tables = [
+            versions.session.read.format("delta").load(versions.paths[name]).limit(0)
+            if version is None
+            else versions.session.read.format("delta")
+            .option("versionAsOf", version)
+            .load(versions.paths[name])
+            for name, version in ((name, versions.now[name]) for name in self.statement.tables)
+        ]
+        return sql(self.statement.over_inputs, *tables).toDF(*self.statement.columns)
+
+    def _versions(self, work: Work) -> Versions:
+        before = self._before(work) or dict.fromkeys(self.paths)
+        return Versions(work.rows.session, self.paths, before, self._now(work))
+
+    def _before(self, work: Work) -> Mapping[str, int | None] | None:
+        """The version of each source that the last commit of the query names; None where there is none."""
+        last = last_commit_metadata(self.path, work.batch.query)
+        found: Mapping[str, int | None] | None = None if last is None else last["counts"].get(_VERSIONS)
+        if last is None or last["query_id"] != work.batch.query_id or found is None:
+            return None
+        return {table: found.get(table) for table in self.paths}
+
+    def _now(self, work: Work) -> Mapping[str, int | None]:
+        before = self._before(work) or {}
+        found: dict[str, int | None] = {}
+        for place, table in enumerate(self.paths):
+            version, known = work.batch.source_version(place), before.get(table)
+            found[table] = known if version is None or (known is not None and known > version) else version
+        return found
+
+
+def _above(statement: Statement, way: Way, rows: DataFrame) -> DataFrame:
+    """The steps of a statement above its topmost key."""
+    steps: list[RowWise] = []
+    relation = statement.relation
+    while isinstance(relation, RowWise):
+        steps.append(relation)
+        relation = relation.input
+    for step in reversed(steps):
+        rows = sql(step.text(), rows)
+    return rows
+
+
+def versions_of(path: str, query: str) -> Mapping[str, int | None]:
+    """The version of each source that a view's newest commit names; empty where it has none."""
+    last = last_commit_metadata(path, query)
+    return {} if last is None else last["counts"].get(_VERSIONS, {})

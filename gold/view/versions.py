@@ -1,0 +1,57 @@
+"""The tables of a statement at two versions each: that of the last commit, and that of the micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from common.sql.relations import Scan
+from gold.source.stream import CHANGE, REMOVED, at_version
+
+WEIGHT = "__weight"
+"""How often a change adds its row; negative: takes it away."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The sources of a micro-batch.
+
+    Attributes:
+        session: The session.
+        paths: The path of each table.
+        before: The version of each table that the last commit names; None where it had none.
+        now: The version that the micro-batch has read to.
+    """
+
+    session: SparkSession
+    paths: Mapping[str, str]
+    before: Mapping[str, int | None]
+    now: Mapping[str, int | None]
+
+    def changed(self, table: str) -> bool:
+        """Whether the micro-batch brings commits of a table."""
+        return self.before.get(table) != self.now[table]
+
+    def rows(self, scan: Scan, *, before: bool = False, where: Column | None = None) -> DataFrame:
+        """The rows of a table as the statement names its columns, as they are now or were before."""
+        version = (self.before if before else self.now).get(scan.table)
+        rows = at_version(self.session, self.paths[scan.table], version)
+        return _named(rows if where is None else rows.where(where), scan)
+
+    def changes(self, scan: Scan) -> DataFrame:
+        """The rows that the commits since then took away and added, with their ``WEIGHT``."""
+        path, first = self.paths[scan.table], self.before.get(scan.table)
+        if first is None:
+            return self.rows(scan).withColumn(WEIGHT, F.lit(1))
+        reader = self.session.read.format("delta").option("readChangeFeed", "true")
+        feed = reader.option("startingVersion", first + 1).option("endingVersion", self.now[scan.table])
+        weight = F.when(F.col(CHANGE).isin(*REMOVED), -1).otherwise(1).alias(WEIGHT)
+        return _named(feed.load(path), scan, weight)
+
+
+def _named(rows: DataFrame, scan: Scan, *more: Column) -> DataFrame:
+    read = [F.col(f"`{column}`").alias(name) for column, name in scan.read]
+    return rows.select(*(read or [F.lit(1).alias("__row")]), *more)

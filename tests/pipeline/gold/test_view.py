@@ -1,0 +1,204 @@
+"""A view's table is the multiset that Spark gives for its statement, after every micro-batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.declare import Json, Pipeline, Silver, Topic, View
+from tests.conftest import make_settings
+from tests.support.engine import Engine
+
+ORDERS = "order_id string, customer string, at timestamp, amount int, text string, tags array<string>"
+CUSTOMERS = "customer string, country string, since timestamp"
+AT = datetime(2026, 1, 1)
+
+SHORT = {
+    "by row": "select order_id, tags, amount * 2 as twice from silver.orders where amount > 2",
+    "equal rows": "select customer from silver.orders",
+    "word count": (
+        "select word, count(*) as n from silver.orders lateral view explode(split(text, ' ')) w as word "
+        "group by word"
+    ),
+    "groups over a left join": (
+        "select c.country, count(*) as n, sum(o.amount) as total from silver.orders o "
+        "left join silver.customers c on o.customer = c.customer group by c.country having count(*) > 1"
+    ),
+    "inner join": (
+        "select o.order_id, c.country from silver.orders o join silver.customers c on o.customer = c.customer"
+    ),
+    "top two per customer": (
+        "select * from (select order_id, customer, row_number() over (partition by customer "
+        "order by amount desc, order_id) as place from silver.orders) where place <= 2"
+    ),
+    "whole": "select count(*) as n, sum(amount) as total from silver.orders",
+}
+LONG = {
+    "generator": "select customer, explode(split(text, ' ')) as word from silver.orders",
+    "left join": (
+        "select o.order_id, c.country, o.amount from silver.orders o "
+        "left join silver.customers c on o.customer = c.customer and o.amount > 1"
+    ),
+    "right join": (
+        "select c.country, o.amount from silver.orders o right join silver.customers c "
+        "on o.customer = c.customer"
+    ),
+    "full join": (
+        "select coalesce(o.customer, c.customer) as who, o.amount, c.country from silver.orders o "
+        "full outer join silver.customers c on o.customer = c.customer"
+    ),
+    "in": (
+        "select o.order_id from silver.orders o where o.customer in "
+        "(select customer from silver.customers where country = 'DE')"
+    ),
+    "not exists": (
+        "select o.order_id, o.customer from silver.orders o where not exists "
+        "(select 1 from silver.customers c where c.customer = o.customer)"
+    ),
+    "anti join": (
+        "select o.order_id from silver.orders o left anti join silver.customers c on o.customer = c.customer"
+    ),
+    "union": "select customer from silver.orders union select customer from silver.customers",
+    "union all": "select customer from silver.orders union all select customer from silver.customers",
+    "self-join": (
+        "select a.order_id, b.order_id as other from silver.orders a join silver.orders b "
+        "on a.customer = b.customer where a.order_id < b.order_id"
+    ),
+    "cross join": "select a.order_id, b.country from silver.orders a cross join silver.customers b",
+    "join by an inequality": (
+        "select o.order_id, c.country from silver.orders o "
+        "join silver.customers c on o.amount > length(c.country)"
+    ),
+    "distinct": "select distinct customer, amount from silver.orders",
+    "groups of groups": (
+        "with t as (select customer, count(*) as orders from silver.orders group by customer) "
+        "select orders, count(*) as customers from t group by orders"
+    ),
+    "sums below": (
+        "with t as (select customer, sum(amount) as total from silver.orders group by customer) "
+        "select c.country, max(total) as best from t join silver.customers c on c.customer = t.customer "
+        "group by c.country"
+    ),
+    "running sum": (
+        "select order_id, customer, sum(amount) over (partition by customer order by amount, order_id) as s "
+        "from silver.orders"
+    ),
+    "three tables": (
+        "select a.order_id, b.country, c.country as same from silver.orders a "
+        "join silver.customers b on a.customer = b.customer join silver.customers c on b.country = c.country"
+    ),
+    "group by an array": "select tags, count(*) as n from silver.orders group by tags",
+}
+
+
+def silver(name: str, columns: str, key: str, at: str) -> Silver:
+    return Silver(
+        name,
+        reads=f"bronze.{name}",
+        value=Json(columns),
+        columns=[column.split()[0] for column in columns.split(", ")],
+        key=[key],
+        event_time=at,
+        watermark="1 day",
+    )
+
+
+def order(number: int, customer: str | None, amount: int, text: str = "x y") -> tuple[Any, ...]:
+    return (f"o{number}", customer, AT, amount, text, text.split())
+
+
+class Shop:
+    """Two silver tables, and views over them."""
+
+    def __init__(self, spark: Any, folder: Path, statements: Sequence[str], *more: View) -> None:
+        self.views = [View(f"v{place}", sql=sql) for place, sql in enumerate(statements)]
+        tables = [
+            silver("orders", ORDERS, "order_id", "at"),
+            silver("customers", CUSTOMERS, "customer", "since"),
+        ]
+        topics = [Topic("orders"), Topic("customers")]
+        pipeline = Pipeline("shop", bronze=topics, silver=tables, gold=[*self.views, *more])
+        self.spark, self.engine = spark, Engine(spark, pipeline, make_settings(folder, ""))
+        for table, columns in (("silver.orders", ORDERS), ("silver.customers", CUSTOMERS)):
+            spark.sql(
+                f"create table delta.`{self.engine.path(table)}` ({columns}) using delta "
+                "tblproperties (delta.enableChangeDataFeed = true)"
+            )
+
+    def orders(self, *rows: tuple[Any, ...]) -> None:
+        self.engine.append("silver.orders", rows, ORDERS)
+
+    def customers(self, **countries: str) -> None:
+        rows = [(customer, country, AT) for customer, country in countries.items()]
+        self.engine.append("silver.customers", rows, CUSTOMERS)
+
+    def change(self, statement: str) -> None:
+        for table in ("silver.orders", "silver.customers"):
+            statement = statement.replace(table, f"delta.`{self.engine.path(table)}`")
+        self.spark.sql(statement)
+
+    def run_and_compare(self) -> None:
+        """Each table has the rows of its statement over the sources, equal rows as often."""
+        self.engine.run("gold")
+        for view in self.views:
+            sql = view.sql
+            for table in view.tables:
+                sql = sql.replace(table, f"delta.`{self.engine.path(table)}`")
+            want, have = (
+                Counter(str(tuple(row)) for row in frame.collect())
+                for frame in (self.spark.sql(sql), self.read(view.table))
+            )
+            assert have == want, view.sql
+
+    def read(self, table: str) -> Any:
+        return self.spark.read.format("delta").load(self.engine.path(table))
+
+
+def live(shop: Shop) -> None:
+    """Loads, increments, rows of both sides that come later than their match, updates and deletes."""
+    shop.orders(order(1, "a", 1), order(2, "a", 3, "x x z"), order(3, "b", 5), order(4, None, 2))
+    shop.customers(a="DE", c="FR")
+    shop.run_and_compare()
+    shop.orders(order(5, "c", 7), order(6, "b", 5, "q"))
+    shop.customers(b="DE")
+    shop.run_and_compare()
+    shop.change("update silver.orders set amount = amount + 1 where customer = 'a'")
+    shop.change("delete from silver.customers where customer = 'c'")
+    shop.orders(order(7, "c", 7), order(8, "c", 7))
+    shop.run_and_compare()
+    shop.change("delete from silver.orders where customer is null or amount > 6")
+    shop.run_and_compare()
+
+
+def test_after_each_micro_batch_the_table_is_the_statements_multiset(spark: Any, tmp_path: Path) -> None:
+    live(Shop(spark, tmp_path, [*SHORT.values()]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(3))
+def test_so_is_each_other_kind_of_statement(spark: Any, tmp_path: Path, part: int) -> None:
+    live(Shop(spark, tmp_path, [*LONG.values()][part::3]))
+
+
+def test_a_view_of_a_view_follows_a_replayed_micro_batch_and_an_idle_start(
+    spark: Any, tmp_path: Path
+) -> None:
+    """The view that is read keeps a change data feed by itself; what is there already is written once."""
+    over = View("sizes", sql="select n, count(*) as words from gold.v0 group by n")
+    shop = Shop(spark, tmp_path, [SHORT["word count"]], over)
+    shop.orders(order(1, "a", 1), order(2, "a", 3, "x x z"))
+    shop.run_and_compare()
+    shop.orders(order(3, "b", 5, "x"))
+    shop.run_and_compare()
+    for query in ("gold.v0", "gold.sizes"):
+        shop.engine.undo_last_commit(query)
+    shop.run_and_compare()
+    shop.run_and_compare()
+    assert {tuple(row) for row in shop.read("gold.sizes").collect()} == {(4, 1), (1, 2)}
+    named = [one["counts"]["versions"] for one in shop.engine.commits("gold.v0")]
+    assert named == [{"silver.orders": 1}, {"silver.orders": 2}]

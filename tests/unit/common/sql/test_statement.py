@@ -1,0 +1,80 @@
+"""How a statement is read without Spark: its tables and columns, the way in which it is kept, and faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.errors import SqlError
+from common.sql.statement import functions_of, read_statement, tables_of
+from common.sql.way import way_of
+
+COLUMNS = {
+    "silver.orders": ["order_id", "customer", "amount", "text"],
+    "gold.customers": ["customer", "country"],
+}
+JOINED = "from silver.orders o left join gold.customers c on o.customer = c.customer"
+
+WAYS: dict[str, tuple[str, list[str]]] = {
+    "select order_id as id, amount from silver.orders where amount > 1": ("by row", []),
+    "select o.order_id, c.country from silver.orders o join gold.customers c on o.customer = c.customer": (
+        "by row",
+        [],
+    ),
+    f"select o.order_id, c.country {JOINED}": ("by row", []),
+    f"select c.country as land, count(*) as n {JOINED} group by c.country": ("by key", ["land"]),
+    "select distinct customer from silver.orders": ("by key", ["customer"]),
+    "select customer from silver.orders union select customer from gold.customers": ("by key", ["customer"]),
+    "select word, count(*) as n from silver.orders lateral view explode(split(text, ' ')) w as word "
+    "group by word": ("by key", ["word"]),
+    "select * from (select customer, amount, row_number() over (partition by customer order by amount) as p "
+    "from silver.orders) where p < 3": ("by key", ["customer"]),
+    "with t as (select customer, count(*) as n from silver.orders group by customer) "
+    "select n, count(*) as customers from t group by n": ("by key", ["n"]),
+}
+WHOLE = {
+    "select count(*) as n from silver.orders": "is over all rows",
+    "select order_id from silver.orders order by amount limit 3": "LIMIT chooses among all rows",
+    "select count(*) as n from silver.orders group by customer": "add orders.customer to the SELECT list",
+    f"select o.order_id {JOINED.replace('=', '>')}": "no equality between columns of both sides",
+    "with t as (select customer, avg(amount) as mean from silver.orders group by customer) "
+    "select mean, count(*) as n from t group by mean": "avg below the last step may differ",
+    "select order_id, (select max(country) from gold.customers) as top from silver.orders": "a subquery in",
+    "select customer, count(*) as n from silver.orders group by rollup (customer)": "ROLLUP",
+}
+
+
+@pytest.mark.parametrize("sql", WAYS)
+def test_a_statement_is_kept_by_row_or_by_key(sql: str) -> None:
+    way = way_of(read_statement(sql, COLUMNS))
+    assert (way.kept, [*way.keys]) == WAYS[sql]
+
+
+@pytest.mark.parametrize("sql", WHOLE)
+def test_what_has_no_key_is_kept_whole_and_says_why(sql: str) -> None:
+    way = way_of(read_statement(sql, COLUMNS))
+    assert way.kept == "whole"
+    assert WHOLE[sql] in way.why
+
+
+def test_tables_columns_and_functions_are_read() -> None:
+    sql = "with t as (select * from silver.orders) select upper(t.text) as T, c.* from t, gold.customers c"
+    assert tables_of(sql) == ("silver.orders", "gold.customers")
+    assert read_statement(sql, COLUMNS).columns == ("T", "customer", "country")
+    assert functions_of(sql) == ("upper",)
+    assert tables_of("select a from delta.`s3a://lake/people`") == ("s3a://lake/people",)
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("select texte from silver.orders", "names 'texte' (line 1, column 8), which is no column"),
+        ("select order_id frm silver.orders", "cannot be read at"),
+        ("select count(*) from silver.orders", "an output column without a name, COUNT(*)"),
+        ("delete from silver.orders", "is no SELECT"),
+        ("select 1 as a from silver.orders; select 2", "is not one statement"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(sql: str, told: str) -> None:
+    with pytest.raises(SqlError) as error:
+        read_statement(sql, COLUMNS)
+    assert told in str(error.value)
