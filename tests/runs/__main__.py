@@ -5,7 +5,8 @@
 ``test`` is each promise once. The long and drawn tests are cut into shards. ``all`` is ``test`` and all
 shards. ``weigh`` writes what the last runs measured into the table by which shards are cut. With ``--again``
 the tests that failed run once more without others beside them; one that fails twice fails the run, one that
-passes then is listed as flaky. With ``--limit`` tests that cannot begin in time fail.
+passes then is listed as flaky. A test that ends its worker fails the run at once: what was left never ran.
+With ``--limit`` tests that cannot begin in time fail.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.runs.shards import SHARDS, read_seconds, write_seconds
-from tests.support.run_cost import NOT_RUN, RunTest, read_table
+from tests.support.run_cost import CRASHED, NOT_RUN, RunTest, read_table
 
 ROOT = Path(__file__).parents[2]
 # A worker that dies ends the run with a report: with another one in its place the rest would wait for ever.
@@ -60,7 +61,7 @@ class Part:
         self.began = time.monotonic()
         shutil.rmtree(self.root / self.folder / "again", ignore_errors=True)
         code, self.tests = self._pytest(self.folder, [*self.words, *more], limit)
-        self.failed = [each.name for each in self.tests if each.outcome in {"failed", NOT_RUN}]
+        self.failed = [each.name for each in self.tests if each.outcome in {"failed", NOT_RUN, CRASHED}]
         self.is_passed = code == 0
         if again and code == _TESTS_FAILED and self.failed:
             self._run_again(limit)

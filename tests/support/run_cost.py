@@ -22,6 +22,8 @@ import pytest
 MARK = "TESTS_RUN"
 NOT_RUN = "not run"
 """The outcome of a test for which the run had no time; its message begins with it."""
+CRASHED = "crashed"
+"""The outcome of a test that ended its worker: pytest-xdist then begins none of the tests that are left."""
 SLOWEST = 20
 _POLL_SECONDS = 0.5
 _PROC = Path("/proc")
@@ -177,7 +179,7 @@ class RunCost:
         spent.seconds += report.duration
         spent.cpu += getattr(report, "cpu", 0.0)
         if report.failed:
-            spent.outcome = NOT_RUN if str(report.longrepr).startswith(NOT_RUN) else "failed"
+            spent.outcome = _failure(str(report.longrepr))
         elif report.skipped and spent.outcome == "passed":
             spent.outcome = "skipped"
 
@@ -245,6 +247,13 @@ class RunCost:
             write(
                 f"This run took {took / 60:.1f} minutes; its budget is {budget / 60:.0f} minutes.", red=True
             )
+
+
+def _failure(text: str) -> str:
+    """The outcome of a test that failed, by the text of its report."""
+    if text.startswith("worker ") and "crashed while running" in text:
+        return CRASHED
+    return NOT_RUN if text.startswith(NOT_RUN) else "failed"
 
 
 def _cpu_seconds() -> float:

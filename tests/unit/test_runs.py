@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.__main__ import Part, parts, weigh
+from tests.runs.__main__ import _WORKERS, Part, parts, weigh
 from tests.runs.shards import NEW_FILE_SECONDS, SHARDS, read_seconds, shards_of, write_seconds
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +112,18 @@ def test_tests_without_time_fail_the_run(tmp_path: Path) -> None:
     part = run(project(tmp_path), limit=30)
     assert not part.is_passed
     assert (len(part.failed), part.flaky) == (3, [])
+
+
+def test_a_test_that_ends_its_worker_fails_the_run_whatever_it_does_alone(tmp_path: Path) -> None:
+    """The tests that were left never ran, so passing the second time proves nothing."""
+    folder = project(tmp_path)
+    ends = "import os\nfrom pathlib import Path\n\ndef test_ends():\n    mark = Path('ended')\n"
+    ends += "    if not mark.exists():\n        mark.touch()\n        os._exit(1)\n"
+    (folder / "tests" / "unit" / "test_some.py").write_text(ends)
+    part = Part("shard-1", ("-p", "no:hypothesispytest", "-n", "2", *_WORKERS), folder)
+    part.run([], again=True, limit=None)
+    assert not part.is_passed
+    assert part.failed == ["tests/unit/test_some.py::test_ends"]
 
 
 def test_what_was_measured_replaces_the_weight_of_a_file(
